@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.data.dataset import Dataset
 from bench.interface import Library
 from bench.models.encoders import EMBEDDED, Encoder
@@ -93,7 +93,7 @@ def measured(dataset: str, folder: Path) -> tuple[float, dict[str, Any]]:
 def calibrated(folder: Path) -> Rates:
     """The rates of this machine."""
     texts = texts_of(load_dataset(TEXTS))
-    with session(cache=False):
+    with config_context(cache=False):
         encoder = Encoder(EMBEDDED)
         encoder.encode(texts[:8])
         started = time.perf_counter()

@@ -24,7 +24,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from mteb_peer import static_encoder
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.interface import Library
 from bench.models.compiled import Backend
 from bench.models.encoders import EMBEDDED, Encoder
@@ -48,7 +48,7 @@ def backends(rounds: int) -> None:
     dataset = load_dataset("toollens")
     texts = [*Library.of(dataset, dataset.card.template).texts]
     texts += [dataset.queries[row].text for row in dataset.rows("test")]
-    with session(cache=False):
+    with config_context(cache=False):
         encoders = {backend: Encoder(EMBEDDED, backend=backend) for backend in BACKENDS}
         vectors = {backend: encoder.encode(texts) for backend, encoder in encoders.items()}
         peer = plain(EMBEDDED)
@@ -84,7 +84,7 @@ def cache(count: int, rounds: int) -> None:
             with patch.dict("os.environ", {"BENCH_CACHE": str(place / "cache0")}):
                 Encoder(name).encode(texts)
 
-        with session():
+        with config_context():
             with patch.dict("os.environ", {"BENCH_CACHE": str(place / "first")}):
                 Encoder(name).encode(texts[:1])
             works: dict[str, Callable[[], object]] = {

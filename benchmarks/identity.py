@@ -53,7 +53,7 @@ def answer(folder, methods, ranked, lines):
     from bench.results.ids import method_hash
     from bench.interface import History, Library, Queries
     from bench.registry import build_method, load_dataset
-    from bench.base.config import session
+    from bench.base.config import config_context
     import bench, time
     assert bench.__file__.startswith(folder), bench.__file__
     whole = load_dataset("starter")
@@ -73,7 +73,7 @@ def answer(folder, methods, ranked, lines):
         if not ranked:
             continue
         try:
-            with session(cache=False):
+            with config_context(cache=False):
                 if lines:
                     tracer.start()
                 method.fit(history)

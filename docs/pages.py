@@ -2,7 +2,8 @@
 
 The pages are those of docs/, the Markdown files of the repository's root, and a reference that nobody writes: it is
 made from the registries and the command line, so a new method, metric, dataset or command needs no edit here. Links
-between files of the repository become links between pages of the site.
+between files of the repository become links between pages of the site; a link to `pages.py#methods` becomes one to the
+page of the reference with that name (`make docs` builds the site in build/docs).
 
 It knows nothing of the program that builds the site, so that another can take its place.
 """
@@ -28,9 +29,11 @@ from bench.data.card import Card
 from bench.data.units import unit_name
 from bench.interface import OracleMethod, RecommendingMethod
 from bench.metrics import DEFAULT_METRICS, measures
+from bench.metrics.catalogue import forms
 from bench.registry import dataset_entries, method_class, method_names
 
 ROOT = Path(__file__).resolve().parent.parent
+GENERATOR = ROOT / "docs" / "pages.py"
 #: `[text](target#anchor)`.
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 #: The README is the site's first page.
@@ -49,8 +52,7 @@ def write_site(out: Path) -> None:
             target = out / _place(path)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
-    pages = {"commands": commands_page, "methods": methods_page, "metrics": metrics_page, "datasets": datasets_page}
-    for name, page in pages.items():
+    for name, page in _PAGES.items():
         _write(out / "reference" / f"{name}.md", page())
 
 
@@ -77,10 +79,14 @@ def _mended(source: Path, place: str) -> tuple[str, list[Path]]:
         path = (source.parent / match[2]).resolve()
         if re.match(r"[a-z]+:", match[2]) or not path.is_file() or not path.is_relative_to(ROOT):
             return match[0]  # a link to the web; or a broken one, which the strict build refuses
-        target = _place(path)
-        if target.startswith("files/") or path.suffix != ".md":
-            linked.append(path)
-        return f"{match[1]}{posixpath.relpath(target, posixpath.dirname(place))}{match[3] or ''}{match[4]}"
+        page = (match[3] or "").removeprefix("#")
+        if path == GENERATOR and page in _PAGES:
+            target, anchor = f"reference/{page}.md", ""
+        else:
+            target, anchor = _place(path), match[3] or ""
+            if target.startswith("files/") or path.suffix != ".md":
+                linked.append(path)
+        return f"{match[1]}{posixpath.relpath(target, posixpath.dirname(place))}{anchor}{match[4]}"
 
     return _LINK.sub(mended, source.read_text("utf-8")), linked
 
@@ -204,13 +210,16 @@ def metrics_page() -> str:
         + ".",
     ]
     for measure in measures().values():
-        forms = {"k": f"{measure.name}@k", "gold": f"{measure.name}@gold", "none": measure.name}
         facts = [
-            ["written", ", ".join(f"`{forms[form]}`" for form in ("none", "k", "gold") if form in measure.cutoffs)],
+            ["written", ", ".join(f"`{form}`" for form in forms(measure))],
             ["definition", _cell(measure.definition)],
             ["edge cases", _cell(measure.edge_cases)],
             ["source", _cell(measure.source)],
             ["better", "higher" if measure.higher_is_better else "lower"],
+            *(
+                [f"parameter `{name}`", _cell(f"{field.description} (default {field.get_default()})")]
+                for name, field in measure.parameters.model_fields.items()
+            ),
             *([["use", "reproduction only; methods are never ranked by it"]] if measure.reproduction_only else []),
         ]
         parts += [f"## {measure.name}", _table(["", ""], facts)]
@@ -292,6 +301,9 @@ def _text(text: str) -> str:
 
 
 _CODE = re.compile(r"(`[^`]*`)")
+
+#: The pages of the reference, by name.
+_PAGES = {"commands": commands_page, "methods": methods_page, "metrics": metrics_page, "datasets": datasets_page}
 
 
 if __name__ == "__main__":

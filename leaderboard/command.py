@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UnavailableError
 from bench.base.paths import results_folder
-from bench.cli.bars import progress
+from bench.cli.help import Group, more_option
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json, say
 from bench.leaderboard.pages.registry import pages
@@ -19,13 +20,13 @@ from bench.leaderboard.serve import open_server, state_of, watch
 from bench.leaderboard.site import Site, build_site
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
-_baselines_option = click.option(
+_baselines_option = more_option(
     "--baselines",
     type=click.Path(path_type=Path),
     default=None,
     help="Baselines (a folder or a file) to show over time, with the gate's verdicts.",
 )
-_policy_option = click.option(
+_policy_option = more_option(
     "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
 )
 
@@ -41,7 +42,7 @@ def _files_options(function: F) -> F:
     return function
 
 
-@click.group("leaderboard")
+@click.group("leaderboard", cls=Group)
 def command() -> None:
     """Build a static site of stored results, or preview it."""
 
@@ -54,8 +55,8 @@ def command() -> None:
     default=None,
     help="Write rankings and per-query values for download [default: up to a million lines per result].",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
-@click.option(
+@more_option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
+@more_option(
     "--ranking-set",
     type=_REPORT,
     default=None,
@@ -63,7 +64,7 @@ def command() -> None:
 )
 @_baselines_option
 @_policy_option
-@click.option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
+@more_option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
 @results_option
 @json_option
 def build(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -14,6 +13,9 @@ from bench.interface import Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.words import whitespace, words
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 class BM25(Method):
@@ -50,6 +52,8 @@ class BM25(Method):
 
 def bm25_weights(counts: Counts, k1: float, b: float) -> sp.csr_matrix:
     """(documents, words) BM25 weight of each word in each document."""
+    import scipy.sparse as sp
+
     documents = len(counts.lengths)
     df = counts.document_frequency
     idf = np.log1p((documents - df + 0.5) / (df + 0.5))

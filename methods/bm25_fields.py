@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -18,6 +18,9 @@ from bench.interface.explanation import Case, Explanation
 from bench.search.lexical import LexicalIndex, count_matrix
 from bench.search.names import name_words
 from bench.search.words import words
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def _of_parameters(tool: Tool) -> list[str]:
@@ -75,6 +78,8 @@ class BM25Fields(Method):
         return {field: weight for field, weight in weights.items() if weight > 0}
 
     def index(self, library: Library) -> None:
+        import scipy.sparse as sp
+
         fields = {field: [FIELDS[field](tool) for tool in library.tools] for field in self._weights()}
         every = dict.fromkeys(word for documents in fields.values() for document in documents for word in document)
         vocabulary = {word: column for column, word in enumerate(every)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -34,6 +33,7 @@ class BM25Okapi(Method):
     parameters: Parameters
 
     def index(self, library: Library) -> None:
+        import scipy.sparse as sp
         from rank_bm25 import BM25Okapi as Reference
 
         self._split = words if self.parameters.tokens == "words" else whitespace

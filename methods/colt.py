@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -17,7 +16,7 @@ from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.data.gold import Gold
-from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
@@ -25,9 +24,11 @@ from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
 from bench.search.dense import VectorIndex, normalized, similarities
 from bench.search.holdout import held_out, text_key
+from bench.search.scoring import EmbeddingMethod
 from bench.search.topk import top_k
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from torch import Tensor
 
 #: More past queries do not make the choice of the epoch better, only slower.
@@ -144,6 +145,8 @@ class Colt(Method):
 
     def _learner(self, history: History, rows: NDArray[np.int64]) -> Learner | None:
         """What learns from these past queries; None if they use fewer than two tools, which leaves nothing to tell."""
+        import scipy.sparse as sp
+
         gold = history.gold.members().take(rows)
         shape = (len(rows), len(self._before))
         used = sp.csr_matrix((np.ones(len(gold.tools)), gold.tools, gold.starts), shape=shape)
@@ -258,6 +261,7 @@ class Learner:
     """
 
     def __init__(self, queries: Matrix, tools: Matrix, used: sp.csr_matrix, parameters: Colt.Parameters) -> None:
+        import scipy.sparse as sp
         import torch
 
         self._parameters = parameters
@@ -314,6 +318,8 @@ class Learner:
 
     def _kept(self, edges: sp.csr_matrix) -> sp.csr_matrix:
         """The edges that an epoch keeps."""
+        import scipy.sparse as sp
+
         pairs = edges.tocoo()
         kept = self._random.random(len(pairs.data)) >= _DROPPED
         return sp.csr_matrix((pairs.data[kept], (pairs.row[kept], pairs.col[kept])), shape=edges.shape)
@@ -339,6 +345,8 @@ def scenes_of(used: sp.csr_matrix) -> tuple[sp.csr_matrix, NDArray[np.int64]]:
     Returns:
         (scenes, tools) in the order in which they are first used, and (queries,) the scene of each query.
     """
+    import scipy.sparse as sp
+
     numbers: dict[tuple[int, ...], int] = {}
     rows = (tuple(sorted(used.indices[used.indptr[row] : used.indptr[row + 1]])) for row in range(used.shape[0]))
     scene_of = np.array([numbers.setdefault(tools, len(numbers)) for tools in rows], dtype=np.int64)

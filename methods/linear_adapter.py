@@ -10,7 +10,7 @@ from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.data.gold import Gold
-from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
@@ -18,6 +18,7 @@ from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
 from bench.search.dense import VectorIndex, normalized, similarities
 from bench.search.holdout import held_out, text_key
+from bench.search.scoring import EmbeddingMethod
 from bench.search.topk import top_k
 
 #: More past queries do not make the choice of the penalty better, only slower.

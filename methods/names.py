@@ -7,7 +7,6 @@ from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -43,6 +42,8 @@ class Names(Method):
     parameters: Parameters
 
     def index(self, library: Library) -> None:
+        import scipy.sparse as sp
+
         names = [_parts(tool.name) for tool in library.tools]
         counts = Counts.of([list(dict.fromkeys(parts)) for parts in names])
         self._vocabulary = counts.vocabulary

@@ -10,9 +10,10 @@ from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.data.tables import Tool
-from bench.interface import Context, History, Library, Method, Queries, Ranking, ScoringMethod, ToolSets
+from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.explanation import Case, Explanation, Reason
 from bench.interface.parts import needs_history
+from bench.search.scoring import ScoringMethod
 from bench.search.topk import top_k
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -42,6 +41,8 @@ class NearestQuery(Method):
         self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
 
     def fit(self, history: History) -> None:
+        import scipy.sparse as sp
+
         past = np.flatnonzero(history.gold.counts)
         self._gold = history.gold.take(past)
         self._past = VectorIndex(self._encoder.encode([history.texts[i] for i in past]), "cosine")
@@ -55,6 +56,8 @@ class NearestQuery(Method):
         return self._past.rank(self._encoder.encode(queries.texts), count)
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
+        import scipy.sparse as sp
+
         found = self._neighbours(queries, self.parameters.neighbours)
         assert found.scores is not None
         rows = np.repeat(np.arange(len(queries)), found.tools.shape[1])

@@ -12,10 +12,11 @@ from pydantic import Field
 from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
-from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.search.dense import normalized
 from bench.search.progressive import progressive_search
+from bench.search.scoring import EmbeddingMethod
 
 #: How much of a tool's text a reason holds.
 _MOST_TEXT = 200

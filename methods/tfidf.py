@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -14,6 +13,9 @@ from bench.interface import Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
 from bench.search.lexical import Counts, LexicalIndex
 from bench.search.words import whitespace, words
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 class TfIdf(Method):
@@ -36,6 +38,8 @@ class TfIdf(Method):
 
     def _weighted(self, counts: sp.csr_matrix) -> sp.csr_matrix:
         """tf · idf, rows scaled to length 1."""
+        import scipy.sparse as sp
+
         weights = counts.copy()
         tf = 1 + np.log(weights.data) if self.parameters.sublinear else weights.data
         weights.data = tf * self._idf[weights.indices]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -21,6 +20,8 @@ from bench.search.dense import VectorIndex, similarities
 from bench.search.generated_queries import write_queries
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from bench.models.llm.client import LanguageModel
 
 #: Where the vector of a tool comes from.
@@ -47,6 +48,8 @@ class Tool2Vec(Method):
     parameters: Parameters
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
+        import scipy.sparse as sp
+
         super().__init__(parameters, context)
         self._encoder = self.include(Encoder(parameters.encoder, progress=context.progress))
         self._model: LanguageModel | None = None
@@ -60,6 +63,8 @@ class Tool2Vec(Method):
         self._unanswered = 0
 
     def fit(self, history: History) -> None:
+        import scipy.sparse as sp
+
         past = np.flatnonzero(history.gold.counts)
         gold = history.gold.take(past)
         self._texts = tuple(history.texts[row] for row in past)
@@ -67,6 +72,8 @@ class Tool2Vec(Method):
         self._used = sp.csr_matrix((np.ones(len(gold.tools)), gold.tools, gold.starts), shape=shape)
 
     def index(self, library: Library) -> None:
+        import scipy.sparse as sp
+
         texts, used = self._texts, self._used if len(self._texts) else sp.csr_matrix((0, len(library)))
         counts = np.asarray(used.sum(axis=0)).ravel()
         self._origin = [PAST if count else TEXT for count in counts]
@@ -82,6 +89,8 @@ class Tool2Vec(Method):
 
     def _with_written(self, library: Library, counts: NDArray[np.float64]) -> tuple[tuple[str, ...], sp.csr_matrix]:
         """Past queries and written ones; (queries, tools) which used which."""
+        import scipy.sparse as sp
+
         assert self._model is not None
         bare = np.flatnonzero(counts == 0)
         found = write_queries(self._model, [library.tools[code] for code in bare], self.parameters.written)

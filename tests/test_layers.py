@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -93,6 +94,13 @@ def test_every_import_goes_downwards() -> None:
 @pytest.mark.parametrize("found", BY_NAME)
 def test_methods_and_datasets_are_imported_by_few(found: str) -> None:
     assert {room(module) for module, other in own_arrows() if other == found} <= BY_NAME[found]
+
+
+def test_the_plan_is_drawn_from_the_imports_of_today() -> None:
+    # If this fails after a room was added or moved: python docs/pictures/plan.py
+    drawing = runpy.run_path(str(ROOT / "docs" / "pictures" / "plan.py"))
+    arrows_of_rooms = {(room(module), other) for module, other in own_arrows()}
+    assert drawing["plan"](table(), arrows_of_rooms) == (ROOT / "docs/pictures/plan.svg").read_text("utf-8")
 
 
 def test_the_harness_imports_neither_the_laboratory_nor_the_board() -> None:

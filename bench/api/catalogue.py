@@ -1,4 +1,4 @@
-"""What there is: datasets, methods and metrics by name."""
+"""Datasets and methods: loaded, imported and made by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bench.base.config import session
+from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.base.paths import expanded
 from bench.base.spec import Spec, Value, parse
@@ -18,7 +18,6 @@ from bench.data.dataset import Dataset
 from bench.data.units import parse_unit
 from bench.importing.tools.forms import FORMS, Form
 from bench.interface.method import Method
-from bench.metrics import measures
 from bench.registry import datasets, methods
 
 #: A method as the API takes it: a spec, a class, an instance, of which the name and the parameters are used, or a
@@ -28,45 +27,14 @@ MethodLike: TypeAlias = str | type[Method] | Method | Callable[..., Any]
 DatasetLike: TypeAlias = str | Dataset
 
 
-def list_methods() -> list[str]:
-    """Names of the methods: built-in ones and those of installed plug-ins, sorted.
-
-    Examples:
-        >>> "bm25" in bench.list_methods()
-        True
-    """
-    return methods.method_names()
-
-
-def list_datasets() -> list[str]:
-    """Ids of the datasets: built-in ones, those of installed plug-ins and those you added, sorted.
-
-    Examples:
-        >>> "starter" in bench.list_datasets()
-        True
-    """
-    return list(datasets.dataset_entries())
-
-
-def list_metrics() -> list[str]:
-    """Names of the measures, without a cut-off, in the order of the reference.
-
-    Examples:
-        >>> "ndcg" in bench.list_metrics()
-        True
-    """
-    return list(measures())
-
-
-def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool = False) -> Dataset:
+def load_dataset(spec: str) -> Dataset:
     """Load a dataset: tools, queries and relevance judgements.
 
-    Files of the dataset's authors are downloaded once, checked against their sha256 and kept in the cache.
+    Files of the dataset's authors are downloaded once, checked against their sha256 and kept in the cache;
+    `bench.config_context` says whether and from where.
 
     Args:
         spec: id or alias, with options in parentheses: `starter`, `rectools(split=bundle-disjoint)`.
-        mirror: a local copy of upstream's files, read in place of the network; `BENCH_MIRROR` by default.
-        offline: never use the network; `BENCH_OFFLINE=1` does the same.
 
     Returns:
         The dataset. `dataset.to_pandas()` gives its tables as DataFrames.
@@ -81,8 +49,7 @@ def load_dataset(spec: str, *, mirror: str | Path | None = None, offline: bool =
         >>> len(dataset.tools) > 100
         True
     """
-    with session(offline=offline or None, mirror=None if mirror is None else Path(mirror)):
-        return datasets.load_dataset(spec)
+    return datasets.load_dataset(spec, current_session().progress)
 
 
 def import_tools(
@@ -142,11 +109,10 @@ def import_tools(
     return import_values(name, tools, place, **options)
 
 
-def build_method(method: MethodLike, **parameters: object) -> Method:
-    """A method with parameters, checked.
+def build_method(method: MethodLike, /, **parameters: object) -> Method:
+    """A method by its spec, checked; a class does the same when it is called: `BM25(k1=1.5)`.
 
-    Pass the instance to `bench.run`, which uses its name and parameters and creates a new instance for each run. You
-    can also call `index` and `rank` yourself.
+    `bench.run` takes the name and the parameters of the method and makes a fresh one for each run.
 
     Args:
         method: a spec such as `"bm25"`, `"dense(similarity=dot)"` or `"package.module:Class"`; a `Method` class; or an
@@ -159,15 +125,16 @@ def build_method(method: MethodLike, **parameters: object) -> Method:
         MethodError: the method cannot be imported or made.
 
     Examples:
-        >>> str(bench.build_method("bm25", k1=1.5).spec)
-        'bm25(k1=1.5)'
+        >>> bench.build_method("bm25", k1=1.5)
+        bm25(k1=1.5)
     """
-    return methods.build_method(_spec(method), {name: _value(name, value) for name, value in parameters.items()})
+    values = {name: value_of(name, value) for name, value in parameters.items()}
+    return methods.build_method(_spec(method), values, current_session().progress)
 
 
-def method_spec(method: MethodLike, parameters: Mapping[str, object] | None = None) -> Spec:
+def method_spec(method: MethodLike) -> Spec:
     """The canonical spec of a method; raises as `build_method` does."""
-    return build_method(method, **(parameters or {})).spec
+    return build_method(method).spec
 
 
 def dataset_spec(dataset: DatasetLike) -> Spec:
@@ -203,7 +170,7 @@ def _spec(method: MethodLike) -> Spec:
         return Spec.of(_place(method))
     raise UsageError(
         f"a method is a name such as 'bm25', a Method class or an instance of one, or a search function, not "
-        f"{_kind(method)}." + (" bench.run_all takes several." if isinstance(method, list | tuple) else "")
+        f"{_kind(method)}."
     )
 
 
@@ -228,10 +195,7 @@ def _place(value: type[Method] | Callable[..., Any]) -> str:
     """
     module, name = value.__module__, value.__qualname__
     if module == "__main__":
-        raise UsageError(
-            f"the method {name} is defined in a notebook or in the program that runs, where nobody can find it again "
-            f"from a stored result; move it to a module of its own, such as {name.lower()}.py, and import it."
-        )
+        module = _script(name)
     if "." in name:
         raise UsageError(
             f"the method {name} is defined inside a function or a class; move it to the top level of {module}."
@@ -241,7 +205,25 @@ def _place(value: type[Method] | Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def _value(name: str, value: Any) -> Value:
+def _script(name: str) -> str:
+    """The name by which the program that runs is imported: that of its file.
+
+    Raises:
+        UsageError: it has none; it is a notebook.
+    """
+    program = sys.modules["__main__"]
+    file = Path(getattr(program, "__file__", None) or "")
+    if file.suffix != ".py" or not file.stem.isidentifier() or file.stem == "__main__":
+        raise UsageError(
+            f"the method {name} is defined in a notebook, where nobody can find it again from a stored result; move it "
+            f"to a module of its own, such as {name.lower()}.py, and import it."
+        )
+    # Under its name too, so that the registry finds this class and does not run the program a second time.
+    sys.modules.setdefault(file.stem, program)
+    return file.stem
+
+
+def value_of(name: str, value: Any) -> Value:
     """A Python value, or a number of NumPy, as a value of a spec."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -250,7 +232,7 @@ def _value(name: str, value: Any) -> Value:
     if isinstance(value, Method) or (isinstance(value, type) and issubclass(value, Method)):
         return _spec(value)
     if isinstance(value, list | tuple):
-        return tuple(_value(name, item) for item in value)
+        return tuple(value_of(name, item) for item in value)
     raise UsageError(
         f"the parameter {name!r} is {_kind(value)}; give a number, a string, a boolean, None, a method, or a list of "
         "these."

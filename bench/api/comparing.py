@@ -1,105 +1,22 @@
-"""Comparing results: is one better than another, by how much, and how surely."""
+"""Comparing results: is one better than another, by how much, and how surely; and why a query went as it did."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bench.api.arguments import check_choices, names, whole_number
 from bench.api.results import Result, opened
-from bench.api.tables import frame, html_table, text_table
-from bench.base.config import session
-from bench.base.errors import BenchError, UsageError
-from bench.base.text import clean
-from bench.comparison import render
-from bench.comparison.compare import Question, compared
-from bench.comparison.report import Comparison as Report
-from bench.comparison.report import Correction, MetricReport
-from bench.comparison.systems import across_catalogues, by_dataset
-from bench.data.dataset import Dataset
+from bench.base.config import current_session
+from bench.base.errors import UsageError
+from bench.comparison.compare import Question, compare_results
+from bench.comparison.explain import Explained, query_named
+from bench.comparison.explain import explain as explained
+from bench.comparison.figures import Figure
+from bench.comparison.report import Comparison, Correction
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
-from bench.registry.versions import load_version
-from bench.results.manifest import DatasetIdentity
-from bench.results.units import sample
-
-if TYPE_CHECKING:
-    import pandas
-
-
-class Comparison:
-    """What `bench.compare` found.
-
-    Examples:
-        >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"), metrics=["recall@5"])
-        >>> comparison.table[["system", "metric", "tier"]].values.tolist()
-        [['bm25', 'recall@5', 1], ['random', 'recall@5', 2]]
-    """
-
-    def __init__(self, report: Report) -> None:
-        #: Everything that was found, as a pydantic model; `report.model_dump_json()` is the JSON of `bench compare`.
-        self.report = report
-
-    @cached_property
-    def table(self) -> pandas.DataFrame:
-        """One row a dataset, metric and system.
-
-        Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
-        interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
-        to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
-        `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself; `lenient`, the mean
-        if tools that read like a gold tool count as found, NaN if the result has none.
-
-        Raises:
-            UnavailableError: pandas is not installed.
-        """
-        return frame(
-            [dict(zip(render.COLUMNS, row, strict=True)) for row in render.flat_rows(self.report)], render.COLUMNS
-        )
-
-    def to_markdown(self) -> str:
-        """The whole comparison as Markdown."""
-        return render.markdown(self.report)
-
-    def to_latex(self) -> str:
-        """A LaTeX table for each dataset, for a paper; needs the package booktabs."""
-        return render.latex(self.report)
-
-    def __repr__(self) -> str:
-        parts = []
-        for title, rows in self._tables():
-            parts += [title, text_table(_HEAD, rows), ""]
-        return clean("\n".join([*parts, render.legend(self.report)]))
-
-    def _repr_html_(self) -> str:
-        tables = [html_table(title, _HEAD, rows) for title, rows in self._tables()]
-        return "".join(tables) + html_table("", (), (), [render.legend(self.report)])
-
-    def _tables(self) -> list[tuple[str, list[list[str]]]]:
-        return [
-            (f"{metric.metric} on {dataset.dataset} ({dataset.split}), {sample(metric.n, metric.units)}", _rows(metric))
-            for dataset in self.report.datasets
-            for metric in dataset.metrics
-        ]
-
-
-_HEAD = ("system", "mean", "tier", "rank", "difference", "p", "corrected", "dz", "W/T/L", "detectable")
-
-
-def _rows(metric: MetricReport) -> list[list[str]]:
-    found = {item.system: item for item in metric.differences}
-    return [
-        [
-            item.system,
-            render.interval(item.mean, item.low, item.high) + render.dagger(found.get(item.system)),
-            str(item.tier),
-            render.ranks(item.rank_low, item.rank_high),
-            *render.difference_cells(found.get(item.system)),
-        ]
-        for item in metric.standings
-    ]
 
 
 def compare(
@@ -125,7 +42,7 @@ def compare(
         correction: of the p-values of everything that is compared with the baseline: `holm` (familywise error rate) or
             `benjamini-hochberg` (false discovery rate).
         across: `catalogues` compares results on the same queries whose tools were edited, added or removed;
-            `report.datasets[0].catalogues` says how.
+            `comparison.datasets[0].catalogues` says how.
         results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
 
     Returns:
@@ -138,29 +55,76 @@ def compare(
 
     Examples:
         >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"))
-        >>> comparison.report.baseline
-        'bm25'
+        >>> comparison
+        <Comparison random with bm25 on starter>
+        >>> comparison.table[["system", "metric", "tier"]].values.tolist()[:2]
+        [['bm25', 'recall@5', 1], ['random', 'recall@5', 2]]
     """
-
     check_choices(correction=correction)
     if across not in {None, "catalogues"}:
         raise UsageError(f"across is {across!r}; it must be catalogues or None.")
     wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
     question = Question(wanted, names("slices", slices), whole_number("moved", moved, least=0), correction)
-
-    def load(spec: str) -> Dataset | None:
-        try:
-            # Slices need the dataset; the texts of queries alone are not worth a download.
-            with session(offline=None if slices else True):
-                return load_dataset(spec)
-        except BenchError:
-            if slices:
-                raise
-            return None
-
-    def version(data: DatasetIdentity) -> Dataset:
-        return load_version(data.spec, data.content_hash)
-
     found = [opened(item, results) for item in (baseline, *others)]
-    fields = [across_catalogues(found, version)] if across else by_dataset(found)
-    return Comparison(compared(fields, question, load))
+    return compare_results(found, question, across=across is not None, progress=current_session().progress)
+
+
+def plot(
+    comparison: Comparison | Result | str | Path,
+    *others: Result | str | Path,
+    metric: str = "recall@5",
+    results: str | Path | None = None,
+) -> Figure:
+    """Draw a comparison: means with intervals and tiers, or critical differences over several datasets.
+
+    The same as `bench compare --picture`. A notebook shows the figure; `save` writes it as SVG.
+
+    Args:
+        comparison: what `bench.compare` gave, of which the first metric is drawn; or a result or its name.
+        *others: what such a result is compared with.
+        metric: the metric that is drawn, if results are given.
+        results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
+
+    Raises:
+        ResultError, UsageError: as `bench.compare`.
+
+    Examples:
+        >>> figure = bench.plot(bench.run("bm25"), bench.run("random"))
+        >>> figure
+        <Figure recall@5: random with bm25 on starter>
+        >>> figure.svg.startswith("<svg")
+        True
+    """
+    if isinstance(comparison, Comparison):
+        if others:
+            raise UsageError("give bench.plot a comparison, or results; not both.")
+        return Figure.of(comparison)
+    return Figure.of(compare(comparison, *others, metrics=[metric], moved=0, results=results))
+
+
+def explain(
+    result: Result | str | Path, query: str, *, repeat: int = 1, results: str | Path | None = None
+) -> Explained:
+    """Explain the rank of each gold tool of a query. The same as `bench explain`.
+
+    Ranks and scores are the stored ones. For the reasons, the method is built again and must give the stored scores.
+
+    Args:
+        result: a result, or the name of a stored one.
+        query: the id of one of its queries, or an unambiguous beginning.
+        repeat: which repeat of a result with several is explained.
+        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
+
+    Raises:
+        UsageError: there is no such result, query or repeat.
+        ResultError: the dataset has changed since, or the ranking is missing or damaged.
+
+    Examples:
+        >>> bench.explain(bench.run("bm25"), "0001")
+        <Explained bm25 @ starter, query 0001: crateful.get_catalogue at 1, larderly.substitute at 54>
+    """
+    found, progress = opened(result, results), current_session().progress
+    dataset = load_dataset(found.manifest.dataset.spec, progress)
+    return explained(
+        found, dataset, query_named(found, query, dataset), progress, repeat=whole_number("repeat", repeat)
+    )

@@ -1,27 +1,34 @@
-"""Gating: has a result or a search function become worse than a blessed baseline."""
+"""Gating: baselines, and whether a result or a search function has become worse than one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bench.api.arguments import names
 from bench.api.results import Result, opened
-from bench.api.tables import frame, html_table
+from bench.base.config import current_session
 from bench.base.paths import expanded
 from bench.gating import wording
 from bench.gating.baseline import read_baseline
+from bench.gating.bless import Blessed
+from bench.gating.bless import bless as bless_results
 from bench.gating.candidate import Candidate, Search
 from bench.gating.judge import judge
 from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Outcome, RuleReport
 from bench.gating.search_function import dataset_loader, gate_search
+from bench.metrics import parse_metrics
+from bench.show.objects import Shown, frame
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     import pandas
 
 
-class GateResult:
+class GateResult(Shown):
     """What `bench.gate` found: an outcome, and a verdict for each rule of the policy."""
 
     def __init__(self, report: GateReport) -> None:
@@ -47,15 +54,24 @@ class GateResult:
         """
         return frame([rule.model_dump() for rule in self.report.rules], list(RuleReport.model_fields))
 
-    def __repr__(self) -> str:
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was found, as `bench gate --json` prints it."""
+        return self.report.model_dump(mode="json")
+
+    def _line(self) -> str:
+        sides = (self.report.candidate, self.report.baseline)
+        return f"{self.outcome}: {' against '.join(map(wording.name_of_side, sides))}"
+
+    def __str__(self) -> str:
         return wording.text(self.report).rstrip("\n")
 
-    def _repr_html_(self) -> str:
+    def _tables(self) -> list[Table]:
         report = self.report
         title = f"Gate: {report.outcome}: {wording.name_of_side(report.candidate)}"
         notes = [wording.name_of_side(report.baseline), wording.blessing(report), *report.reasons, *report.notes]
-        rows = [wording.cells(rule) for rule in report.rules]
-        return html_table(title, wording.HEADINGS, rows, [note for note in notes if note])
+        table = wording.rules_table(report)
+        table.title, table.notes = title, [note for note in notes if note]
+        return [table]
 
 
 def gate(
@@ -97,3 +113,38 @@ def gate(
     rules, blessed = read_policy(policy_file), read_baseline(baseline_file)
     found = Candidate.of(opened(candidate, results, blessed.dataset.spec))
     return GateResult(judge(found, blessed, rules, dataset_loader(rules, found.dataset, blessed)))
+
+
+def bless(
+    result: Result | str | Path,
+    out: str | Path,
+    *,
+    reason: str = "",
+    by: str = "",
+    metrics: Sequence[str] = (),
+    results: str | Path | None = None,
+) -> Blessed:
+    """Store a result as a baseline for `bench.gate`: one small file to commit. The same as `bench bless`.
+
+    A baseline contains ids and numbers, and no text. One that has the same evidence already stays as it is.
+
+    Args:
+        result: a result, or the name of a stored one.
+        out: a file with the ending `.json`, or a folder for `DATASET-METHOD.json`.
+        reason: why the baseline changes; needed to replace one, and stored.
+        by: who approves it; the name that git knows you by, or the login, if empty.
+        metrics: metrics in addition to the usual ones.
+        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
+
+    Raises:
+        UsageError: a baseline would be replaced without a reason, or the result lacks a metric.
+        ResultError: the result cannot be read, or `out` is a file of something else.
+        StorageError: the file cannot be written.
+
+    Examples:
+        >>> bench.bless(bench.run("bm25"), "baselines/bm25.json", by="me")
+        <Blessed bm25 @ starter in baselines/bm25.json: new>
+    """
+    extra = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
+    (done,) = bless_results([opened(result, results)], expanded(out), reason, by, extra, current_session().progress)
+    return done

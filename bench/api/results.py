@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from bench.api.arguments import whole_number
-from bench.api.tables import SHOWN, frame, html_table, interval, number, pandas_module, text_table
+from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
-from bench.base.text import clean
-from bench.comparison.tool_report import FIRST, counted, tools_report
+from bench.comparison.tool_report import FIRST, ToolsReport, counted, tools_report
 from bench.evaluation.external import open_result
+from bench.registry import load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result as StoredResult
 from bench.results.units import judged_sample
+from bench.show.numbers import fixed, interval
+from bench.show.objects import SHOWN, Shown, frame, pandas_module
+from bench.show.tables import Table, table_of
 
 if TYPE_CHECKING:
     import pandas
-
-    from bench.api.tools import ToolsReport
 
 _COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
 _PARTS = ("within", "between", "error", "share")
 
 
-class Result:
+class Result(Shown):
     """A stored result of one method on one dataset.
 
     `bench.run`, `bench.score` and `bench.load_result` give one. What it shows is read from its files, which are
@@ -172,13 +173,18 @@ class Result:
         Raises:
             ResultError: the dataset has changed since, or the ranking is missing or damaged.
             UsageError: there is no such repeat, or rankings are shorter than k.
-        """
-        from bench.api.tools import ToolsReport
-        from bench.registry import load_dataset
 
-        dataset = load_dataset(self.dataset)
-        found = counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat))
-        return ToolsReport(tools_report(found))
+        Examples:
+            >>> report = bench.run("bm25", "starter").tools(k=5)
+            >>> worst = report.table.iloc[0]
+            >>> print(worst.tool_id, worst.found, "of", worst.wanted)
+            rolobox.find_contact 0 of 14
+            >>> pair = report.pairs.iloc[0]
+            >>> print(pair.missed, "behind", pair.shown, "in", pair.queries)
+            rolobox.find_contact behind larderly.find_recipes in 5
+        """
+        dataset = load_dataset(self.dataset, current_session().progress)
+        return tools_report(counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
 
     def _value(self, metric: str) -> MetricValue:
         values = self.stored.metrics.metrics
@@ -189,41 +195,42 @@ class Result:
             )
         return values[metric]
 
-    def _table(self) -> tuple[str, list[list[str]], list[str]]:
-        """Title, rows and notes of what is shown."""
+    def to_dict(self) -> dict[str, Any]:
+        """Manifest and metrics, as `bench run --json` prints them."""
+        return {
+            "folder": str(self.folder),
+            "manifest": self.stored.manifest.model_dump(mode="json"),
+            "metrics": self.stored.metrics.model_dump(mode="json"),
+        }
+
+    def _line(self) -> str:
+        data, values = self.stored.manifest.dataset, self.stored.metrics.metrics
+        means = [f", {name} {fixed(values[name].mean)}" for name in SHOWN[:1] if name in values]
+        return f"{self.stored.label} ({data.split}): {judged_sample(data)}{''.join(means)}"
+
+    def _tables(self) -> list[Table]:
         data = self.stored.manifest.dataset
         values = self.stored.metrics.metrics
         rows = [
-            [name, number(values[name].mean), interval(values[name].low, values[name].high)]
+            [name, fixed(values[name].mean), interval(values[name].low, values[name].high)]
             for name in SHOWN
             if name in values
         ]
         title = f"{self.stored.label} ({data.split}): {judged_sample(data)}, {self.n_failed} failed"
         told = [repeats_line(self.stored.metrics), chance_sentence(self.stored.metrics, rows[0][0] if rows else "")]
         notes = [*filter(None, told), *(f"note: {warning}" for warning in self.warnings)]
-        return title, rows, [*notes, f"stored in {self.folder}"]
-
-    def __repr__(self) -> str:
-        title, rows, notes = self._table()
-        return clean("\n".join([title, text_table(_HEAD, rows), *notes]))
-
-    def _repr_html_(self) -> str:
-        title, rows, notes = self._table()
-        return html_table(title, _HEAD, rows, notes)
+        return [table_of(("metric", "mean", "95% interval"), rows, title, [*notes, f"stored in {self.folder}"])]
 
 
-_HEAD = ("metric", "mean", "95% interval")
-
-
-class Results(Sequence[Result]):
-    """Results of `bench.run_all`: a sequence of `Result`.
+class Results(Shown, Sequence[Result]):
+    """What `bench.run` gives for a list of methods or of datasets: a sequence of `Result`.
 
     Examples:
-        >>> found = bench.run_all(["bm25", "random"], ["starter"])
-        >>> len(found), found.errors
+        >>> results = bench.run(["bm25", "random"], "starter")
+        >>> len(results), results.errors
         (2, {})
-        >>> list(found.metrics.columns)[:4]
-        ['dataset', 'method', 'metric', 'mean']
+        >>> results.means["recall@5"].round(3).to_dict()
+        {('starter', 'bm25'): 0.193, ('starter', 'random'): 0.042}
     """
 
     def __init__(self, results: Sequence[Result], errors: Mapping[tuple[str, str], BenchError] | None = None) -> None:
@@ -248,8 +255,6 @@ class Results(Sequence[Result]):
     def metrics(self) -> pandas.DataFrame:
         """One row a dataset, method and metric: `dataset`, `method`, `metric`, and the columns of `Result.metrics`.
 
-        `found.metrics.pivot(index=["dataset", "method"], columns="metric", values="mean")` is the usual table.
-
         Raises:
             UnavailableError: pandas is not installed.
         """
@@ -260,23 +265,36 @@ class Results(Sequence[Result]):
         ]
         return frame(rows, ("dataset", "method", "metric", *_COLUMNS))
 
-    def _table(self) -> tuple[str, list[str], list[list[str]], list[str]]:
-        """Title, head, rows and notes of what is shown."""
+    @cached_property
+    def means(self) -> pandas.DataFrame:
+        """One row a result, indexed by dataset and method, and one column a metric: its mean, NaN if there is none.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows: list[dict[str, object]] = [
+            {"dataset": result.dataset, "method": result.method}
+            | {name: value.mean for name, value in result.stored.metrics.metrics.items()}
+            for result in self
+        ]
+        columns = dict.fromkeys(["dataset", "method", *(name for row in rows for name in row)])
+        found = frame(rows, tuple(columns)).set_index(["dataset", "method"])
+        found.columns.name = "metric"
+        return found
+
+    def _line(self) -> str:
+        failed = f", {len(self.errors)} failed" if self.errors else ""
+        return f"of {len(self)} runs{failed}: {', '.join(result.stored.label for result in self)}"
+
+    def _tables(self) -> list[Table]:
         names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]
-        rows = []
+        table = Table(["result", *names, "failed"], right=range(1, len(names) + 2), title=f"{len(self)} results")
         for result in self:
             values = result.stored.metrics.metrics
-            means = [number(values[name].mean if name in values else None) for name in names]
-            rows.append([f"{result.method} @ {result.dataset}", *means, str(result.n_failed)])
-        notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
-        return f"{len(self)} results", ["result", *names, "failed"], rows, notes
-
-    def __repr__(self) -> str:
-        title, head, rows, notes = self._table()
-        return clean("\n".join([title, text_table(head, rows), *notes]))
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table())
+            means = [fixed(values[name].mean if name in values else None) for name in names]
+            table.add(f"{result.method} @ {result.dataset}", *means, str(result.n_failed))
+        table.notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
+        return [table]
 
 
 def load_result(name: str | Path, *, results: str | Path | None = None) -> Result:

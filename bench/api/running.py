@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack, overload
 
 from bench.api.arguments import check_choices, names
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
+from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expanded, results_folder
 from bench.base.spec import Spec
@@ -20,26 +21,45 @@ from bench.registry import methods as registered
 from bench.results.settings import Keywords, checked_settings
 
 
-def run(
+# A text is a sequence of texts, too: the first that fits is meant.
+@overload
+def run(  # type: ignore[overload-overlap]
     method: MethodLike,
-    dataset: DatasetLike = "starter",
+    dataset: DatasetLike = ...,
     *,
-    parameters: Mapping[str, object] | None = None,
+    metrics: Sequence[str] = ...,
+    overwrite: Overwrite = ...,
+    results: str | Path | None = ...,
+    **settings: Unpack[Keywords],
+) -> Result: ...
+@overload
+def run(
+    method: MethodLike | Sequence[MethodLike],
+    dataset: DatasetLike | Sequence[DatasetLike] = ...,
+    *,
+    metrics: Sequence[str] = ...,
+    overwrite: Overwrite = ...,
+    results: str | Path | None = ...,
+    **settings: Unpack[Keywords],
+) -> Results: ...
+def run(
+    method: MethodLike | Sequence[MethodLike],
+    dataset: DatasetLike | Sequence[DatasetLike] = "starter",
+    *,
     metrics: Sequence[str] = (),
     overwrite: Overwrite = "remote",
     results: str | Path | None = None,
     **settings: Unpack[Keywords],
-) -> Result:
-    """Run a method on a dataset under the protocol, and store the result. The same as `bench run`.
+) -> Result | Results:
+    """Run a method on a dataset under the protocol, or every one of several, and store the results.
 
-    A result that is there already is returned as it is: the same method (code, parameters, models) on the same data
-    with the same settings is not run twice.
+    The same as `bench run`. A result that is there already is returned as it is: the same method (code, parameters,
+    models) on the same data with the same settings is not run twice.
 
     Args:
-        method: a spec (`"bm25"`, `"dense(similarity=dot)"`, `"package.module:Class"`), a `Method` class, or an instance
-            of `bench.build_method`.
-        dataset: a spec (`"starter"`), or a dataset that `bench.load_dataset` gave.
-        parameters: values of the method's parameters, by name.
+        method: a spec (`"bm25"`, `"dense(similarity=dot)"`, `"package.module:Class"`), a method (`BM25(k1=1.5)`), a
+            `Method` class, or a search function of a module; or a list of these.
+        dataset: a spec (`"starter"`), or a dataset that `bench.load_dataset` gave; or a list of these.
         metrics: additional metrics, such as `["ndcg@7"]`.
         overwrite: what to do with an existing result: `remote` keeps it unless its method asks a service that names no
             version, `missing` keeps it in any case, `always` runs it again, `never` raises an error.
@@ -49,7 +69,9 @@ def run(
             `repeats`, as `bench.RunSettings` describes them.
 
     Returns:
-        The stored result.
+        The stored result. Of a list, the results, dataset by dataset, in the order of the methods: all names and
+        parameters are checked before the first run, and a run that fails does not stop the others; what it raised is in
+        `Results.errors`.
 
     Raises:
         UsageError: an unknown name, a wrong parameter, or settings that contradict each other.
@@ -60,55 +82,26 @@ def run(
         >>> result = bench.run("bm25", "starter", metrics=["ndcg@7"])
         >>> 0 < result.mean("ndcg@7") < 1
         True
+
+        >>> from bench.methods.bm25 import BM25
+        >>> results = bench.run([BM25(k1=1.5), "random"], "starter")
+        >>> [result.method for result in results]
+        ['bm25(k1=1.5)', 'random']
     """
-    check_choices(overwrite=overwrite)
-    plan = Plan(dataset_spec(dataset), method_spec(method, parameters), **vars(checked_settings(settings)))
-    (outcome,) = _runner([dataset], metrics, overwrite, results).run([plan])
-    if isinstance(outcome, BenchError):
-        raise outcome
-    return Result(outcome)
-
-
-def run_all(
-    methods: Sequence[MethodLike],
-    datasets: Sequence[DatasetLike] = ("starter",),
-    *,
-    metrics: Sequence[str] = (),
-    overwrite: Overwrite = "remote",
-    results: str | Path | None = None,
-    **settings: Unpack[Keywords],
-) -> Results:
-    """Run every method on every dataset. All names and parameters are checked before the first run.
-
-    A run that fails does not stop the others: what it raised is in `Results.errors`.
-
-    Args:
-        methods: as `bench.run` takes them; give parameters with `bench.build_method`.
-        datasets: as `bench.run` takes them. The other arguments are those of `bench.run`.
-
-    Returns:
-        The results, dataset by dataset, in the order of the methods.
-
-    Raises:
-        UsageError: an unknown name, a wrong parameter, or settings that contradict each other; nothing has run then.
-
-    Examples:
-        >>> found = bench.run_all(["bm25", bench.build_method("bm25", k1=1.5)], ["starter"])
-        >>> [result.method for result in found]
-        ['bm25', 'bm25(k1=1.5)']
-    """
-    for name, given in (("methods", methods), ("datasets", datasets)):
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise UsageError(f"{name} is a list; for one method on one dataset there is bench.run.")
     check_choices(overwrite=overwrite)
     chosen = vars(checked_settings(settings))
-    specs = list(dict.fromkeys(method_spec(method) for method in methods))
-    plans = [
-        Plan(data, spec, **chosen)
-        for data in dict.fromkeys(dataset_spec(dataset) for dataset in datasets)
-        for spec in specs
-    ]
+    several = isinstance(method, list | tuple) or isinstance(dataset, list | tuple)
+    datasets = _listed(dataset)
+    specs = list(dict.fromkeys(method_spec(each) for each in _listed(method)))
+    plans = [Plan(data, spec, **chosen) for data in dict.fromkeys(map(dataset_spec, datasets)) for spec in specs]
+    if not plans:
+        raise UsageError("there is nothing to run: the list of methods or of datasets is empty.")
     outcomes = list(_runner(datasets, metrics, overwrite, results).run(plans))
+    if not several:
+        (outcome,) = outcomes
+        if isinstance(outcome, BenchError):
+            raise outcome
+        return Result(outcome)
     return Results(
         [Result(outcome) for outcome in outcomes if not isinstance(outcome, BenchError)],
         {
@@ -119,10 +112,15 @@ def run_all(
     )
 
 
+def _listed(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, list | tuple) else [given]
+
+
 def _runner(
     datasets: Sequence[DatasetLike], metrics: Sequence[str], overwrite: Overwrite, results: str | Path | None
 ) -> Runner:
     at_hand = {dataset.spec: dataset for dataset in datasets if isinstance(dataset, Dataset)}
+    progress = current_session().progress
 
     def load(spec: Spec) -> Dataset:
         return at_hand[str(spec)] if str(spec) in at_hand else load_dataset(str(spec))
@@ -130,7 +128,8 @@ def _runner(
     return Runner(
         results_folder() if results is None else expanded(results),
         load=load,
-        build=registered.build_method,
+        build=lambda spec: registered.build_method(spec, progress=progress),
+        progress=progress,
         overwrite=overwrite,
         metrics=parse_metrics(names("metrics", metrics)),
     )

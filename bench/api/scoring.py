@@ -15,7 +15,6 @@ from pydantic_core import PydanticSerializationError
 from bench.api.arguments import names
 from bench.api.catalogue import DatasetLike, loaded
 from bench.api.results import Result
-from bench.api.tables import pandas_module
 from bench.base.errors import ResultError, UsageError
 from bench.base.paths import expanded, results_folder
 from bench.base.spec import Spec
@@ -28,6 +27,7 @@ from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.settings import EvaluatedSplit, checked_setting
 from bench.search.topk import top_k
+from bench.show.objects import pandas_module
 
 if TYPE_CHECKING:
     import pandas

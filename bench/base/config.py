@@ -1,12 +1,12 @@
-"""Sessions: settings that hold while something runs, and what its models share and count.
+"""Settings that hold for a block, and what the models that run there share and count.
 
-    with session(offline=True, cache=False):
+    with config_context(offline=True, cache=False):
         results = list(runner.run(plans))
 
-A session is bound to the context (`contextvars`), as `numpy.errstate` and `sklearn.config_context` are: threads with
-sessions of their own do not see each other's. It is no argument because methods, plug-ins among them, make their own
-encoders and language models. One that forgot to pass a session on would use the network under `--offline`, and its
-requests would not be counted.
+The block has a session. It is bound to the context (`contextvars`), as `numpy.errstate` is: threads with sessions of
+their own do not see each other's. It is no argument because methods, plug-ins among them, make their own encoders and
+language models. One that forgot to pass a session on would use the network under `--offline`, and its requests would
+not be counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.base.paths import env_flag
+from bench.base.paths import env_flag, expanded
+from bench.base.progress import QUIET, Progress
 
 
 @dataclass(eq=False)
@@ -76,6 +77,7 @@ class Session:
         offline: never to use the network.
         cache: whether embeddings and scores are read from the cache and kept in it.
         mirror: where upstream's files are read from; None for a download.
+        progress: where functions of the Python API report to; commands pass theirs on themselves.
         loaded: the models in memory, by what they are.
         meters: they count the requests to language models.
         timing: set while latencies are measured.
@@ -85,6 +87,7 @@ class Session:
     offline: bool
     cache: bool
     mirror: Path | None
+    progress: Progress = QUIET
     loaded: dict[Hashable, Any] = field(default_factory=dict)
     meters: list[Meter] = field(default_factory=list)
     timing: Timing | None = None
@@ -106,30 +109,51 @@ def current_session() -> Session:
 
 
 @contextmanager
-def session(
+def config_context(
     parent: Session | None = None,
     *,
     offline: bool | None = None,
     cache: bool | None = None,
-    mirror: Path | None = None,
+    mirror: str | Path | None = None,
+    progress: bool | Progress | None = None,
     repeat: int | None = None,
 ) -> Iterator[Session]:
-    """Open a session for a block. It shares loaded models with its parent, and counts for itself.
+    """Settings for a block: whatever runs inside obeys them, methods of plug-ins and their models included.
+
+    A setting that is not given is that of the block around, or of the environment.
 
     Args:
-        parent: whose settings hold where none are given [default: the current session].
-        offline, cache, mirror, repeat: see `Session`.
+        parent: whose settings hold where none are given, in place of those of the block around.
+        offline: never use the network; a missing file or model is an error. `BENCH_OFFLINE=1` is the same.
+        cache: False to compute embeddings and scores of models again; `BENCH_NO_CACHE=1` is the same.
+        mirror: a folder with copies of upstream's files, read in place of the network; `BENCH_MIRROR` is the same.
+        progress: True for the bars and notes of the command line, on standard error; or where work reports to.
+        repeat: which of the repeats of a run is under way; the harness sets it.
+
+    Examples:
+        >>> with bench.config_context(offline=True):
+        ...     len(bench.load_dataset("starter").tools) > 100
+        True
     """
     above = parent or current_session()
     opened = Session(
         offline=above.offline if offline is None else offline,
         cache=above.cache if cache is None else cache,
-        mirror=mirror or above.mirror,
+        mirror=expanded(mirror) if mirror else above.mirror,
+        progress=above.progress if progress is None else _reporter(progress),
         loaded=above.loaded,
         repeat=above.repeat if repeat is None else repeat,
     )
     with _active(opened):
         yield opened
+
+
+def _reporter(progress: bool | Progress) -> Progress:
+    if not isinstance(progress, bool):
+        return progress
+    from bench.base import bars  # rich is not imported before there is a bar to draw
+
+    return bars.progress(quiet=not progress)
 
 
 @contextmanager

@@ -6,8 +6,10 @@ exits with `exit_code`; a traceback is for our own mistakes only.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import walk_tb
 
 DISTRIBUTION = "tool-retrieval-bench"
 
@@ -67,7 +69,7 @@ class UnavailableError(BenchError):
 
 
 class MethodError(BenchError):
-    """A method raised, or returned what the protocol does not allow."""
+    """A method or a metric raised, or returned what the protocol does not allow."""
 
     exit_code = 5
 
@@ -138,3 +140,24 @@ def require(*modules: str, what: str) -> None:
                 f"{what} needs the package {package}, which is not installed; "
                 f"install it with `{install_command(EXTRAS[module])}`."
             )
+
+
+def raised_at(error: BaseException, modules: Collection[str]) -> str:
+    """` (file.py:12)`: the last line of an author's that an exception came through; empty if it came through none.
+
+    Args:
+        error: the exception.
+        modules: names of the author's modules; those beside them in a package count too.
+    """
+    packages = {_package(module) for module in modules}
+    lines = [
+        f" ({Path(frame.f_code.co_filename).name}:{line})"
+        for frame, line in walk_tb(error.__traceback__)
+        if _package(str(frame.f_globals.get("__name__", ""))) in packages
+    ]
+    return lines[-1] if lines else ""
+
+
+def _package(module: str) -> str:
+    """The package of an author's; of ours the module, because the harness is one package with its methods."""
+    return module if module.startswith("bench.") else module.partition(".")[0]

@@ -9,6 +9,7 @@ import click
 import bench
 from bench.base.errors import EXIT_CODES
 from bench.base.plugins import faults, verbs
+from bench.cli.help import Group
 
 #: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
@@ -33,7 +34,7 @@ _VERBS: dict[str, tuple[str, str]] = {
 }
 
 
-class PluggedGroup(click.Group):
+class PluggedGroup(Group):
     """A group that has the verbs of plug-ins besides its own (`bench.base.plugins`)."""
 
     #: The verb below which they are; empty for those of `bench` itself.

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import click
 
-from bench.base.errors import UsageError
+from bench.base.bars import progress
 from bench.base.paths import results_folder
 from bench.base.text import one_line
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
 from bench.evaluation.external import open_result
-from bench.gating.baseline import Baseline
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
+from bench.show.numbers import fixed, signed
+from bench.show.numbers import size as octets
 
 
-@click.command("bless")
+@click.command("bless", cls=Command)
 @click.argument("names", metavar="RESULT...", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "--out",
@@ -27,7 +28,7 @@ from bench.metrics import parse_metrics
     help="FILE.json for one result, or a folder for DATASET-METHOD.json files.",
 )
 @click.option("--reason", default="", help="Why the baseline changes; required to replace one, and stored in the file.")
-@click.option("--by", default="", help="Who approves it [default: git user.name, or the login].")
+@more_option("--by", default="", help="Who approves it [default: git user.name, or the login].")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @results_option
 @json_option
@@ -49,26 +50,13 @@ def command(
     extra = [str(metric) for metric in parse_metrics(metrics)]
     folder = results or results_folder()
     found = [open_result(name, folder, progress=progress()) for name in names]
-    for result in found:
-        for name in extra:
-            if name not in result.metrics.metrics:
-                raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
     done = bless(found, out, reason, by, extra, progress())
     if as_json:
-        print_json([{"file": str(item.path), "written": item.written, **_summary(item.baseline)} for item in done])
+        print_json([item.to_dict() for item in done])
         return
     for item in done:
         for line in _lines(item):
             click.echo(line)
-
-
-def _summary(baseline: Baseline) -> dict[str, object]:
-    return {
-        "label": baseline.label,
-        "result_id": baseline.result_id,
-        "means": {name: round(baseline.mean(name), 9) for name in baseline.values},
-        "blessed": baseline.blessed.model_dump(),
-    }
 
 
 def _lines(item: Blessed) -> list[str]:
@@ -76,7 +64,7 @@ def _lines(item: Blessed) -> list[str]:
     label = one_line(item.baseline.label)
     if not item.written:
         return [f"{label}: {item.path} has the same evidence already, and stays as it is"]
-    size = f"{item.path.stat().st_size / 1024:.1f} KiB"
+    size = octets(item.path.stat().st_size)
     if item.before is None:
         return [f"{label}: blessed in {item.path} ({size}, {len(item.baseline.query_ids)} queries)"]
     lines = [f"{label}: {item.path} replaced ({size})"]
@@ -84,8 +72,8 @@ def _lines(item: Blessed) -> list[str]:
         now = item.baseline.mean(name)
         then = item.before.mean(name) if name in item.before.values else None
         if then is None:
-            lines.append(f"  {name}: new, {now:.4f}")
+            lines.append(f"  {name}: new, {fixed(now)}")
         elif abs(now - then) > 1e-9:
-            lines.append(f"  {name}: {then:.4f} to {now:.4f} ({now - then:+.4f})")
+            lines.append(f"  {name}: {fixed(then)} to {fixed(now)} ({signed(now - then)})")
     gone = [name for name in item.before.values if name not in item.baseline.values]
     return [*lines, *(f"  {name}: no longer there" for name in gone)]

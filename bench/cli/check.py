@@ -6,17 +6,18 @@ import dataclasses
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import CheckFailed
 from bench.base.secrets import masked
 from bench.base.text import told
-from bench.cli.bars import progress
+from bench.cli.help import Group
 from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
 from bench.cli.output import print_json, whoever_reads
 from bench.registry import build_method, load_dataset
 from bench.validation.method import check_method
 
 
-@click.group("check")
+@click.group("check", cls=Group)
 def command() -> None:
     """Run conformance tests on a method."""
 

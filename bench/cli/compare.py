@@ -4,53 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
-from bench.base.config import session
-from bench.base.errors import BenchError
-from bench.base.paths import results_folder, write_text
+from bench.base.bars import progress
+from bench.base.paths import results_folder
 from bench.base.text import one_line
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
-from bench.cli.output import console, plain_table, print_json
-from bench.comparison.compare import Question, compared
-from bench.comparison.figures import draw
+from bench.cli.output import console, print_json
+from bench.comparison.compare import Question, compare_results
+from bench.comparison.figures import Figure
 from bench.comparison.render import (
     FEW_DATASETS,
     INDEPENDENT,
-    LONGEST_TEXT,
     SLICE_SIGNS,
     answer_tokens,
     catalogue_lines,
     csv_text,
-    dagger,
-    difference_cells,
     few_units,
-    interval,
     latex,
     legend,
+    macro_sentence,
     markdown,
-    p_text,
-    ranks,
     reversed_orders,
+    signs,
+    title,
+)
+from bench.comparison.report import Comparison, Correction, DatasetReport
+from bench.comparison.tables import (
+    LONGEST_TEXT,
+    dagger,
+    full_table,
+    grid,
+    independent_table,
+    macro_table,
+    short_table,
+    slice_tables,
     tool_lines,
 )
-from bench.comparison.report import Comparison, Correction, DatasetReport, Difference, MetricReport
-from bench.comparison.systems import across_catalogues, by_dataset
-from bench.data.dataset import Dataset
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
-from bench.registry import load_dataset
-from bench.registry.versions import load_version
-from bench.results.manifest import DatasetIdentity
-from bench.results.units import sample
+from bench.show.numbers import fixed
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _FORMS = ("table", "markdown", "json", "csv", "latex")
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "-d",
@@ -65,25 +69,25 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
 @click.option(
     "--moved",
     type=click.IntRange(0, 1000),
-    default=5,
-    show_default=True,
-    help="Number of queries to list with the largest change.",
+    help="Number of queries to list with the largest change [default: 5, of two systems on one dataset].",
 )
-@click.option(
+@more_option(
     "--unit",
     type=click.Choice(["none"]),
     help="none: also show what differences look like if queries are taken as independent.",
 )
-@click.option(
+@more_option(
     "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
     help="Multiple-testing correction of the p-values.",
 )  # fmt: skip
-@click.option(
+@more_option(
     "--across",
     type=click.Choice(["catalogues"]),
     help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
 )
-@click.option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
+@more_option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
+@click.option("--details", is_flag=True, help="All metrics and all numbers of each.")
+@click.option("--latex", "as_latex", is_flag=True, help="Same as --format latex: one table, ready to paste.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
     "--picture",
@@ -97,11 +101,13 @@ def command(
     datasets: tuple[str, ...],
     metrics: tuple[str, ...],
     slices: tuple[str, ...],
-    moved: int,
+    moved: int | None,
     unit: str | None,
     correction: Correction,
     across: str | None,
     form: str,
+    details: bool,
+    as_latex: bool,
     as_json: bool,
     picture: Path | None,
     results: Path | None,
@@ -124,62 +130,109 @@ def command(
     folder = results or results_folder()
     bars = progress()
 
-    def load(spec: str) -> Dataset | None:
-        try:
-            # Slices need the dataset; the mere texts of queries are not worth a download.
-            with session(offline=None if slices else True):
-                return load_dataset(spec, bars)
-        except BenchError:
-            if slices:
-                raise
-            return None
-
-    def version(data: DatasetIdentity) -> Dataset:
-        return load_version(data.spec, data.content_hash, bars)
-
     found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    fields = [across_catalogues(found, version)] if across else by_dataset(found)
-    report = compared(fields, Question(wanted, slices, moved, correction, unit == "none"), load)
+    question = Question(wanted, slices, _MOVED if moved is None else moved, correction, unit == "none")
+    report = compare_results(found, question, across=across is not None, progress=bars)
     if picture is not None:
-        write_text(picture, draw(report))
-    if as_json or form == "json":
-        print_json(report.model_dump(mode="json"))
+        Figure.of(report).save(picture)
+    form = "json" if as_json else "latex" if as_latex else form
+    if form == "json":
+        print_json(report.to_dict())
     elif form == "table":
-        _print(_printable(report))
+        if details:
+            _print_all(report)
+        else:
+            _print_short(report, wanted, moved is not None)
     else:
         click.echo({"markdown": markdown, "csv": csv_text, "latex": latex}[form](report), nl=False)
 
 
-def _printable(report: Comparison) -> Comparison:
-    """The report without signs that steer a terminal: names and texts come from run files and datasets."""
-
-    def clean(value: object) -> object:
-        if isinstance(value, str):
-            return one_line(value)
-        if isinstance(value, list):
-            return [clean(item) for item in value]
-        return {clean(key): clean(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-    return Comparison.model_validate(clean(report.model_dump()))
+#: Metrics that are shown if none is named, and systems of which the moved queries are.
+_FIRST, _PAIR = 3, 2
+#: Moved queries that are listed each way if no number is given.
+_MOVED = 5
+#: More would bury the tables.
+_MOST_HINTS = 3
 
 
-def _print(report: Comparison) -> None:
+def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> None:
+    """The tables that a reader wants first.
+
+    Args:
+        report: the comparison.
+        metrics: those that were named; the first few of the report if none was.
+        moved: whether the queries that moved most are shown however many systems there are.
+    """
+    out = console()
+    every = list(dict.fromkeys(metric.metric for dataset in report.datasets for metric in dataset.metrics))
+    shown = list(metrics) or every[:_FIRST]
+    if len(report.datasets) == 1:
+        (dataset,) = report.datasets
+        _print_head(out, dataset, report.baseline)
+        out.print(short_table([metric for metric in dataset.metrics if metric.metric in shown], dataset.n))
+        _print_more(out, dataset)
+        if moved or len(dataset.systems) <= _PAIR:
+            _print_moves(out, dataset)
+    else:
+        datasets = ", ".join(f"{one_line(item.dataset)} {item.n}" for item in report.datasets)
+        out.print(f"{len(report.datasets)} datasets, with their judged queries: {datasets}")
+        _print_shared(out, report)
+        for table in grid(report, shown, out.width):
+            out.print(table)
+        for dataset in report.datasets:
+            _print_more(out, dataset)
+            if moved:
+                _print_moves(out, dataset)
+        for macro in report.macro:
+            if macro.metric in shown:
+                out.print(f"{macro.metric}: {macro_sentence(macro)}", style="dim")
+    _print_below(out, report)
+    out.print(signs(report), style="dim")
+    left = [name for name in every if name not in shown]
+    more = f"{', '.join(left)}, and " if left else ""
+    out.print(f"--details: {more}all numbers of each metric and dataset", style="dim")
+
+
+def _print_shared(out: Console, report: Comparison) -> None:
+    """Notes of all datasets, each once, with the datasets that it is true of."""
+    notes: dict[str, list[str]] = {}
+    for dataset in report.datasets:
+        for note in _notes(dataset):
+            notes.setdefault(note, []).append(one_line(dataset.dataset))
+    for note, datasets in notes.items():
+        where = "" if len(datasets) == len(report.datasets) else f" ({', '.join(datasets)})"
+        out.print(f"{note}{where}", style="yellow")
+
+
+def _notes(dataset: DatasetReport) -> list[str]:
+    """What a reader must know of a dataset's results. A mark that all of them have is about the dataset."""
+    common = [mark for mark in dataset.systems[0].marks if all(mark in item.marks for item in dataset.systems)]
+    # A warning says more than the mark that it begins with.
+    shared = [mark for mark in common if not any(text.startswith(mark) for text in dataset.warnings)]
+    notes = [f"note: {', '.join(shared)}"] if shared else []
+    for system in dataset.systems:
+        own = [mark for mark in system.marks if mark not in common]
+        own += [f"{system.n_failed} queries failed"] if system.n_failed else []
+        notes += [f"{system.name}: {', '.join(own)}"] if own else []
+    notes += [f"note: {text}" for text in (*dataset.warnings, *few_units(dataset), *reversed_orders(dataset))]
+    return [one_line(note) for note in notes]
+
+
+def _print_all(report: Comparison) -> None:
+    """Every number, dataset by dataset."""
     out = console()
     for dataset in report.datasets:
-        _print_dataset(dataset, report.baseline)
+        _print_head(out, dataset, report.baseline)
+        out.print(full_table(dataset.metrics, dataset.n))
+        _print_more(out, dataset)
+        _print_moves(out, dataset)
     for macro in report.macro:
-        test = "" if macro.friedman is None else f"Friedman p = {p_text(macro.friedman)}; "
-        out.print(f"{macro.metric} over {', '.join(macro.datasets)}: {test}critical difference {macro.critical:.2f}")
-        table = plain_table("system", "mean rank", "mean of means", right=(1,))
-        for standing in macro.standings:
-            ends = interval(standing.mean, standing.low, standing.high)
-            table.add_row(standing.system, f"{standing.rank:.2f}", ends)
-        out.print(table)
+        out.print(f"{macro.metric} over {', '.join(map(one_line, macro.datasets))}: {macro_sentence(macro)}")
+        out.print(macro_table(macro))
     if report.macro:
         out.print(FEW_DATASETS, style="dim")
-    if any(dataset.slices for dataset in report.datasets):
-        out.print(SLICE_SIGNS, style="dim")
+    _print_below(out, report)
     out.print(legend(report), style="dim")
     doubtful = [
         (item.system, metric.metric, abs(item.difference), item.needed, metric.units)
@@ -189,89 +242,45 @@ def _print(report: Comparison) -> None:
         if not dagger(item) and item.needed is not None and item.needed > metric.units
     ]
     for system, name, size, needed, units in doubtful[:_MOST_HINTS]:
-        hint = f"detecting a difference of {size:.3f} takes about {needed - units} more groups of queries"
-        out.print(f"{system}, {name}: {hint}", style="dim")
+        hint = f"detecting a difference of {fixed(size)} takes about {needed - units} more groups of queries"
+        out.print(f"{one_line(system)}, {name}: {hint}", style="dim")
 
 
-#: More would bury the tables.
-_MOST_HINTS = 3
+def _print_below(out: Console, report: Comparison) -> None:
+    if any(dataset.slices for dataset in report.datasets):
+        out.print(SLICE_SIGNS, style="dim")
 
 
-def _print_dataset(dataset: DatasetReport, baseline: str) -> None:
-    out = console()
-    limit = "" if dataset.limit is None else f", limit {dataset.limit}"
-    size = sample(dataset.n, dataset.units, dataset.effective, "judged queries")
-    title = f"{dataset.dataset} ({dataset.split}{limit}; {size}), differences from {baseline}"
-    out.print(Text(title, style="bold"))
-    for system in dataset.systems:
-        notes = [*system.marks, *([f"{system.n_failed} queries failed"] if system.n_failed else [])]
-        if notes:
-            out.print(Text(f"{system.name}: {', '.join(notes)}", style="yellow"))
+def _print_head(out: Console, dataset: DatasetReport, baseline: str) -> None:
+    out.print(f"{one_line(title(dataset))}, differences from {one_line(baseline)}", style="bold")
+    for note in _notes(dataset):
+        out.print(note, style="yellow")
     for sentence in answer_tokens(dataset):
-        out.print(sentence)
-    for warning in [*dataset.warnings, *few_units(dataset), *reversed_orders(dataset)]:
-        out.print(Text(f"note: {warning}", style="yellow"))
-    for told in catalogue_lines(dataset):
-        out.print(told, no_wrap=True, overflow="ellipsis")
-    _print_metrics(dataset.metrics, dataset.n)
-    _print_independent(dataset.metrics)
-    for name in dict.fromkeys(item.slice for item in dataset.slices):
-        own = [item for item in dataset.slices if item.slice == name]
-        systems = [item.name for item in dataset.systems]
-        heads = (f"{own[0].metric} by {name}", "n", "groups", *systems)
-        table = plain_table(*heads, right=tuple(range(1, len(heads))))
-        for item in own:
-            signs = {difference.system: dagger(difference) for difference in item.differences}
-            means = [f"{item.means[system]:.3f}{signs.get(system, '')}" for system in systems]
-            table.add_row(item.value, str(item.n), str(item.units), *means)
+        out.print(one_line(sentence))
+    for line in catalogue_lines(dataset):
+        out.print(one_line(line), no_wrap=True, overflow="ellipsis")
+
+
+def _print_more(out: Console, dataset: DatasetReport) -> None:
+    """What was asked for beside the metrics."""
+    independent = independent_table(dataset)
+    if independent.rows:
+        out.print(independent)
+        out.print(INDEPENDENT, style="yellow")
+    for table in slice_tables(dataset):
+        out.print(one_line(table.title), style="bold")
         out.print(table)
+
+
+def _print_moves(out: Console, dataset: DatasetReport) -> None:
     for moves in dataset.moves:
-        for title, found in (("gained", moves.gained), ("lost", moves.lost)):
-            if found:
-                out.print(Text(f"{moves.system} {title} most on {moves.metric}", style="bold"))
-            for move in found:
+        for word, moved in (("gained", moves.gained), ("lost", moves.lost)):
+            if moved:
+                out.print(f"{one_line(moves.system)} {word} most on {moves.metric}", style="bold")
+            for move in moved:
+                change = f"{fixed(move.baseline, 2)} → {fixed(move.system, 2)}"
                 text = one_line(move.text or "", LONGEST_TEXT)
-                line = f"  {move.baseline:.2f} → {move.system:.2f}  {move.query_id}  {text}"
+                line = f"  {change}  {one_line(move.query_id)}  {text}"
                 out.print(line, no_wrap=True, overflow="ellipsis")
                 for told in tool_lines(move):
                     out.print(f"               {told}", no_wrap=True, overflow="ellipsis")
-
-
-def _print_metrics(metrics: Sequence[MetricReport], n: int) -> None:
-    heads = ("system", "mean", "tier", "rank", "difference", "p, corr.", "dz", "W/T/L", "MDE")
-    table = plain_table(*heads, right=(1, 2, 3, 4, 5, 6, 7, 8))
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for metric in metrics:
-        found = {item.system: item for item in metric.differences}
-        table.add_section()
-        name = metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
-        table.add_row(Text(name, style="bold"))
-        for standing in metric.standings:
-            difference = found.get(standing.system)
-            mean = f"{standing.mean:.3f}{dagger(difference) or ' '}"
-            rank = ranks(standing.rank_low, standing.rank_high)
-            table.add_row(standing.system, mean, str(standing.tier), rank, *_narrow_cells(difference))
-    console().print(table)
-
-
-def _print_independent(metrics: Sequence[MetricReport]) -> None:
-    """What differences look like without units, where it was asked for."""
-    rows = [(item.system, metric.metric, item) for metric in metrics for item in metric.differences]
-    if not any(item.independent for _, _, item in rows):
-        return
-    table = plain_table("as if queries were independent", "metric", "difference", "p", right=(2, 3))
-    for system, name, item in rows:
-        if item.independent is not None:
-            found = item.independent
-            table.add_row(system, name, interval(item.difference, found.low, found.high), p_text(found.p))
-    out = console()
-    out.print(table)
-    out.print(INDEPENDENT, style="yellow")
-
-
-def _narrow_cells(difference: Difference | None) -> list[str]:
-    """As `difference_cells`, with intervals and corrected p-values on a second line."""
-    signed, p, corrected, dz, counts, detectable = difference_cells(difference)
-    mean, _, ends = signed.partition(" ")
-    return [f"{mean}\n{ends}".strip(), f"{p}\n{corrected}".strip(), dz, counts, detectable]

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from bench.base.paths import results_folder, write_text
+from bench.cli.help import Command
 from bench.cli.options import json_option, results_option
-from bench.cli.output import console, mean_cell, plain_table, print_json
+from bench.cli.output import console, print_json
 
 
-@click.command("curve")
+@click.command("curve", cls=Command)
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("-m", "--metric", default="recall@5", show_default=True, help="What is drawn.")
 @click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), help="Write the curves to this SVG file.")
@@ -32,7 +33,7 @@ def command(
     dependent queries.
     """
     from bench.base.text import one_line
-    from bench.comparison.library_sizes import draw, library_sizes, markdown
+    from bench.comparison.library_sizes import draw, library_sizes, markdown, sizes_table
     from bench.evaluation.experiment import read_experiment
     from bench.metrics import parse_metrics
     from bench.results.store import Result, find_results
@@ -50,14 +51,9 @@ def command(
     if as_markdown:
         click.echo(markdown(sizes), nl=False)
         return
-    columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
-    table = plain_table(sizes.metric, *(f"{size:,}" for size in columns), right=range(1, len(columns) + 1))
-    for curve in sizes.curves:
-        own = {point.tools: mean_cell(point.value) for point in curve.points}
-        table.add_row(one_line(curve.method), *(own.get(size, "-") for size in columns))
     out = console()
     out.print(f"{one_line(sizes.dataset)}, {sample(sizes.n, sizes.units)}", soft_wrap=True, markup=False)
-    out.print(table)
+    out.print(sizes_table(sizes))
     out.print("columns: tools in the library; below each mean: its 95% interval", style="dim")
     failed = sum(point.failed for curve in sizes.curves for point in curve.points)
     if failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 from collections import Counter
@@ -11,28 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
 from bench.base.locks import locked, replaced_folder
 from bench.base.paths import cache_folder, storage_errors
 from bench.cli import PluggedGroup
-from bench.cli.bars import progress
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
+from bench.cli.help import more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
-from bench.cli.output import console, number, plain_table, print_field, print_json, say, whoever_reads
+from bench.cli.output import console, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Template
 from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
-from bench.registry import broken_datasets, build_method, dataset_entries, load_dataset
-from bench.registry.datasets import DatasetEntry, resolve
+from bench.registry import broken_datasets, dataset_entries, load_dataset
+from bench.registry.datasets import resolve
+from bench.registry.listing import dataset_rows
+from bench.show.numbers import fixed
+from bench.show.tables import Cell, Table, lines
 
 if TYPE_CHECKING:
     from bench.validation.ceilings import Ceilings
-
-#: The methods whose answers the audit compares: they need no model and no past queries.
-_CHEAP = ("bm25", "tfidf")
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -56,31 +56,17 @@ def list_datasets(as_json: bool) -> None:
     """List datasets with size and licence."""
     entries = dataset_entries()
     if as_json:
-        print_json([_summary(entry) for entry in entries.values()])
+        print_json(dataset_rows())
         return
-    table = plain_table("dataset", "tools", "train", "dev", "test", "licence", "also called", right=(1, 2, 3, 4))
+    table = Table(["dataset", "tools", "train", "dev", "test", "licence", "also called"], right=(1, 2, 3, 4))
     for name, entry in entries.items():
         card, counts = entry.card, entry.card.counts
         sizes = [str(getattr(counts, key)) if counts else "-" for key in ("tools", "train", "dev", "test")]
         missing = "needs your files: bench data info " + name if card.obtain and entry.module else ""
-        table.add_row(name, *sizes, card.licence, missing or ", ".join(card.aliases))
+        table.add(name, *sizes, card.licence, missing or ", ".join(card.aliases))
     console().print(table)
     for name, reason in broken_datasets().items():
         say(f"{name} cannot be used: {reason}")
-
-
-def _summary(entry: DatasetEntry) -> dict[str, Any]:
-    card = entry.card
-    return {
-        "id": card.id,
-        "aliases": card.aliases,
-        "title": card.title,
-        "counts": card.counts.model_dump() if card.counts else None,
-        "licence": card.licence,
-        "redistribution": card.redistribution,
-        "template": card.template,
-        "obtain": card.obtain if entry.module else "",
-    }
 
 
 @command.command("info")
@@ -237,13 +223,13 @@ def stats(dataset: str, as_json: bool) -> None:
     if as_json:
         print_json({"dataset": loaded.spec, "content_hash": loaded.content_hash, **found})
         return
-    table = plain_table(loaded.spec, "")
+    table = Table([loaded.spec, ""])
     for name, value in found.items():
         shown = ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
-        table.add_row(name, shown)
+        table.add(name, shown)
     if not tokens:
-        table.add_row("tokens", f"not counted: the tokenizer is not installed ({install_command('models')} brings it)")
-    table.add_row("content hash", loaded.content_hash)
+        table.add("tokens", f"not counted: the tokenizer is not installed ({install_command('models')} brings it)")
+    table.add("content hash", loaded.content_hash)
     console().print(table)
 
 
@@ -260,59 +246,39 @@ def stats(dataset: str, as_json: bool) -> None:
 @json_option
 def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
-    from bench.validation.ceilings import ceilings
-    from bench.validation.dataset import audit as run_audit
-    from bench.validation.dataset import audit_against
-    from bench.validation.units import audit_units
+    from bench.validation.audit import CHEAP, Audit
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
-    others = [load_dataset(other, bars) for other in against]
-    findings = [*run_audit(loaded), *(found for other in others for found in audit_against(loaded, other))]
-    # A catalogue without queries has nothing that could be dependent, and no gold to miss.
-    best = ceilings(loaded) if loaded.queries else None
-    dependence = audit_units(loaded, [build_method(method) for method in _CHEAP]) if loaded.queries else None
+    found = Audit.of(loaded, [load_dataset(other, bars) for other in against])
     if as_json:
-        print_json(
-            {
-                "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in findings],
-                "ceilings": dataclasses.asdict(best) if best else None,
-                "unit": loaded.unit,
-                "proposed_unit": dependence.proposed if dependence else None,
-                "units": [
-                    {**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()}
-                    for rule in (dependence.rules if dependence else ())
-                ],
-            }
-        )
+        print_json(found.to_dict())
         return
-    from rich.text import Text
-
-    table = plain_table("check", "what", "count", "share", "examples", right=(2, 3))
-    for finding in findings:
-        style = "red" if finding.harmful and finding.count else ""
-        table.add_row(
-            Text(finding.check, style=style),
+    table = Table(["check", "what", "count", "share", "examples"], right=(2, 3))
+    for finding in found.findings:
+        table.add(
+            Cell(finding.check, emphasis="bad" if finding.harmful and finding.count else ""),
             finding.what,
             f"{finding.count} of {finding.total}",
-            number(finding.share),
-            Text("\n".join(finding.examples)),
+            fixed(finding.share),
+            lines(finding.examples),
         )
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    best, dependence = found.ceilings, found.dependence
     if best is None or dependence is None:
         return
     _print_ceilings(best)
     out.print(f"unit of independence: {loaded.unit}, {dependence.card.sizes}")
     out.print("recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of")
     out.print("independent queries")
-    named = [heading for method in _CHEAP for heading in (f"{method} r", "deff")]
-    units = plain_table("rule", "units", "largest", "effective", *named, right=range(1, 4 + len(named)))
+    named = [heading for method in CHEAP for heading in (f"{method} r", "deff")]
+    units = Table(["rule", "units", "largest", "effective", *named], right=range(1, 4 + len(named)))
     for rule in dependence.rules:
         sizes = rule.sizes
-        alike = [number(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
-        units.add_row(rule.name, str(sizes.units), str(sizes.largest), number(sizes.effective, 1), *alike)
+        alike = [fixed(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
+        units.add(rule.name, str(sizes.units), str(sizes.largest), fixed(sizes.effective, 1), *alike)
     out.print(units)
     if dependence.proposed != loaded.unit:
         out.print(f"The data speak for the unit {dependence.proposed}; the card's reason: {loaded.card.unit.reason}")
@@ -332,9 +298,9 @@ def _print_ceilings(best: Ceilings) -> None:
     if not told:
         return
     names = ("metric", "any ranking", "by texts of tools", "and of queries")
-    table = plain_table(*names, right=range(1, len(names)))
+    table = Table([*names], right=range(1, len(names)))
     for item in best.metrics:
-        table.add_row(item.metric, number(item.gold), number(item.tools), number(item.queries))
+        table.add(item.metric, fixed(item.gold), fixed(item.tools), fixed(item.queries))
     out.print(table)
 
 
@@ -417,8 +383,8 @@ def _lock_of(out: Path) -> Path:
     required=True,
     help="Folder in BEIR format, a Parquet export, or the dataset's upstream files.",
 )
-@click.option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the corpus.")
-@click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
+@more_option("--drop-unknown-gold", is_flag=True, help="Drop gold that names tools outside the corpus.")
+@more_option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @click.option(
     "--unit",
     help="What makes queries dependent: gold, group, text and parent, joined by +; or none.  [default: that of the "

@@ -11,6 +11,7 @@ import click
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.base.text import one_line
+from bench.cli.help import Command, more_option
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 
@@ -23,7 +24,7 @@ _SHOWN = 5
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
 
 
-@click.command("from-traffic")
+@click.command("from-traffic", cls=Command)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--output", required=True, type=click.Path(path_type=Path), help="File of queries to write, JSON Lines.")
 @click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all records [default: recognised].")
@@ -34,15 +35,15 @@ _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "k
     metavar="SOURCE",
     help="Catalogue, as for bench data import: calls of other tools are listed and left out.",
 )
-@click.option(
+@more_option(
     "--search-tool",
     "search_tools",
     multiple=True,
     metavar="NAME",
     help="A tool that searches for tools: its calls are no gold, what they searched for is kept.",
 )
-@click.option("--keep-personal-data", is_flag=True, help="Do not mask e-mail addresses, keys, tokens and long numbers.")
-@click.option("--replace", is_flag=True, help="Replace the file of queries.")
+@more_option("--keep-personal-data", is_flag=True, help="Do not mask e-mail addresses, keys, tokens and long numbers.")
+@more_option("--replace", is_flag=True, help="Replace the file of queries.")
 @json_option
 def command(
     files: tuple[Path, ...],

@@ -9,6 +9,7 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.text import one_line
+from bench.cli.help import Command, more_option
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 from bench.data.units import parse_unit
@@ -18,7 +19,7 @@ _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
 _SHOWN = 5
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("name")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", type=click.Path())
 @click.option("--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of.")
@@ -35,9 +36,9 @@ _SHOWN = 5
     help="CSV, JSON Lines or YAML file with query and tools, or a folder with queries.jsonl and qrels.",
 )
 @click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all sources [default: recognised].")
-@click.option("--drop-duplicates", is_flag=True, help="Of different tools with the same id, keep the first.")
-@click.option("--drop-unknown-gold", is_flag=True, help="Leave out what queries need of tools that no source has.")
-@click.option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
+@more_option("--drop-duplicates", is_flag=True, help="Of different tools with the same id, keep the first.")
+@more_option("--drop-unknown-gold", is_flag=True, help="Leave out what queries need of tools that no source has.")
+@more_option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @click.option("--unit", help="What makes queries dependent, as in bench data add.  [default: gold]")
 @json_option
 def command(

@@ -8,6 +8,7 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.spec import Spec
+from bench.cli.help import more_option
 from bench.cli.options import F
 from bench.data.dataset import Dataset
 from bench.evaluation.executors import Executor, Processes
@@ -15,13 +16,13 @@ from bench.evaluation.executors import Executor, Processes
 
 def executor_options(function: F) -> F:
     """`--jobs` and `--ray`, as `jobs` and `address`."""
-    function = click.option(
+    function = more_option(
         "--ray",
         "address",
         metavar="ADDRESS",
         help="Run the cells on the Ray cluster at this address; `local` starts one on this machine.",
     )(function)
-    return click.option(
+    return more_option(
         "--jobs",
         type=click.IntRange(min=1),
         default=1,

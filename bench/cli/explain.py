@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from bench.base.paths import results_folder
 from bench.base.text import one_line
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
-from bench.cli.output import console, number, plain_table, print_json
+from bench.cli.output import console, print_json
+from bench.show.numbers import fixed
+from bench.show.tables import Cell as Shown
+from bench.show.tables import Emphasis, Style, Table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from bench.comparison.explain import Explained, ShownTool
     from bench.interface.explanation import Cell, ExplainedAnswer, Explanation, Reason
 
@@ -36,11 +38,11 @@ _BETWEEN = 3
 _MOST_TEXT = 1500
 
 
-@click.command("explain")
+@click.command("explain", cls=Command)
 @click.argument("result", shell_complete=complete_results)
 @click.argument("query")
 @click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, shown side by side.")
-@click.option(
+@more_option(
     "--repeat",
     type=click.IntRange(min=1),
     default=1,
@@ -65,7 +67,7 @@ def command(
     give the stored scores: shared words for sparse methods, nearest texts for dense ones, neighbours for graphs, past
     queries for methods that learn from them, truncation and reranking for rerankers.
     """
-    from bench.cli.bars import progress
+    from bench.base.bars import progress
     from bench.comparison.explain import check_same_data, explain, query_named
     from bench.comparison.explain_json import explained_json
     from bench.evaluation.external import open_result
@@ -139,7 +141,7 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
     facts += [f"{_plain(name)} {_plain(value)}" for name, value in sorted(explained.slices.items())]
     out.print(Text("; ".join(facts), style="dim"))
     for name, item in zip(_names(others), others, strict=True):
-        values = ", ".join(f"{metric} {number(item.values[metric])}" for metric in _METRICS if metric in item.values)
+        values = ", ".join(f"{metric} {fixed(item.values[metric])}" for metric in _METRICS if metric in item.values)
         failed = "failed; " if item.failed else ""
         count = item.result.manifest.repeats
         which = f"repeat {item.repeat} of {count} (--repeat N shows another); " if count > 1 else ""
@@ -166,13 +168,13 @@ def _gold_table(explained: Explained) -> Table | str:
         return "The query has no gold tools; the correct answer is empty."
     reasons = {} if explained.answer is None else explained.answer.explanation.reasons
     because = any(reason.because for reason in reasons.values())
-    table = plain_table("gold tool", "rank", "score", *(["why not higher"] if because else []), right=(1, 2))
+    table = Table(["gold tool", "rank", "score", *(["why not higher"] if because else [])], right=(1, 2))
     _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in explained.gold)])
     digits = _digits(item.position.score for item in explained.shown)
     for gold in explained.gold:
         why = _because(explained, gold)
-        cells = [_plain(gold.title), _rank(explained, gold), number(gold.position.score, digits)]
-        table.add_row(*cells, *([why] if because else []), style="green" if _stands_first(explained, gold) else "red")
+        cells = [_plain(gold.title), _rank(explained, gold), fixed(gold.position.score, digits)]
+        table.add(*cells, *([why] if because else []), style="good" if _stands_first(explained, gold) else "bad")
     return table
 
 
@@ -246,16 +248,16 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
     scored = any(row.score is not None for row in rows)
     # A name of two words takes two lines: the column is as wide as its numbers.
     heads = ["rank", "", "tool", *(["score"] if scored else [])]
-    fixed = len(heads)
+    before = len(heads)
     heads += [_plain(name).replace(" ", "\n") for name in columns]
     numeric = [i for i in range(len(columns)) if any(isinstance(r.cells[i], int | float) for r in reasons)]
     lines = []
     for row in rows:
         cells = [row.rank, "*" if row.entry.gold else "", _plain(row.entry.title)]
-        cells += [number(row.score, digits)] if scored else []
+        cells += [fixed(row.score, digits)] if scored else []
         cells += [_cell(cell) for cell in row.reason.cells] if row.reason else [""] * len(columns)
         lines.append(cells)
-    table = plain_table(*heads, *titles, right=(0, *([3] if scored else []), *(i + fixed for i in numeric)))
+    table = Table([*heads, *titles], right=(0, *([3] if scored else []), *(i + before for i in numeric)))
     _fit(table, 2, ["tool", *(line[2] for line in lines)])
     widths = [
         max(len(word) for text in column for word in text.split("\n")) for column in zip(heads, *lines, strict=True)
@@ -264,17 +266,16 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
     room = max(_LEAST_NOTE, console().width - sum(widths) - _BETWEEN * len(widths) - 2)
     for row, cells in zip(rows, lines, strict=True):
         if row.after_gap:
-            table.add_row("…")
+            table.add("…")
         why = [_why(row.reason, digits, room)] if titles and row.reason else []
-        table.add_row(*cells, *why, style="bold green" if row.entry.gold else None)
+        table.add(*cells, *why, style="gold" if row.entry.gold else "")
     return table
 
 
 def _fit(table: Table, column: int, ids: Iterable[str]) -> None:
     """Give the ids of tools their width; where a line is too short, the reasons alone give way."""
-    for place, item in enumerate(table.columns):
-        item.no_wrap = place != column and place != len(table.columns) - 1
-    table.columns[column].width = min(_ID_WIDTH, max((len(name) for name in ids), default=1))
+    table.whole = [place for place in range(len(table.heads) - 1) if place != column]
+    table.widths = {column: min(_ID_WIDTH, max((len(name) for name in ids), default=1))}
 
 
 def _digits(scores: Iterable[float | None]) -> int:
@@ -284,15 +285,15 @@ def _digits(scores: Iterable[float | None]) -> int:
 
 def _cell(cell: Cell) -> str:
     if isinstance(cell, float):
-        return number(cell)
+        return fixed(cell)
     return "-" if cell is None else _plain(str(cell))
 
 
 def _why(reason: Reason, digits: int, room: int) -> str:
-    parts = [f"{part.name} {number(part.value, digits)}" for part in reason.parts[:_MOST_PARTS]]
+    parts = [f"{part.name} {fixed(part.value, digits)}" for part in reason.parts[:_MOST_PARTS]]
     rest = reason.parts[_MOST_PARTS:]
     if rest:
-        parts.append(f"{len(rest)} more {number(sum(part.value for part in rest), digits)}")
+        parts.append(f"{len(rest)} more {fixed(sum(part.value for part in rest), digits)}")
     note = _plain(reason.note, room)
     return " · ".join([*map(_plain, parts), *([note] if note else [])])
 
@@ -328,12 +329,12 @@ def _print_beside(left: Explained, right: Explained) -> None:
     names = _names(both)
     if left.gold:
         out.print(_gold_beside(both, names))
-    table = plain_table("rank", names[0], "score", names[1], "score", right=(0, 2, 4))
+    table = Table(["rank", names[0], "score", names[1], "score"], right=(0, 2, 4))
     for rank in range(max(len(list(_head(item))) for item in both)):
         cells = []
         for item, other in ((left, right), (right, left)):
             cells += _ranked(item, other, rank)
-        table.add_row(str(rank + 1), *cells)
+        table.add(str(rank + 1), *cells)
     out.print(table)
     out.print(Text("* gold; in brackets: the tool's rank in the other result", style="dim"))
     for name, item in zip(names, both, strict=True):
@@ -343,16 +344,16 @@ def _print_beside(left: Explained, right: Explained) -> None:
 
 def _gold_beside(both: tuple[Explained, Explained], names: list[str]) -> Table:
     """The gold tools in both results, the better rank of each in green."""
-    table = plain_table("gold tool", "result", "rank", "score", "why not higher", right=(2, 3))
+    table = Table(["gold tool", "result", "rank", "score", "why not higher"], right=(2, 3))
     _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in both[0].gold)])
     for gold in both[0].gold:
         found = [next(item for item in explained.gold if item.tool == gold.tool) for explained in both]
         ranks = [item.position.rank or float("inf") for item in found]
         for i, (explained, item) in enumerate(zip(both, found, strict=True)):
-            style = "green" if ranks[i] < ranks[1 - i] else "red" if ranks[i] > ranks[1 - i] else None
-            score = number(item.position.score, _digits(item.position.score for item in explained.shown))
+            style: Style = "good" if ranks[i] < ranks[1 - i] else "bad" if ranks[i] > ranks[1 - i] else ""
+            score = fixed(item.position.score, _digits(item.position.score for item in explained.shown))
             cells = [_plain(gold.title) if i == 0 else "", names[i], _rank(explained, item), score]
-            table.add_row(*cells, _because(explained, item), style=style)
+            table.add(*cells, _because(explained, item), style=style)
     return table
 
 
@@ -362,18 +363,16 @@ def _head(explained: Explained) -> Iterator[ShownTool]:
     return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 
 
-def _ranked(item: Explained, other: Explained, place: int) -> list[Any]:
+def _ranked(item: Explained, other: Explained, place: int) -> list[Shown]:
     """A tool and its score, as a cell of the side-by-side ranking."""
-    from rich.text import Text
-
     entries = list(_head(item))
     if place >= len(entries):
-        return ["", ""]
+        return [Shown(""), Shown("")]
     entry = entries[place]
     rank = str(other.ranking.index(entry.tool_id) + 1) if entry.tool_id in other.ranking else "-"
-    text = f"{'*' if entry.gold else ' '} {_plain(entry.title)} ({rank})"
-    style = "bold green" if entry.gold else ""
+    emphasis: Emphasis = "gold" if entry.gold else ""
+    score = fixed(entry.position.score, _digits(entry.position.score for entry in item.shown))
     return [
-        Text(text, style=style),
-        Text(number(entry.position.score, _digits(entry.position.score for entry in item.shown)), style=style),
+        Shown(f"{_plain(entry.title)} ({rank})", before="* " if entry.gold else "  ", emphasis=emphasis),
+        Shown(score, emphasis=emphasis),
     ]

@@ -11,11 +11,12 @@ from typing import Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import masked
 from bench.base.text import told
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
 from bench.evaluation.external import open_result
@@ -38,7 +39,7 @@ class _WrongCommand(click.UsageError):
     exit_code = _NOT_RUN
 
 
-class _GateCommand(click.Command):
+class _GateCommand(Command):
     """A command whose own errors of usage are `could not run`: click's code for them would read as inconclusive."""
 
     def make_context(
@@ -57,7 +58,7 @@ class _GateCommand(click.Command):
 @click.option(
     "--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown, for a comment."
 )
-@click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
+@more_option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
 @click.option("--github", is_flag=True, help="Also print GitHub workflow annotations.")
 @results_option
 @source_options

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from bench.cli.help import Command
 
-@click.command("init")
+
+@click.command("init", cls=Command)
 @click.argument("folder", default="tool-search", type=click.Path(path_type=Path))
 def command(folder: Path) -> None:
     """Write an example to start from into FOLDER  [default: tool-search].

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
-from typing import Any
 
 import click
 
 from bench.base.paths import results_folder
+from bench.cli.help import Group
 from bench.cli.options import json_option, results_option
-from bench.cli.output import console, number, plain_table, print_json, say
+from bench.cli.output import console, print_json, say
+from bench.show.numbers import fixed
+from bench.show.tables import Table, lines
 
 
-@click.group("list")
+@click.group("list", cls=Group)
 def command() -> None:
     """List methods, datasets, metrics or stored results."""
 
@@ -22,55 +23,18 @@ def command() -> None:
 @json_option
 def methods(as_json: bool) -> None:
     """List methods with parameters and defaults."""
-    from bench.interface import OracleMethod
-    from bench.registry import method_class, method_names
+    from bench.registry import method_class
+    from bench.registry.listing import defaults, method_rows
 
-    rows = []
-    written: list[str] = []
-    for name in method_names():
-        kind = method_class(name)
-        fields = kind.Parameters.model_fields
-        written.append("\n".join(f"{key}={_as_written(field.get_default())}" for key, field in fields.items()))
-        rows.append(
-            {
-                "name": name,
-                "summary": (inspect.getdoc(inspect.getmodule(kind)) or inspect.getdoc(kind) or "").split("\n")[0],
-                "needs_history": kind.needs_history,
-                "needs_llm": kind.needs_llm,
-                "oracle": issubclass(kind, OracleMethod),
-                "parameters": {
-                    key: {"default": _default(field.get_default()), "description": field.description or ""}
-                    for key, field in fields.items()
-                },
-            }
-        )
+    rows = method_rows()
     if as_json:
         print_json(rows)
         return
-    table = plain_table("method", "description", "parameters")
-    for row, parameters in zip(rows, written, strict=True):
+    table = Table(["method", "description", "parameters"])
+    for row in rows:
         needs = " Needs past queries." if row["needs_history"] else ""
-        table.add_row(str(row["name"]), f"{row['summary']}{needs}", parameters)
+        table.add(row["name"], f"{row['summary']}{needs}", lines(defaults(method_class(row["name"]))))
     console().print(table)
-
-
-def _as_written(value: Any) -> str:
-    """A default as one would write it after `--set`; methods inside a list need no parentheses."""
-    from bench.base.spec import Spec, format_value
-
-    if isinstance(value, tuple) and all(isinstance(item, Spec) for item in value):
-        return f"[{', '.join(map(str, value))}]"
-    return str(value) if isinstance(value, Spec) else format_value(value)
-
-
-def _default(value: object) -> Any:
-    from bench.base.spec import Spec
-
-    if isinstance(value, Spec):
-        return str(value)
-    if isinstance(value, tuple | list):
-        return [_default(item) for item in value]
-    return value
 
 
 @command.command("datasets")
@@ -139,15 +103,14 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
         ]
         print_json({"results": rows, "unreadable": broken})
         return
-    table = plain_table("id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made", right=(3, 4, 5, 6))
-    for column in (0, 3, 4, 5, 6, 7):
-        table.columns[column].no_wrap = True
+    table = Table(["id", "method", "dataset", "n", "failed", "recall@5", "pass@10", "made"], right=(3, 4, 5, 6))
+    table.whole = (0, 3, 4, 5, 6, 7)
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
-        means = [number(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
+        means = [fixed(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
         alike = [other for other in shown if other.manifest.dataset.spec == item.manifest.dataset.spec]
         asked = settings(item.manifest, usual_template(alike))
-        table.add_row(
+        table.add(
             item.manifest.result_id,
             item.label.rpartition(" @ ")[0],
             item.manifest.dataset.spec + (f" ({asked})" if asked else ""),

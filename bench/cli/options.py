@@ -10,10 +10,11 @@ from typing import Any, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
+from bench.cli.help import more_option
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
 from bench.results.settings import Setting, known_settings, option
@@ -60,8 +61,8 @@ def json_option(function: F) -> F:
 def source_options(function: F) -> F:
     """`--mirror` and `--offline`: they hold until the command ends, for whatever reads files or asks models."""
 
-    @click.option("--mirror", type=FOLDER, default=None, help="Read upstream files from this local mirror.")
-    @click.option("--offline", is_flag=True, help="Never use the network; fail if a file is missing.")
+    @more_option("--mirror", type=FOLDER, default=None, help="Read upstream files from this local mirror.")
+    @more_option("--offline", is_flag=True, help="Never use the network; fail if a file is missing.")
     @wraps(function)
     def command(*arguments: Any, mirror: Path | None, offline: bool, **options: Any) -> Any:
         use_session(offline=offline or None, mirror=mirror)
@@ -91,6 +92,10 @@ class _TemplateType(click.ParamType[str]):
         return named or [CompletionItem(incomplete, type="file")]
 
 
+#: Settings that `--help` lists before the others.
+_EVERYDAY = {"split", "limit"}
+
+
 def settings_options(*names: str) -> Callable[[F], F]:
     """Options for settings of a run (`bench.results.settings`): those of these names, or all."""
 
@@ -98,7 +103,8 @@ def settings_options(*names: str) -> Callable[[F], F]:
         for name, setting in reversed(known_settings().items()):
             if not names or name in names:
                 usual = f" [default: {setting.usual}]" if setting.usual else ""
-                function = click.option(
+                made = click.option if name in _EVERYDAY else more_option
+                function = made(
                     option(name),
                     type=_type_of(setting),
                     default=None,
@@ -120,4 +126,4 @@ def _type_of(setting: Setting) -> click.ParamType[Any]:
 
 def use_session(*, offline: bool | None = None, cache: bool | None = None, mirror: Path | None = None) -> None:
     """Make settings of `session` hold until the command ends, for the models of methods too."""
-    click.get_current_context().with_resource(session(offline=offline, cache=cache, mirror=mirror))
+    click.get_current_context().with_resource(config_context(offline=offline, cache=cache, mirror=mirror))

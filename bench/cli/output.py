@@ -18,13 +18,16 @@ from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import Result
 from bench.results.units import judged_sample
+from bench.show.numbers import count, duration, fixed, interval, money, percent, size
+from bench.show.tables import Cell, Style, Table, mean_cell
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
-    from rich.table import Table
 
-#: What a single result shows, and a comparison as far as the terminal is wide.
+#: What a run ends with, besides `tracc` (of the first five where no sets are recommended) and the latency.
+FIRST = ("recall@5", "ndcg@5", "pass@5", "mmrr@100")
+#: The order of what tables have room for.
 HEADLINE = (
     "recall@5",
     "recall@10",
@@ -96,17 +99,6 @@ def _escaped(sign: str) -> str:
     return sign if sign.isprintable() else json.dumps(sign)[1:-1]
 
 
-def plain_table(*columns: str, right: Sequence[int] = ()) -> Table:
-    """A table without vertical lines; columns at the positions in `right` are flush right."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i in right else "left", overflow="fold")
-    return table
-
-
 def print_field(name: str, value: str) -> None:
     """A line of a card: a bold name and a text, indented where it wraps."""
     from rich.table import Table
@@ -119,24 +111,26 @@ def print_field(name: str, value: str) -> None:
     console().print(grid)
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """A number for a table; a dash where there is none."""
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def seconds(value: float) -> str:
-    """A duration in the unit that suits it."""
-    return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.1f} s" if value < 90 else f"{value / 60:.1f} min"
-
-
 def set_metrics(result: Result) -> tuple[str, ...]:
     """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
     found = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
     return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
 
 
-def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
-    """One result: its metrics with intervals and tie bands, its costs, and where it is."""
+def first_metrics(results: Sequence[Result]) -> tuple[str, ...]:
+    """The five metrics that a run ends with."""
+    sets = any("tracc" in result.metrics.metrics for result in results)
+    return (*FIRST, "tracc" if sets else "tracc@5")
+
+
+def print_result(result: Result, metrics: Sequence[str] = (), everything: bool = False) -> None:
+    """One result: its metrics with intervals and tie bands, its costs, and where it is.
+
+    Args:
+        result: the result.
+        metrics: those that are shown besides the first five.
+        everything: show all metrics and costs.
+    """
     from rich.text import Text
 
     out = console()
@@ -148,19 +142,20 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
     out.print(f"{counts}; {data.tools} tools as {data.tool_text}; history {data.history}; {depth}")
-    names = dict.fromkeys([*HEADLINE, *set_metrics(result), *metrics])
+    first = [*HEADLINE, *set_metrics(result), *scored.metrics] if everything else first_metrics([result])
+    names = dict.fromkeys([*first, *metrics])
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
     bands = {name: _band(value) for name, value in shown.items()}
     tied = any(bands.values())
     # Where no gold tool has an alternative, the lenient mean is the mean.
     lenient = scored.lenient.means if scored.lenient is not None and scored.lenient.queries else {}
     heads = ("metric", "mean", "95% interval", *(["lenient"] if lenient else []), *(["ties"] if tied else []))
-    table = plain_table(*heads, right=(1,))
+    table = Table([*heads], right=(1,))
     for name, value in shown.items():
-        interval = "-" if value.low is None else f"{number(value.low)} to {number(value.high)}"
+        ends = interval(value.low, value.high)
         extra = f" (n={value.n})" if value.n != scored.n else ""
-        other = [number(lenient.get(name))] if lenient else []
-        table.add_row(name + extra, number(value.mean), interval, *other, *([bands[name]] if tied else []))
+        other = [fixed(lenient.get(name))] if lenient else []
+        table.add(name + extra, fixed(value.mean), ends, *other, *([bands[name]] if tied else []))
     out.print(table)
     if scored.lenient is not None and lenient:
         out.print(
@@ -173,9 +168,13 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     _print_repeats(out, result, list(shown))
     if tied:
         out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
-    _print_costs(out, result)
+    _print_costs(out, result, everything)
     for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
+    if not everything:
+        left = len(scored.metrics) - len(shown)
+        hint = f"{left} more metrics and all costs: `bench show {manifest.result_id} --all`"
+        out.print(Text(hint, style="dim"), soft_wrap=True)
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
 
@@ -196,13 +195,13 @@ def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
     if found is None:
         return
     heads = ("metric", "within", "between", "chance", "means of the repeats")
-    table = plain_table(*heads, right=(1, 2, 3))
+    table = Table([*heads], right=(1, 2, 3))
     for name in names:
         own = found.metrics[name]
-        means = [number(mean) for mean in own.means]
+        means = [fixed(mean) for mean in own.means]
         shown = means if len(means) <= _MOST_MEANS else [*means[: _MOST_MEANS - 1], "…"]
-        share = "-" if own.share is None else f"{100 * own.share:.0f}%"
-        table.add_row(name, number(own.within, 4), number(own.between, 4), share, " ".join(shown))
+        share = "-" if own.share is None else percent(own.share)
+        table.add(name, fixed(own.within, 4), fixed(own.between, 4), share, " ".join(shown))
     about = "Variance within and between queries, and the share of chance in the squared standard error"
     out.print(f"{repeats_line(result.metrics)}. {about}:")
     out.print(table)
@@ -218,36 +217,36 @@ def _band(value: MetricValue) -> str:
     """The tie band, where it is wide enough to show."""
     if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
         return ""
-    return f"{number(value.tie_low)} to {number(value.tie_high)}, expected {number(value.tie_expected)}"
+    return f"{interval(value.tie_low, value.tie_high)}, expected {fixed(value.tie_expected)}"
 
 
-def _print_costs(out: Console, result: Result) -> None:
+def _print_costs(out: Console, result: Result, everything: bool) -> None:
     from bench.results.costs import break_even
 
     manifest, scored = result.manifest, result.metrics
-    if manifest.timings:
-        stages = " · ".join(f"{name} {seconds(value)}" for name, value in manifest.timings.items())
-        peak = "" if manifest.peak_memory_mib is None else f" · peak memory {manifest.peak_memory_mib:.0f} MiB"
+    if manifest.timings and everything:
+        stages = " · ".join(f"{name} {duration(value)}" for name, value in manifest.timings.items())
+        memory = manifest.peak_memory_mib
+        peak = "" if memory is None else f" · peak memory {size(round(memory * (1 << 20)))}"
         out.print(f"time: {stages}{peak}")
     if manifest.latency is not None:
         cached = ", embeddings from the cache" if manifest.latency.cached else ""
         own = manifest.latency
-        p99 = "" if own.p99 is None else f", p99 {seconds(own.p99)}"
-        out.print(f"one query: p50 {seconds(own.p50)}, p95 {seconds(own.p95)}{p99} (n={own.queries}{cached})")
+        p99 = "" if own.p99 is None else f", p99 {duration(own.p99)}"
+        out.print(f"one query: p50 {duration(own.p50)}, p95 {duration(own.p95)}{p99} (n={own.queries}{cached})")
     out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
     if "answer" in scored.tokens:
         out.print(
-            f"tokens of an answer, as the search sent it: {scored.tokens['answer']:.0f} (asked for {manifest.depth} "
+            f"tokens of an answer, as the search sent it: {count(scored.tokens['answer'])} (asked for {manifest.depth} "
             "tools)"
         )
-    if (against := break_even(manifest, scored)) is not None:
+    if everything and (against := break_even(manifest, scored)) is not None:
         out.print(f"break-even: {against.sentence}")
     if (use := manifest.model_use) is not None:
-        cost = "price not known" if use.cost is None else f"cost {use.cost:.4g}"
-        out.print(
-            f"language model: {use.requests} requests, {use.input_tokens} tokens in, {use.output_tokens} out, {cost}"
-        )
-    if manifest.facts:
+        cost = "price not known" if use.cost is None else f"cost {money(use.cost)}"
+        tokens = f"{count(use.input_tokens)} tokens in, {count(use.output_tokens)} out"
+        out.print(f"language model: {count(use.requests)} requests, {tokens}, {cost}")
+    if manifest.facts and everything:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
 
 
@@ -255,11 +254,17 @@ def _tokens(tokens: Mapping[str, float]) -> str:
     if not tokens:
         return "not counted, because the tokenizer is not part of the base installation"
     names = {"top_5": "top 5", "top_10": "top 10", "recommended": "recommended", "library": "whole library"}
-    return ", ".join(f"{words} {tokens[name]:.0f}" for name, words in names.items() if name in tokens)
+    return ", ".join(f"{words} {count(tokens[name])}" for name, words in names.items() if name in tokens)
 
 
-def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:
-    """Several results: a table per dataset, best first, as many metrics as fit, intervals below the means."""
+def print_comparison(results: Sequence[Result], metrics: Sequence[str] = (), everything: bool = False) -> None:
+    """Several results: for each dataset the best first, intervals below the means.
+
+    Args:
+        results: the results.
+        metrics: those that are shown whether or not one table has room for them.
+        everything: show all metrics.
+    """
     from rich.text import Text
 
     out = console()
@@ -273,22 +278,22 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         out.print(Text(f"{data.spec} ({data.split}{limit}; {about})", style="bold"))
         most = usual(members)
         labels = [_method_label(member, most, shared) for member in members]
-        names = _fitting(members, metrics, labels, out.width)
+        room = _room(labels, out.width)
+        names = _chosen(members, metrics, room, everything)
         if not names:
             out.print("no judged queries: nothing to compare")
             continue
-        table = plain_table("method", *names, "failed", right=tuple(range(1, len(names) + 2)))
-        for column in table.columns[1:]:
-            column.no_wrap = True
         ranked = ordered(members, names[0])
         leads = {name: doubtful_leads(ranked, name) for name in names}
         doubtful = doubtful or any(any(found) for found in leads.values())
-        for i, member in enumerate(ranked):
-            cells = [_cell(member, name, leads[name][i]) for name in names]
-            style = "dim" if member.manifest.method.oracle else None
-            label = _method_label(member, most, shared)
-            table.add_row(label, *cells, str(member.metrics.n_failed), style=style)
-        out.print(table)
+        for part in (names[i : i + room] for i in range(0, len(names), room)):
+            table = Table(["method", *part, "failed"], right=range(1, len(part) + 2), whole=range(1, len(part) + 2))
+            for i, member in enumerate(ranked):
+                cells = [_cell(member, name, leads[name][i]) for name in part]
+                style: Style = "dim" if member.manifest.method.oracle else ""
+                label = _method_label(member, most, shared)
+                table.add(label, *cells, str(member.metrics.n_failed), style=style)
+            out.print(table)
     for name in metrics:
         if not any(name in result.metrics.metrics for result in results):
             out.print(Text(f"note: no {name}: {_why_not(name, results)}", style="yellow"))
@@ -297,16 +302,24 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
         out.print(Text(f"note: {warning}", style="yellow"))
     if doubtful:
         out.print("~ the lead over the next row depends only on tie-breaking")
-    out.print(Text("below each mean: its 95% interval; `bench show RESULT` prints the rest", style="dim"))
+    out.print(Text("below each mean: its 95% interval; `bench show RESULT --all` prints the rest", style="dim"))
 
 
-def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:
-    """As many metrics as fit next to the longest label; requested ones come first."""
-    preferred = [*metrics, "recall@5", "ndcg@5", "pass@5", "recall@10", "pass@10", "tracc", *HEADLINE]
-    names = [name for name in dict.fromkeys(preferred) if any(name in item.metrics.metrics for item in members)]
+def _room(labels: Sequence[str], width: int) -> int:
+    """How many metrics fit next to the longest label."""
     label = min(30, max(map(len, labels)))
     # A mean with its interval takes nine characters, its column three more; the last one is `failed`.
-    return names[: max(2, (width - label - 12) // 12)]
+    return max(2, (width - label - 12) // 12)
+
+
+def _chosen(members: Sequence[Result], metrics: Sequence[str], room: int, everything: bool) -> list[str]:
+    """The metrics that are shown: all, or those that were named and as many of the first ones as there is room for."""
+    usual = first_metrics(members)
+    if everything:
+        usual = (*usual, *HEADLINE, *(name for member in members for name in member.metrics.metrics))
+    names = dict.fromkeys([*metrics, *usual])
+    found = [name for name in names if any(name in member.metrics.metrics for member in members)]
+    return found if everything else found[: max(room, sum(name in metrics for name in found))]
 
 
 def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:
@@ -315,19 +328,8 @@ def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:
     return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
 
 
-def _cell(result: Result, name: str, doubtful: bool) -> str:
+def _cell(result: Result, name: str, doubtful: bool) -> Cell:
     return mean_cell(result.metrics.metrics.get(name), "~" if doubtful else "")
-
-
-def mean_cell(value: MetricValue | None, mark: str = "") -> str:
-    """A mean, and its interval on the line below; a dash where there is none."""
-    if value is None:
-        return "-"
-    mean = mark + number(value.mean)
-    if value.low is None or value.high is None:
-        return mean
-    low, high = (f"{end:.2f}".removeprefix("0") for end in (value.low, value.high))
-    return f"{mean}\n{low}-{high}"
 
 
 def result_json(result: Result) -> dict[str, Any]:

@@ -7,20 +7,22 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError
 from bench.base.paths import results_folder
-from bench.cli.bars import progress
+from bench.cli.help import Command
 from bench.cli.options import json_option, results_option, source_options
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
 from bench.results.current import Built, adopted
 from bench.results.finding import find_result
 from bench.results.store import Result, find_results, renamed, result_lock
+from bench.show.tables import Table
 
 
-@click.command("rescore")
+@click.command("rescore", cls=Command)
 @click.argument("names", metavar="[RESULT]...", nargs=-1)
 @results_option
 @source_options
@@ -64,10 +66,10 @@ def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: 
     if as_json:
         print_json(rows)
     else:
-        table = plain_table("result", "outcome")
+        table = Table(["result", "outcome"])
         for row in rows:
             outcome = row["outcome"] if row["outcome"] != "failed" else row["error"]
-            table.add_row(row["result"], f"{outcome}, now {row['id']}" if "id" in row else outcome)
+            table.add(row["result"], f"{outcome}, now {row['id']}" if "id" in row else outcome)
         console().print(table)
     failed = sum(row["outcome"] == "failed" for row in rows)
     if failed:

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder
 from bench.base.spec import Value, parse, parse_value
-from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.help import Command, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -36,7 +37,7 @@ from bench.results.store import Result
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.option(
     "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method spec; repeatable."
@@ -54,7 +55,8 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 )
 @settings_options()
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
-@click.option(
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
+@more_option(
     "--overwrite",
     type=click.Choice(["never", "missing", "remote", "always"]),
     default="remote",
@@ -63,10 +65,10 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     "that names no version; run everything again.",
 )
 @executor_options
-@click.option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
+@more_option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
 @results_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     experiment: Path | None,
@@ -74,6 +76,7 @@ def command(
     datasets: tuple[str, ...],
     parameters: tuple[str, ...],
     metrics: tuple[str, ...],
+    everything: bool,
     overwrite: Overwrite,
     jobs: int,
     address: str | None,
@@ -130,9 +133,9 @@ def command(
     if as_json and (done or not problems):
         print_json([result_json(result) for result in done])
     elif len(plans) == 1 and done:
-        print_result(done[0], extra)
+        print_result(done[0], extra, everything)
     elif done:
-        print_comparison(done, extra)
+        print_comparison(done, extra, everything)
     if problems:
         # The others were run and are stored; the exit code is the first problem's.
         raise problems[0]

@@ -6,11 +6,12 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.parameters import suggestion
+from bench.cli.help import Command
 from bench.cli.output import print_json
 from bench.cli.schemas import schema_files, shipped_schema
 
 
-@click.command("schema")
+@click.command("schema", cls=Command)
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
     """Print the schema of that name, or list the names."""

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.paths import results_folder
-from bench.cli.bars import progress
+from bench.cli.help import Command
 from bench.cli.options import (
     complete_datasets,
     json_option,
@@ -26,7 +27,7 @@ from bench.registry import load_dataset
 from bench.results.settings import EvaluatedSplit
 
 
-@click.command("score")
+@click.command("score", cls=Command)
 @click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."
@@ -34,6 +35,7 @@ from bench.results.settings import EvaluatedSplit
 @click.option("--name", help="Name of the system [default: the file's name].")
 @settings_options("split", "template")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
 @results_option
 @source_options
 @json_option
@@ -44,6 +46,7 @@ def command(
     split: EvaluatedSplit | None,
     template: Template | None,
     metrics: tuple[str, ...],
+    everything: bool,
     results: Path | None,
     as_json: bool,
 ) -> None:
@@ -70,7 +73,7 @@ def command(
     if as_json:
         print_json(result_json(result))
     else:
-        print_result(result, [str(metric) for metric in extra])
+        print_result(result, [str(metric) for metric in extra], everything)
 
 
 def _read(path: Path) -> tuple[bytes, str]:

@@ -9,12 +9,11 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import (
     HEADLINE,
     console,
-    mean_cell,
-    plain_table,
     print_json,
     print_result,
     result_json,
@@ -23,9 +22,11 @@ from bench.cli.output import (
 )
 from bench.results.finding import find_result, settings
 from bench.results.store import Result
+from bench.show.numbers import fixed
+from bench.show.tables import Table, mean_cell
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--format",
@@ -36,10 +37,11 @@ from bench.results.store import Result
     help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
 )
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
-@click.option(
+@more_option(
     "--repeat",
     type=click.IntRange(min=1),
     metavar="N",
@@ -51,6 +53,7 @@ def command(
     result: str,
     form: str,
     metrics: tuple[str, ...],
+    everything: bool,
     by: str | None,
     repeat: int | None,
     results: Path | None,
@@ -87,15 +90,14 @@ def command(
         one = found.of_repeat(repeat or 1)
         sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
     elif form == "all":
-        table = plain_table("metric", "mean", "low", "high", "n", right=(1, 2, 3, 4))
+        table = Table(["metric", "mean", "low", "high", "n"], right=(1, 2, 3, 4))
         for name, value in found.metrics.metrics.items():
-            ends = ["-" if end is None else f"{end:.4f}" for end in (value.low, value.high)]
-            table.add_row(name, f"{value.mean:.4f}", *ends, str(value.n))
+            table.add(name, *map(fixed, (value.mean, value.low, value.high)), str(value.n))
         out = console()
         out.print(f"{found.label}: n {found.metrics.n}, failed {found.metrics.n_failed}, {settings(found.manifest)}")
         out.print(table)
     else:
-        print_result(found, metrics)
+        print_result(found, metrics, everything)
 
 
 #: Columns of a table of slices; with the value's, they fit into a hundred columns.
@@ -103,7 +105,7 @@ _MOST_METRICS = 6
 
 
 def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
-    from bench.cli.bars import progress
+    from bench.base.bars import progress
     from bench.metrics import parse_metric
     from bench.registry import load_dataset
     from bench.results.slices import by_slice
@@ -132,13 +134,12 @@ def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: boo
         ]
         print_json({**identity, "slices": rows})
         return
-    table = plain_table(by, "n", *names, "failed", right=tuple(range(1, len(names) + 3)))
+    table = Table([by, "n", *names, "failed"], right=tuple(range(1, len(names) + 3)))
     for item in slices:
         cells = [mean_cell(item.metrics.get(name)) for name in names]
-        table.add_row(item.value, str(item.n), *cells, str(item.n_failed))
+        table.add(item.value, str(item.n), *cells, str(item.n_failed))
     whole = [mean_cell(result.metrics.metrics[name]) for name in names]
-    table.add_section()
-    table.add_row("all", str(result.metrics.n), *whole, str(result.metrics.n_failed))
+    table.add("all", str(result.metrics.n), *whole, str(result.metrics.n_failed), rule=True)
     out = console()
     out.print(f"{result.label} ({result.manifest.dataset.split}), by {by}; below each mean: its 95% interval")
     out.print(table)

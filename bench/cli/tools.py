@@ -11,8 +11,11 @@ from bench.base.errors import UsageError
 from bench.base.paths import results_folder, write_text
 from bench.base.plugins import function
 from bench.base.text import one_line
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
-from bench.cli.output import console, number, plain_table, print_json
+from bench.cli.output import console, print_json
+from bench.show.numbers import fixed, interval
+from bench.show.tables import Table, lines
 
 if TYPE_CHECKING:
     from bench.comparison.tool_report import Confusion, ToolDetail, ToolRow, ToolsReport
@@ -27,7 +30,7 @@ _ID_WIDTH = 34
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
 
-@click.command("tools")
+@click.command("tools", cls=Command)
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--k", "k", type=click.IntRange(min=1), default=5, show_default=True, help="Tools of each ranking that are shown."
@@ -39,7 +42,7 @@ _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
     default=None,
     help="Write the report to this file, a page that needs no other.",
 )
-@click.option(
+@more_option(
     "--repeat",
     type=click.IntRange(min=1),
     default=1,
@@ -64,7 +67,7 @@ def command(
     missed most often come first. For the reasons, the method is rebuilt, as for `bench explain`; where that is not
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
     """
-    from bench.cli.bars import progress
+    from bench.base.bars import progress
     from bench.comparison.tool_report import counted, tools_report
     from bench.evaluation.external import open_result
     from bench.registry import load_dataset
@@ -150,10 +153,9 @@ def _print_rows(rows: list[ToolRow]) -> None:
     counted = any(row.tokens is not None for row in rows)
     heads = ["tool", "found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "unwanted"]
     heads += [*(["forbidden"] if banned else []), *(["tokens"] if counted else [])]
-    table = plain_table(*heads, "loses to", right=range(1, len(heads)))
-    for place, column in enumerate(table.columns):
-        column.no_wrap = 0 < place < len(heads)
-    table.columns[0].width = min(_ID_WIDTH, max(len("tool"), *(len(_plain(row.tool_id)) for row in rows)))
+    table = Table([*heads, "loses to"], right=range(1, len(heads)))
+    table.whole = range(1, len(heads))
+    table.widths = {0: min(_ID_WIDTH, max(len("tool"), *(len(_plain(row.tool_id)) for row in rows)))}
     for row in rows:
         cells = [_plain(row.tool_id), f"{row.found}/{row.wanted}", *([str(row.groups)] if grouped else [])]
         cells += [_share(row)] if sure else []
@@ -161,15 +163,13 @@ def _print_rows(rows: list[ToolRow]) -> None:
         cells += [f"{row.forbidden_shown}/{row.forbidden}"] if banned else []
         cells += [str(row.tokens)] if counted else []
         rivals = [f"{_plain(pair.tool_id, 60)} {pair.queries}" for pair in row.loses_to[:_MOST_RIVALS]]
-        table.add_row(*cells, "\n".join(rivals))
+        table.add(*cells, lines(rivals))
     console().print(table)
 
 
 def _share(row: ToolRow) -> str:
     """The interval of the share that is found, where there is one."""
-    if row.low is None or row.high is None:
-        return ""
-    return "-".join(f"{end:.2f}".removeprefix("0") for end in (row.low, row.high))
+    return interval(row.low, row.high, "short", none="")
 
 
 def _rank(row: ToolRow) -> str:
@@ -182,7 +182,7 @@ def _print_why(row: ToolRow, pair: Confusion) -> None:
 
     out = console()
     place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
-    alike = f"; the texts read nearly the same ({number(pair.cosine, 2)})" if _alike(pair) else ""
+    alike = f"; the texts read nearly the same ({fixed(pair.cosine, 2)})" if _alike(pair) else ""
     out.print(
         Text(f"{_plain(row.tool_id)} behind {_plain(pair.tool_id)} (query {_plain(pair.example)}, {place}){alike}")
     )
@@ -224,11 +224,11 @@ def _print_tool(report: ToolsReport) -> None:
     out.print(Text(f"\n{_plain(row.tool_id)}", style="bold"))
     out.print(_plain(_sentence(row, detail, report.k), 1000))
     if row.loses_to:
-        table = plain_table("loses to", "queries", "cosine", "why, in one query", right=(1, 2))
+        table = Table(["loses to", "queries", "cosine", "why, in one query"], right=(1, 2))
         for pair in row.loses_to:
             why = f"{_plain(pair.example)}: {_plain(pair.why or '', 400)}"
-            table.add_row(_plain(pair.tool_id), str(pair.queries), number(pair.cosine, 2), why)
-        table.columns[0].width = min(_ID_WIDTH, max(len("loses to"), *(len(pair.tool_id) for pair in row.loses_to)))
+            table.add(_plain(pair.tool_id), str(pair.queries), fixed(pair.cosine, 2), why)
+        table.widths = {0: min(_ID_WIDTH, max(len("loses to"), *(len(pair.tool_id) for pair in row.loses_to)))}
         out.print(table)
         _print_sources(report, row.loses_to)
     if detail.missed:
@@ -278,7 +278,7 @@ def _sentence(row: ToolRow, detail: ToolDetail, k: int) -> str:
         told.append(f"The same words under another parent: {', '.join(detail.alternatives[:_MOST_NAMES])}")
     if row.nearest is not None and row.nearest_cosine is not None:
         more = f", the nearest of {row.near_duplicates}" if row.near_duplicates > 1 else ""
-        told.append(f"Near-duplicate: {row.nearest} (cosine {row.nearest_cosine:.2f}{more})")
+        told.append(f"Near-duplicate: {row.nearest} (cosine {fixed(row.nearest_cosine, 2)}{more})")
     if row.tokens is not None:
         told.append(f"{row.tokens} tokens")
     return ". ".join(told) + "."

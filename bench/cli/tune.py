@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
-from bench.base.spec import Value, format_value, parse, parse_value
-from bench.cli.bars import progress
+from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.help import Command, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -15,17 +16,14 @@ from bench.cli.options import (
     settings_options,
     source_options,
 )
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
 from bench.data.tables import Template
-from bench.evaluation.tune import tune
+from bench.evaluation.tune import tune_method
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 
-#: Points that the table shows; JSON has them all.
-_SHOWN = 10
 
-
-@click.command("tune")
+@click.command("tune", cls=Command)
 @click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset whose dev split is used."
@@ -43,7 +41,7 @@ _SHOWN = 10
 @settings_options("template")
 @executor_options
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     method: str,
@@ -62,7 +60,7 @@ def command(
     """
     bars = progress(quiet)
     spec = parse(method)
-    points = tune(
+    tuning = tune_method(
         lambda point: build_method(point, progress=bars),
         spec,
         _grid(axes),
@@ -72,19 +70,12 @@ def command(
         progress=bars,
         executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, bars)),
     )
-    best = str(spec.with_arguments(points[0].values))
     if as_json:
-        rows = [{"values": dict(point.values), metric: point.score} for point in points]
-        print_json({"method": best, "dataset": dataset, "split": "dev", "points": rows})
+        print_json(tuning.to_dict())
         return
-    names = list(points[0].values)
-    table = plain_table(*names, metric, right=tuple(range(len(names) + 1)))
-    for point in points[:_SHOWN]:
-        table.add_row(*(format_value(point.values[name]) for name in names), f"{point.score:.4f}")
+    (table,) = tuning._tables()
     console().print(table)
-    if len(points) > _SHOWN:
-        click.echo(f"and {len(points) - _SHOWN} more")
-    click.echo(best)
+    click.echo(tuning.best)
 
 
 def _grid(axes: tuple[str, ...]) -> dict[str, list[Value]]:

@@ -11,7 +11,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import UsageError
+from bench.base.config import config_context
+from bench.base.errors import BenchError, UsageError
+from bench.base.progress import QUIET, Progress
 from bench.comparison.report import (
     Comparison,
     Correction,
@@ -28,13 +30,17 @@ from bench.comparison.report import (
     System,
     SystemCatalogue,
 )
-from bench.comparison.systems import Field
+from bench.comparison.systems import Field, across_catalogues, by_dataset
 from bench.data.dataset import Dataset
 from bench.metrics import parse_metric
+from bench.registry import load_dataset
+from bench.registry.versions import load_version
 from bench.results.across_catalogues import MovedTool, Ranked, moved_tools, ranks_of
 from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.results.intervals import difference_span
+from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
+from bench.results.store import Result
 from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
@@ -74,6 +80,39 @@ class Question:
     moved: int = 5
     correction: Correction = "holm"
     independent: bool = False
+
+
+def compare_results(
+    results: Sequence[Result], question: Question, *, across: bool = False, progress: Progress = QUIET
+) -> Comparison:
+    """Compare stored results with the first one.
+
+    Args:
+        results: all on the same queries; the same methods on several datasets are compared over all of them as well.
+        question: what is asked.
+        across: whether tools may have been edited, added or removed.
+        progress: where downloads report to.
+
+    Raises:
+        ResultError: two results are not on the same queries, data or protocol, or one is damaged.
+        UsageError: fewer than two results, the same result twice, or an unknown metric or slice.
+    """
+
+    def load(spec: str) -> Dataset | None:
+        try:
+            # Slices need the dataset; the mere texts of queries are not worth a download.
+            with config_context(offline=None if question.slices else True):
+                return load_dataset(spec, progress)
+        except BenchError:
+            if question.slices:
+                raise
+            return None
+
+    def version(data: DatasetIdentity) -> Dataset:
+        return load_version(data.spec, data.content_hash, progress)
+
+    found = list(results)
+    return compared([across_catalogues(found, version)] if across else by_dataset(found), question, load)
 
 
 def compared(fields: Sequence[Field], question: Question, load: Callable[[str], Dataset | None]) -> Comparison:

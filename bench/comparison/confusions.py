@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import pyarrow.compute as pc
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.progress import QUIET, Progress
 from bench.comparison.explain import Asked, ShownTool, answers_today, unexplainable
@@ -88,7 +88,7 @@ def _silent(result: Result) -> str:
     if note := unexplainable(result.manifest):
         return note
     try:
-        with session(offline=True):
+        with config_context(offline=True):
             method = build_method(result.manifest.method.full_spec)
     except BenchError as error:
         return f"The method cannot be made again: {error}"

@@ -10,13 +10,15 @@ import difflib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
+from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.data.tables import Query
 from bench.evaluation.ask import prepare
@@ -28,11 +30,16 @@ from bench.results.comparability import data_differences
 from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import Result
+from bench.show.numbers import fixed
+from bench.show.objects import Shown
+from bench.show.tables import Table, table_of
 
 #: How much of the ranking is shown, and how many tools directly above a gold tool that is ranked lower.
 FIRST = 10
 _RIGHT_ABOVE = 2
 _MOST_IDS = 5
+#: Parts of a score that a table names.
+_MOST_PARTS = 4
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,8 @@ class ShownTool:
     tied: int
 
 
-@dataclass(frozen=True)
-class Explained:
+@dataclass(frozen=True, repr=False)
+class Explained(Shown):
     """One query of a stored result, explained.
 
     Attributes:
@@ -91,6 +98,31 @@ class Explained:
     def gold(self) -> tuple[ShownTool, ...]:
         """The gold tools, by rank."""
         return tuple(entry for entry in self.shown if entry.gold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as `bench explain --json` prints it."""
+        from bench.comparison.explain_json import explained_json
+
+        return explained_json(self)
+
+    def _line(self) -> str:
+        ranks = ", ".join(f"{entry.tool_id} at {entry.position.rank or 'no rank'}" for entry in self.gold)
+        return f"{self.result.label}, query {self.query.query_id}: {ranks or 'no gold'}"
+
+    def _tables(self) -> list[Table]:
+        reasons = {} if self.answer is None else self.answer.explanation.reasons
+        rows = []
+        for entry in self.shown:
+            rank, score = entry.position.rank, entry.position.score
+            reason = reasons.get(entry.tool)
+            why = "" if reason is None else reason.because or reason.note
+            if reason is not None and not why:
+                why = " · ".join(f"{part.name} {part.value:.3f}" for part in reason.parts[:_MOST_PARTS])
+            mark = "*" if entry.gold else ""
+            rows.append([entry.title, mark, str(rank or "-"), fixed(score), one_line(why, 200)])
+        title = f"{self.result.label}, query {self.query.query_id}: {one_line(self.query.text, 300)}"
+        notes = [self.missing] if self.missing else []
+        return [table_of(("tool", "gold", "rank", "score", "why"), rows, title, notes)]
 
 
 def query_named(result: Result, name: str, dataset: Dataset) -> str:
@@ -299,7 +331,7 @@ def answers_today(
     rows = np.array([item.row for item in asked], dtype=np.int64)
     queries = Queries.of(dataset, rows)
     # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
-    with session(offline=True, repeat=repeat):
+    with config_context(offline=True, repeat=repeat):
         try:
             library = Library.of(dataset, identity.template)
             history = History.of(dataset, library, dataset.rows(identity.split))

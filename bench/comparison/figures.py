@@ -6,19 +6,17 @@ Names come from outside: they are escaped, and what XML cannot hold is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from xml.sax.saxutils import escape, quoteattr
+from dataclasses import dataclass
+from pathlib import Path
 
+from bench.base.paths import expanded, write_text
 from bench.base.text import one_line, shortened
-from bench.comparison.render import interval
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
+from bench.show.figures import columns, document, linear, padded, text, ticks, tip
+from bench.show.numbers import estimate, fixed
 
 _STYLE = """
-text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
-.title { font-size: 16px; font-weight: bold; }
-.note { font-size: 12px; fill: #555; }
-.end { text-anchor: end; } .middle { text-anchor: middle; }
-.axis { stroke: #8a8a8a; } .grid { stroke: #e4e4e4; }
 .whisker { stroke: #2b5f8a; stroke-width: 2; } .dot { fill: #2b5f8a; }
 .group { stroke: #1a1a1a; stroke-width: 4; stroke-linecap: round; }
 .lead { stroke: #5b6770; fill: none; }
@@ -28,6 +26,41 @@ _WIDTH = 820
 _ROW = 28
 _LABEL = 300
 _LONGEST = 40
+
+
+@dataclass(frozen=True, repr=False)
+class Figure:
+    """A chart as SVG text, which a notebook draws.
+
+    Attributes:
+        title: what it shows.
+        svg: the drawing.
+    """
+
+    title: str
+    svg: str
+
+    @staticmethod
+    def of(report: Comparison) -> Figure:
+        """The first metric of a comparison (see `draw`)."""
+        metric = report.macro[0].metric if report.macro else report.datasets[0].metrics[0].metric
+        return Figure(f"{metric}: {report._line()}", draw(report))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the SVG file.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        place = expanded(path)
+        write_text(place, self.svg)
+        return place
+
+    def __repr__(self) -> str:
+        return f"<Figure {one_line(self.title, 200)}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 def draw(report: Comparison) -> str:
@@ -46,14 +79,9 @@ def draw(report: Comparison) -> str:
 def _means(metric: MetricReport, title: str) -> str:
     rows = metric.standings
     ends = [end for row in rows for end in (row.low, row.high, row.mean) if end is not None]
-    low, high = min(ends), max(ends)
-    room = (high - low) * 0.08 or 0.05
-    low, high = low - room, high + room
+    low, high = padded(min(ends), max(ends), 0.08)
     left, right, top = _LABEL, _WIDTH - 30, 64
-
-    def x(value: float) -> float:
-        return left + (value - low) / (high - low) * (right - left)
-
+    x = linear(low, high, left, right)
     height = top + _ROW * len(rows) + 60
     parts = []
     for i, row in enumerate(rows):
@@ -61,40 +89,35 @@ def _means(metric: MetricReport, title: str) -> str:
         if row.tier % 2 == 0:
             parts.append(f'<rect class="tier" x="0" y="{y}" width="{_WIDTH}" height="{_ROW}"/>')
         if i == 0 or rows[i - 1].tier != row.tier:
-            parts.append(_text(12, y + 19, f"tier {row.tier}", "note"))
+            parts.append(text(12, y + 19, f"tier {row.tier}", "note"))
     bottom = top + _ROW * len(rows)
-    for tick in _ticks(low, high):
-        parts.append(f'<line class="grid" x1="{x(tick):.1f}" y1="{top}" x2="{x(tick):.1f}" y2="{bottom}"/>')
-        parts.append(_text(x(tick), bottom + 18, f"{tick:g}", "note middle"))
+    parts += columns(ticks(low, high), x, top, bottom)
     parts.append(f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>')
     for i, row in enumerate(rows):
         y = top + _ROW * i + _ROW // 2
-        parts.append(_text(left - 12, y + 5, shortened(row.system, 34), "end"))
-        tip = f"<title>{escape(one_line(f'{row.system}: {interval(row.mean, row.low, row.high)}'))}</title>"
+        parts.append(text(left - 12, y + 5, shortened(row.system, 34), "end"))
+        hint = tip(f"{row.system}: {estimate(row.mean, row.low, row.high)}")
         if row.low is not None and row.high is not None:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
-        parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{tip}</circle>')
+        parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{hint}</circle>')
     size = sample(metric.n, metric.units)
     note = f"mean and 95% interval over {size}; systems in one tier are not significantly different (5%)"
-    parts.append(_text(12, bottom + 44, note, "note"))
-    return _svg(title, parts, height)
+    parts.append(text(12, bottom + 44, note, "note"))
+    return document(title, parts, _WIDTH, height, _STYLE)
 
 
 def _critical_differences(macro: MacroReport) -> str:
     rows = sorted(macro.standings, key=lambda item: item.rank)
     count = len(rows)
     left, right, top = 60, _WIDTH - 60, 96
-
-    def x(rank: float) -> float:
-        return left + (rank - 1) / max(count - 1, 1) * (right - left)
-
+    x = linear(1, max(count, 2), left, right)
     parts = [f'<line class="axis" x1="{left}" y1="{top}" x2="{right}" y2="{top}"/>']
     for rank in range(1, count + 1):
         parts.append(f'<line class="axis" x1="{x(rank):.1f}" y1="{top - 6}" x2="{x(rank):.1f}" y2="{top}"/>')
-        parts.append(_text(x(rank), top - 12, str(rank), "note middle"))
+        parts.append(text(x(rank), top - 12, str(rank), "note middle"))
     width = min(x(1 + macro.critical) - x(1), right - left)
     parts.append(f'<line class="group" x1="{left}" y1="56" x2="{left + width:.1f}" y2="56"/>')
-    parts.append(_text(left + width + 10, 61, f"critical difference {macro.critical:.2f}", "note"))
+    parts.append(text(left + width + 10, 61, f"critical difference {fixed(macro.critical, 2)}", "note"))
     groups = _groups(rows, macro.critical)
     for i, (best, worst) in enumerate(groups):
         y = top + 12 + 10 * i
@@ -109,14 +132,15 @@ def _critical_differences(macro: MacroReport) -> str:
         edge = left if on_left else right
         parts.append(f'<path class="lead" d="M{x(row.rank):.1f},{top} V{y} H{edge}"/>')
         # Above its line: next to it there is no room for a long name.
-        label = f"{row.rank:.2f} {shortened(row.system, _LONGEST)}"
-        parts.append(_text(edge, y - 5, label, "" if on_left else "end"))
+        label = f"{fixed(row.rank, 2)} {shortened(row.system, _LONGEST)}"
+        parts.append(text(edge, y - 5, label, "" if on_left else "end"))
     bottom = below + _ROW * half
     note = (
         f"{macro.metric}: mean ranks over {len(macro.datasets)} datasets; a bar joins what Nemenyi's test does not part"
     )
-    parts.append(_text(left, bottom + 20, note, "note"))
-    return _svg(f"{macro.metric} over {', '.join(macro.datasets)}", parts, bottom + 40)
+    parts.append(text(left, bottom + 20, note, "note"))
+    title = f"{macro.metric} over {', '.join(macro.datasets)}"
+    return document(title, parts, _WIDTH, bottom + 40, _STYLE)
 
 
 def _groups(rows: Sequence[MacroStanding], critical: float) -> list[tuple[float, float]]:
@@ -127,25 +151,3 @@ def _groups(rows: Sequence[MacroStanding], critical: float) -> list[tuple[float,
         if last > i and (not found or last > found[-1][1]):
             found.append((i, last))
     return [(rows[i].rank, rows[j].rank) for i, j in found]
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100):
-        first = -(-low // step)
-        found = [round((first + i) * step, 10) for i in range(9) if (first + i) * step <= high]
-        if len(found) < 9:
-            return found
-    return []
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class={quoteattr(kind)}>{escape(one_line(text, 120))}</text>'
-
-
-def _svg(title: str, parts: Sequence[str], height: float) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label={quoteattr(one_line(title))}>'
-    )
-    body = [f"<style>{_STYLE}</style>", '<rect width="100%" height="100%" fill="#fff"/>', _text(12, 28, title, "title")]
-    return "\n".join([head, *body, *parts, "</svg>"]) + "\n"

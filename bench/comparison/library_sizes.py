@@ -7,15 +7,13 @@ same queries, so only the library changes along a curve.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
-from xml.sax.saxutils import escape, quoteattr
 
 from bench.base.errors import UsageError
 from bench.base.records import Record
 from bench.base.spec import Spec, parse
 from bench.base.text import one_line, shortened
-from bench.comparison.render import interval
 from bench.evaluation.plan import Plan
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
@@ -23,6 +21,10 @@ from bench.results.finding import latest
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import Result
 from bench.results.units import sample
+from bench.show import tables
+from bench.show.figures import Scale, apart, dashed, document, escaped, linear, logarithmic, path, text, tip
+from bench.show.numbers import count, estimate, fixed
+from bench.show.tables import Table, mean_cell
 
 #: Curves of one picture: as many as there are colours and dashes that can be told apart.
 MOST_CURVES = 8
@@ -149,29 +151,29 @@ def _answers(manifest: Manifest, dataset: str, method: str, plan: Plan) -> bool:
     )
 
 
-def markdown(sizes: LibrarySizes) -> str:
-    """A table: a row for each method, a column for each size."""
+def sizes_table(sizes: LibrarySizes) -> Table:
+    """A row for each method, a column for each size."""
     columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
-    lines = [
-        f"| {sizes.metric} | {' | '.join(f'{size:,}' for size in columns)} |",
-        "|---" * (len(columns) + 1) + "|",
-    ]
+    table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
+    for curve in sizes.curves:
+        own = {point.tools: point.value for point in curve.points}
+        table.add(curve.method, *(mean_cell(own[size]) if size in own else "-" for size in columns))
+    return table
+
+
+def markdown(sizes: LibrarySizes) -> str:
+    """The table as Markdown, with whole intervals."""
+    columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
+    table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
     for curve in sizes.curves:
         own = {point.tools: _interval(point) for point in curve.points}
-        name = one_line(curve.method).replace("|", "\\|")
-        lines.append(f"| {name} | {' | '.join(own.get(size, '') for size in columns)} |")
-    return "\n".join(lines) + "\n"
+        table.add(curve.method, *(own.get(size, "") for size in columns))
+    return tables.markdown(table) + "\n"
 
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 860, 60, 640, 60, 440
 _COLOURS = ("#1b6ca8", "#c1440e", "#2e7d32", "#7b3fa0", "#8a6d00", "#00796b", "#ad1457", "#455a64")
-_DASHES = ("", "8 4", "2 3", "9 3 2 3", "", "8 4", "2 3", "9 3 2 3")
 _STYLE = """
-text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
-.title { font-size: 16px; font-weight: bold; }
-.note { font-size: 12px; fill: #555; }
-.end { text-anchor: end; } .middle { text-anchor: middle; }
-.axis { stroke: #8a8a8a; fill: none; } .grid { stroke: #e4e4e4; }
 .band { fill-opacity: 0.1; stroke: none; } .line { fill: none; stroke-width: 2; }
 .leader { fill: none; stroke: #b0b0b0; }
 """
@@ -189,52 +191,41 @@ def draw(sizes: LibrarySizes) -> str:
     if len(curves) > MOST_CURVES:
         raise UsageError(f"a picture shows at most {MOST_CURVES} methods, and the experiment has {len(curves)}.")
     points = [point for curve in curves for point in curve.points]
-    ticks = sorted({point.tools for point in points})
-    first, last = math.log(ticks[0]), math.log(ticks[-1])
+    sizes_shown = sorted({point.tools for point in points})
     ends = [end for point in points for end in (point.value.mean, *_ends(point))]
     step = next(
         step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 1e300) if max(ends) - min(ends) <= 8 * step
     )
     low, high = math.floor(min(ends) / step) * step, math.ceil(max(ends) / step) * step
     high = max(high, low + step)
-
-    def x(tools: int) -> float:
-        return _LEFT + (math.log(tools) - first) / (last - first) * (_RIGHT - _LEFT)
-
-    def y(value: float) -> float:
-        return _BOTTOM - (value - low) / (high - low) * (_BOTTOM - _TOP)
-
+    x = logarithmic(sizes_shown[0], sizes_shown[-1], _LEFT, _RIGHT)
+    y = linear(low, high, _BOTTOM, _TOP)
     parts = []
     for i in range(round((high - low) / step) + 1):
         place = y(low + i * step)
-        parts.append(f'<line class="grid" x1="{_LEFT}" y1="{place:.1f}" x2="{_RIGHT}" y2="{place:.1f}"/>')
-        parts.append(_text(_LEFT - 8, place + 4, f"{low + i * step:.2f}", "note end"))
+        parts.append(f'<path class="grid" d="M{_LEFT},{place:.1f}H{_RIGHT}"/>')
+        parts.append(text(_LEFT - 8, place + 4, fixed(low + i * step, 2), "note end"))
     free = 0.0
-    for tools in ticks:
-        parts.append(f'<line class="grid" x1="{x(tools):.1f}" y1="{_TOP}" x2="{x(tools):.1f}" y2="{_BOTTOM}"/>')
-        label = f"{tools:,}"
+    for tools in sizes_shown:
+        parts.append(f'<path class="grid" d="M{x(tools):.1f},{_TOP}V{_BOTTOM}"/>')
+        label = count(tools)
         # A size too near to the one before has a line and no number.
         if x(tools) - 4 * len(label) >= free:
-            parts.append(_text(x(tools), _BOTTOM + 18, label, "note middle"))
+            parts.append(text(x(tools), _BOTTOM + 18, label, "note middle"))
             free = x(tools) + 4 * len(label) + 6
     parts.append(f'<path class="axis" d="M{_LEFT},{_TOP}V{_BOTTOM}H{_RIGHT}"/>')
     parts += [_band(curve, _COLOURS[i], x, y) for i, curve in enumerate(curves)]
     order = sorted(range(len(curves)), key=lambda i: y(curves[i].points[-1].value.mean))
-    names = _apart([y(curves[i].points[-1].value.mean) for i in order], 18.0, _TOP, _BOTTOM)
+    names = apart([y(curves[i].points[-1].value.mean) for i in order], 18.0, _TOP, _BOTTOM)
     for i, place in zip(order, names, strict=True):
-        parts += _line(curves[i], _COLOURS[i], _DASHES[i], place, x, y)
-    parts.append(_text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, "tools in the library (logarithmic)", "note middle"))
+        parts += _line(curves[i], _COLOURS[i], dashed(i), place, x, y)
+    parts.append(text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, "tools in the library (logarithmic)", "note middle"))
     size = sample(sizes.n, sizes.units)
     parts.append(
-        _text(12, _BOTTOM + 64, f"mean and 95% interval over {size}; a larger library holds the smaller ones", "note")
+        text(12, _BOTTOM + 64, f"mean and 95% interval over {size}; a larger library holds the smaller ones", "note")
     )
     title = f"{sizes.metric} on {sizes.dataset}"
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_BOTTOM + 80}" '
-        f'viewBox="0 0 {_WIDTH} {_BOTTOM + 80}" role="img" aria-label={quoteattr(one_line(title))}>'
-    )
-    ground = '<rect width="100%" height="100%" fill="#fff"/>'
-    return "\n".join([head, f"<style>{_STYLE}</style>", ground, _text(12, 28, title, "title"), *parts, "</svg>"]) + "\n"
+    return document(title, parts, _WIDTH, _BOTTOM + 80, _STYLE)
 
 
 def _ends(point: Point) -> tuple[float, float]:
@@ -247,47 +238,27 @@ def _ends(point: Point) -> tuple[float, float]:
 
 
 def _interval(point: Point) -> str:
-    return interval(point.value.mean, point.value.low, point.value.high)
+    return estimate(point.value.mean, point.value.low, point.value.high)
 
 
-def _band(curve: Curve, colour: str, x: Callable[[int], float], y: Callable[[float], float]) -> str:
+def _band(curve: Curve, colour: str, x: Scale, y: Scale) -> str:
     """The intervals of a curve."""
     upper = [(x(p.tools), y(_ends(p)[1])) for p in curve.points]
     lower = [(x(p.tools), y(_ends(p)[0])) for p in curve.points]
-    outline = "L".join(f"{a:.1f},{b:.1f}" for a, b in [*upper, *reversed(lower)])
-    return f'<path class="band" fill="{colour}" d="M{outline}Z"/>'
+    return f'<path class="band" fill="{colour}" d="{path([*upper, *reversed(lower)])}Z"/>'
 
 
-def _line(
-    curve: Curve, colour: str, dash: str, place: float, x: Callable[[int], float], y: Callable[[float], float]
-) -> list[str]:
+def _line(curve: Curve, colour: str, dash: str, place: float, x: Scale, y: Scale) -> list[str]:
     """A curve with its dots and its name, which stands at `place`."""
-    path = "L".join(f"{x(p.tools):.1f},{y(p.value.mean):.1f}" for p in curve.points)
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
     end = curve.points[-1]
     right = x(end.tools)
-    parts = [f'<path class="line" stroke="{colour}"{dashes} d="M{path}"/>']
+    line = path((x(p.tools), y(p.value.mean)) for p in curve.points)
+    parts = [f'<path class="line" stroke="{colour}"{dash} d="{line}"/>']
     for p in curve.points:
-        tip = escape(one_line(f"{curve.method}, {p.tools:,} tools: {_interval(p)}"))
+        hint = tip(f"{curve.method}, {count(p.tools)} tools: {_interval(p)}")
         dot = f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.value.mean):.1f}" r="4">'
-        parts.append(f"{dot}<title>{tip}</title></circle>")
+        parts.append(f"{dot}{hint}</circle>")
     parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.value.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
-    name = escape(shortened(one_line(curve.method), 26))
+    name = escaped(shortened(one_line(curve.method), 26))
     parts.append(f'<text x="{_RIGHT + 24}" y="{place + 4:.1f}" style="fill: {colour}">{name}</text>')
     return parts
-
-
-def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
-    """Sorted places, moved such that neighbours are a gap apart and all are between the borders."""
-    found: list[float] = []
-    for place in places:
-        found.append(max(place, found[-1] + gap if found else top))
-    limit = bottom
-    for i in reversed(range(len(found))):
-        found[i] = min(found[i], limit)
-        limit = found[i] - gap
-    return found
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" class={quoteattr(kind)}>{escape(one_line(text, 120))}</text>'

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from bench.base.records import Record, Sparing
 from bench.results.across_catalogues import CatalogueChange, MovedTool
+from bench.show.objects import Shown, frame
+from bench.show.tables import Table
+
+if TYPE_CHECKING:
+    import pandas
 
 SCHEMA_VERSION = 2
 Correction = Literal["holm", "benjamini-hochberg"]
@@ -218,7 +224,7 @@ class MacroReport(Record):
     critical: float
 
 
-class Comparison(Record):
+class Comparison(Shown, Record):
     """What `bench compare` found.
 
     Attributes:
@@ -233,3 +239,46 @@ class Comparison(Record):
     level: float
     datasets: list[DatasetReport]
     macro: list[MacroReport]
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """One row a dataset, metric and system.
+
+        Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
+        interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
+        to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
+        `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself; `lenient`, the mean
+        if tools that read like a gold tool count as found, NaN if the result has none.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        from bench.comparison.render import COLUMNS, flat_rows
+
+        return frame([dict(zip(COLUMNS, row, strict=True)) for row in flat_rows(self)], COLUMNS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was found, as `bench compare --json` prints it."""
+        return self.model_dump(mode="json")
+
+    def to_markdown(self) -> str:
+        """The whole comparison as Markdown."""
+        from bench.comparison.render import markdown
+
+        return markdown(self)
+
+    def to_latex(self) -> str:
+        """A LaTeX table for each dataset, for a paper; needs the package booktabs."""
+        from bench.comparison.render import latex
+
+        return latex(self)
+
+    def _line(self) -> str:
+        others = [system.name for system in self.datasets[0].systems if system.name != self.baseline]
+        names = ", ".join(dataset.dataset for dataset in self.datasets)
+        return f"{', '.join(others)} with {self.baseline} on {names}"
+
+    def _tables(self) -> list[Table]:
+        from bench.comparison.render import legend, metric_tables
+
+        return [*metric_tables(self), Table((), notes=[legend(self)])]

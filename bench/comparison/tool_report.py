@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,11 @@ from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens
 from bench.results.store import RUN_SCHEMA, Result
 from bench.search.similar import TextVectors
+from bench.show.objects import Shown, frame
+from bench.show.tables import Table, table_of
+
+if TYPE_CHECKING:
+    import pandas
 
 #: Default number of tools of each ranking that count as shown.
 FIRST = 5
@@ -40,6 +46,8 @@ _MOST_NAMED = 5
 #: Missed queries, and queries with the tool at a wrong place, that the detail of a tool lists.
 _MOST_LISTED = 50
 _MOST_IDS = 5
+#: Tools that a representation shows; DataFrames hold all.
+_MOST_SHOWN = 15
 #: Places of all rankings together, filled or not: a gigabyte.
 _MOST_CELLS = 1 << 28
 
@@ -171,7 +179,7 @@ class ToolDetail(Record):
     alternatives: list[str]
 
 
-class ToolsReport(Record):
+class ToolsReport(Shown, Record):
     """What a stored ranking did with the tools of its library.
 
     Attributes:
@@ -213,6 +221,59 @@ class ToolsReport(Record):
     why_note: str
     tools: list[ToolRow]
     detail: ToolDetail | None
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """One row a tool of the library; the columns are those of the schema `tools-report`.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        columns = [name for name in ToolRow.model_fields if name != "loses_to"]
+        return frame([row.model_dump(include=set(columns)) for row in self.tools], columns)
+
+    @cached_property
+    def pairs(self) -> pandas.DataFrame:
+        """One row a pair of a missed tool and one that was shown in its place, the most frequent pairs of each first.
+
+        Columns: `missed` and `shown`, ids; `queries`, how many; `example`, the id of one, and the `rank` of the missed
+        tool in it; `cosine` of the two texts; `why` and `why_by`, what decides in the example, of the worst tools.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows = [
+            {"missed": row.tool_id, "shown": pair.tool_id, **pair.model_dump(exclude={"tool_id"})}
+            for row in self.tools
+            for pair in row.loses_to
+        ]
+        return frame(rows, ("missed", "shown", *(name for name in Confusion.model_fields if name != "tool_id")))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was found, as `bench tools --json` prints it."""
+        return self.model_dump(mode="json")
+
+    def _line(self) -> str:
+        share = f"found in the first {self.k}: {self.found}/{self.requirements}"
+        return f"{self.label} ({self.split}), {self.library} tools, {share}"
+
+    def _tables(self) -> list[Table]:
+        rows = [
+            [
+                row.tool_id,
+                str(row.found),
+                str(row.wanted),
+                "-" if row.median_rank is None else f"{row.median_rank:g}",
+                str(row.unwanted),
+                ", ".join(f"{pair.tool_id} ({pair.queries})" for pair in row.loses_to[:2]),
+            ]
+            for row in self.tools[:_MOST_SHOWN]
+        ]
+        title = f"{self.label} ({self.split}): found in the first {self.k}: {self.found}/{self.requirements}"
+        left = len(self.tools) - len(rows)
+        notes = [f"{left} more tools in .table"] if left else []
+        notes.append(f"never found, though wanted: {len(self.never_found)}")
+        return [table_of(("tool", "found", "wanted", "median rank", "unwanted", "loses to"), rows, title, notes)]
 
 
 @dataclass(frozen=True, eq=False)

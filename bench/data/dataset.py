@@ -67,6 +67,20 @@ class Dataset:
         queries = f"{len(self.queries)} queries" + (f" ({splits})" if splits else "")
         return f"<Dataset {one_line(self.spec, 80)}: {len(self.tools)} tools, {queries}>"
 
+    def _repr_html_(self) -> str:
+        sizes = [(split, len(self.rows(split))) for split in SPLITS]
+        judged = int((self.gold.counts > 0).sum())
+        rows = [
+            ["tools", str(len(self.tools))],
+            *([f"{split} queries", str(count)] for split, count in sizes if count),
+            ["queries with gold", str(judged)],
+            ["edges", str(len(self.edges))],
+            ["licence", self.card.licence],
+        ]
+        from bench.show.tables import html, table_of
+
+        return html(table_of(("", ""), rows, f"{self.spec}: {self.card.title}"))
+
     @staticmethod
     def build(spec: str, card: Card, tables: Tables) -> Dataset:
         """Check, sort and encode a loader's rows.

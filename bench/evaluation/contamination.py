@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.data.dataset import Dataset
 from bench.data.nearcopies import near_copies
@@ -141,7 +141,7 @@ class _Past:
         absent: list[str] = []
         for spec in dict.fromkeys([*card.before, card.dataset]):
             try:
-                with session(offline=True):
+                with config_context(offline=True):
                     dataset = load(spec)
             except BenchError:
                 absent.append(spec)

@@ -1,15 +1,20 @@
-"""Reporting exceptions of a method as errors of that method."""
+"""Reporting exceptions of a method or a metric as errors of its own, with the line of its code."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from traceback import walk_tb
+from types import CodeType
 
-from bench.base.errors import BenchError, MethodError
+from bench.base.errors import BenchError, MethodError, raised_at
 from bench.interface import Method, Part
-from bench.interface.parts import facts_of, hidden, marks_of, merged, name_of, revisions_of, tree
+from bench.interface.parts import facts_of, hidden, marks_of, merged, methods_of, name_of, revisions_of, tree
 from bench.interface.ranking import Violation
+from bench.metrics import Metric
 
 
 @contextmanager
@@ -28,7 +33,39 @@ def method_errors(method: Method, doing: str) -> Iterator[None]:
             f"method {method.spec} {violation} while {doing}; the protocol does not allow it (section 3, rule 4)."
         ) from None
     except (Exception, SystemExit) as error:
-        raise MethodError(f"method {method.spec} failed while {doing}: {type(error).__name__}: {error}.") from error
+        places = {type(part).__module__ for part in methods_of(method)}
+        raise MethodError(
+            f"method {method.spec} failed while {doing}: {type(error).__name__}: {error}{raised_at(error, places)}."
+        ) from error
+
+
+@contextmanager
+def metric_errors(metrics: Iterable[Metric]) -> Iterator[None]:
+    """Turn an exception that a metric's own function raises into a `MethodError` that names the metric."""
+    try:
+        yield
+    except (BenchError, MemoryError):
+        raise
+    except Exception as error:
+        own = {code: (metric, module) for metric in metrics for code, module in _codes(metric)}
+        ran = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
+        found = next((own[code] for code in ran if code in own), None)
+        if found is None:
+            raise
+        metric, module = found
+        at = raised_at(error, [module])
+        raise MethodError(f"metric {metric} failed: {type(error).__name__}: {error}{at}.") from error
+
+
+def _codes(metric: Metric) -> Iterator[tuple[CodeType, str]]:
+    """The code of the functions of a metric, whatever they were made with, and the module of each."""
+    for function in metric.measure.functions().values():
+        while isinstance(function, partial):
+            function = function.func
+        function = inspect.unwrap(function)
+        code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+        if isinstance(code, CodeType):
+            yield code, function.__module__
 
 
 def check_parts(method: Method) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from bench.base.config import Session, session
+from bench.base.config import Session, config_context
 from bench.base.errors import BenchError, UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.evaluation.executors import thread_settings
@@ -160,7 +160,7 @@ def compute_shard(
     Raises:
         UnavailableError: the model is missing on this node, or another one than where the shard comes from.
     """
-    with session(Session(offline, False, None, loaded=_LOADED)):
+    with config_context(Session(offline, False, None, loaded=_LOADED)):
         model = again()
         if model.identity != identity:
             raise UnavailableError(f"the model {model.name} of this node is another one.")

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.config import Meter, current_session, metered, session
+from bench.base.config import Meter, config_context, current_session, metered
 from bench.base.errors import BenchError, MethodError, ResultError, UsageError
 from bench.base.locks import recover
 from bench.base.paths import write_text
@@ -105,7 +105,7 @@ class Runner:
             outcome: Result | BenchError
             try:
                 # Closed before the result is handed out: a generator shares the context of its caller.
-                with session(shared, repeat=1):
+                with config_context(shared, repeat=1):
                     # A method is let go with its run: what it has indexed may be large.
                     outcome = self._run(prepared.popleft())
             except BenchError as error:
@@ -118,7 +118,7 @@ class Runner:
         Raises:
             BenchError: the first problem of any of them.
         """
-        with session(current_session(), repeat=1):
+        with config_context(current_session(), repeat=1):
             methods = [self.build(plan.method) for plan in plans]
             prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
         for item in prepared:
@@ -234,7 +234,7 @@ class Runner:
             facts = checked_facts(method) | _calls(dataset, rows)
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
-            with session(repeat=number):
+            with config_context(repeat=number):
                 again = self.build(plan.method)
                 again.context.close()
                 made.append(repeat(number, again))

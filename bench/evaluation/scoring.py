@@ -15,6 +15,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import NamedTemplate, Template
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
+from bench.evaluation.method_errors import metric_errors
 from bench.evaluation.tool_cache import per_tool
 from bench.interface import Ranking
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
@@ -86,7 +87,8 @@ def score(
         and not (cut_short and isinstance(metric.cutoff, int) and metric.cutoff > (depth or 0))
     ]
     counts = _ToolTokens.of(dataset, template) if can_count_tokens() else None
-    parts = [_part(dataset, rows, answers, counts, metrics) for answers in repeats]
+    with metric_errors(metrics):
+        parts = [_part(dataset, rows, answers, counts, metrics) for answers in repeats]
     silent = np.logical_or.reduce([part.silent for part in parts])
     scores, of_chance = parts[0].scores, None
     if len(parts) > 1:
@@ -108,6 +110,9 @@ def score(
             ends = {"tie_low": low, "tie_expected": expected, "tie_high": high}
             if str(metric) in values:
                 values[str(metric)] = values[str(metric)].model_copy(update=ends)
+    with metric_errors(metrics):
+        rankings = [answers.ranking for answers in repeats]
+        lenient = lenient_mean(rankings, lenient_gold(dataset, rows), gold, metrics)
     found = Metrics(
         result_id=result_id,
         n=int(judged.sum()),
@@ -120,7 +125,7 @@ def score(
             for name in parts[0].tokens
             if all(name in part.tokens for part in parts)
         },
-        lenient=lenient_mean([answers.ranking for answers in repeats], lenient_gold(dataset, rows), gold, metrics),
+        lenient=lenient,
         repeats=of_chance,
     )
     tables = [

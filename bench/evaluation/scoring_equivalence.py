@@ -27,6 +27,7 @@ from bench.base.paths import write_text
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescored
 from bench.evaluation.scoring import scoring_code
+from bench.metrics.measure import measure_name
 from bench.registry import load_dataset
 from bench.results.comparability import SAME_SCORING, same_scoring
 from bench.results.store import Result, find_results
@@ -72,7 +73,7 @@ class Comparison:
         scored = rescored(result, dataset, [])
         old, new = result.manifest.scoring, scoring_code(scored.metrics.metrics)
         for name, was in result.metrics.metrics.items():
-            measure = name.partition("@")[0]
+            measure = measure_name(name)
             now = scored.metrics.metrics.get(name)
             if now is None:
                 continue

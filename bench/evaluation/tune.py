@@ -7,26 +7,37 @@ import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
-from bench.base.spec import Spec, Value, parse
+from bench.base.spec import Spec, Value, format_value, parse
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.evaluation.ask import ask, check, prepare
 from bench.evaluation.executors import Executor, side_by_side
+from bench.evaluation.method_errors import metric_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Library, Method
 from bench.interface.parts import is_oracle, needs_history
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
+from bench.show.numbers import fixed
+from bench.show.objects import Shown, frame
+from bench.show.tables import Table, table_of
+
+if TYPE_CHECKING:
+    import pandas
 
 #: More points than this are a mistake more often than a wish.
 _MOST_POINTS = 10_000
+#: Points that a table shows; `Tuning.table` has them all.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,71 @@ class Point:
 
     values: Mapping[str, Value]
     score: float
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning(Shown):
+    """All points of a grid, the best first.
+
+    Attributes:
+        method: the method, with the parameters that stay.
+        dataset: spec of the dataset whose dev queries were asked.
+        metric: what was made as high as can be.
+        points: the points.
+    """
+
+    method: Spec
+    dataset: str
+    metric: str
+    points: tuple[Point, ...]
+
+    @property
+    def best(self) -> str:
+        """Spec of the method at the best point, for `bench run`."""
+        return str(self.method.with_arguments(self.points[0].values))
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """One row a point, the best first: a column for each parameter, and the metric.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        rows: list[dict[str, object]] = [{**point.values, self.metric: point.score} for point in self.points]
+        return frame(rows, (*self.points[0].values, self.metric))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as `bench tune --json` prints it."""
+        rows = [{"values": dict(point.values), self.metric: point.score} for point in self.points]
+        return {"method": self.best, "dataset": self.dataset, "split": "dev", "points": rows}
+
+    def _line(self) -> str:
+        return f"{self.best} on {self.dataset} (dev): {self.metric} {fixed(self.points[0].score)}, the best of " + (
+            f"{len(self.points)} points"
+        )
+
+    def _tables(self) -> list[Table]:
+        names = list(self.points[0].values)
+        rows = [
+            [*(format_value(point.values[name]) for name in names), f"{point.score:.4f}"]
+            for point in self.points[:_SHOWN]
+        ]
+        left = len(self.points) - len(rows)
+        title = f"{self.method.name} on {self.dataset} (dev)"
+        return [table_of((*names, self.metric), rows, title, [f"and {left} more"] if left else [])]
+
+
+def tune_method(
+    build: Callable[[Spec], Method],
+    spec: Spec,
+    grid: Mapping[str, Sequence[Value]],
+    dataset: Dataset,
+    metric: Metric,
+    **more: Any,
+) -> Tuning:
+    """What `tune` finds, with what was asked."""
+    points = tune(build, spec, grid, dataset, metric, **more)
+    return Tuning(spec, dataset.spec, str(metric), tuple(points))
 
 
 def tune(
@@ -101,7 +177,8 @@ def tune(
         for values, method in zip(candidates, methods, strict=True):
             prepare(method, library, history, checked=True)
             ranking = ask(method, dataset, rows, depth).ranking
-            scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
+            with metric_errors([metric]):
+                scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
             found.append(Point(values, scores.means()[str(metric)]))
             bar.advance()
     return sorted(found, key=lambda point: -point.score)

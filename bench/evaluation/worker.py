@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import INTERRUPTED, BenchError, MethodError
 from bench.base.progress import Forwarding, Progress, Report
 from bench.base.spec import Spec
@@ -75,7 +75,7 @@ def work(cell: Cell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path |
         reports: where work reports to.
         datasets: what is at hand; others are loaded and put there.
     """
-    with session(offline=cell.offline, cache=cell.cache, mirror=cell.mirror):
+    with config_context(offline=cell.offline, cache=cell.cache, mirror=cell.mirror):
 
         def load(spec: Spec) -> Dataset:
             if spec not in datasets:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import bench
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import locked
 from bench.base.paths import cache_folder, read_regular
@@ -21,12 +22,15 @@ from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Asked, asked_of
 from bench.results.comparability import code_of
 from bench.results.store import Result
+from bench.show.numbers import fixed
+from bench.show.objects import Shown
+from bench.show.tables import Table, table_of
 
 FIRST = "first blessing"
 
 
-@dataclass(frozen=True)
-class Blessed:
+@dataclass(frozen=True, repr=False)
+class Blessed(Shown):
     """What became of one result.
 
     Attributes:
@@ -41,6 +45,27 @@ class Blessed:
     baseline: Baseline
     before: Baseline | None
     written: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """File, means and who blessed it, as `bench bless --json` prints it."""
+        found = self.baseline
+        return {
+            "file": str(self.path),
+            "written": self.written,
+            "label": found.label,
+            "result_id": found.result_id,
+            "means": {name: round(found.mean(name), 9) for name in found.values},
+            "blessed": found.blessed.model_dump(),
+        }
+
+    def _line(self) -> str:
+        state = "the same" if not self.written else "new" if self.before is None else "replaced"
+        return f"{self.baseline.label} in {self.path}: {state}"
+
+    def _tables(self) -> list[Table]:
+        before = {} if self.before is None else {name: self.before.mean(name) for name in self.before.values}
+        rows = [[name, fixed(before.get(name)), fixed(self.baseline.mean(name))] for name in self.baseline.values]
+        return [table_of(("metric", "before", "now"), rows, self._line())]
 
 
 def bless(
@@ -64,10 +89,14 @@ def bless(
         progress: where the note goes that another process blesses into the folder.
 
     Raises:
-        UsageError: a baseline would be replaced without a reason, or two results have one file.
+        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric.
         ResultError: a result cannot be read, or `out` is a file of something else.
         StorageError: a file cannot be written.
     """
+    for result in results:
+        for name in metrics:
+            if name not in result.metrics.metrics:
+                raise UsageError(f"{result.label} has no metric {name!r}; `bench run --metric {name}` adds it.")
     moment = datetime.now(UTC).replace(microsecond=0).isoformat()
     blessing = Blessing(by=by or _who(), at=moment, reason=reason.strip() or FIRST, bench=bench.__version__)
     as_file = out.suffix == ".json" and not out.is_dir()
@@ -130,7 +159,7 @@ def _asked(result: Result) -> Asked | None:
     if not is_added(data.spec):
         return None
     try:
-        with session(offline=True):
+        with config_context(offline=True):
             dataset = load_version(data.spec, data.content_hash)
     except BenchError:
         return None

@@ -6,7 +6,6 @@ Every id, name and text in a report comes from outside, so each form escapes all
 from __future__ import annotations
 
 import hashlib
-import re
 import xml.etree.ElementTree as ElementTree
 
 from bench.base.text import clean, one_line
@@ -23,28 +22,18 @@ from bench.gating.wording import (
     limit_of,
     moved_lines,
     name_of_side,
+    rules_table,
     text,
     tool_words,
     tools_of,
 )
+from bench.show.tables import markdown as markdown_table
+from bench.show.tables import markdown_code as code
 
 #: Bytes; a comment on GitHub has at most 65,536 characters.
 _LARGEST_COMMENT = 60_000
 
 # Markdown -----------------------------------------------------------------------------------------------------------
-
-
-def code(value: str, in_table: bool = False) -> str:
-    """A value as a Markdown code span, in which nothing is markup, a mention or a link.
-
-    The fence is longer than any run of backticks inside (CommonMark, section 6.1). In a table a `|` ends a cell even
-    inside a code span, and is written `\\|` there (GitHub's extension).
-    """
-    inner = one_line(value) or "(empty)"
-    fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
-    inner = inner.replace("|", "\\|") if in_table else inner
-    pad = " " if inner.startswith("`") or inner.endswith("`") else ""
-    return f"{fence}{pad}{inner}{pad}{fence}"
 
 
 def markdown(report: GateReport, command: str = "") -> str:
@@ -62,12 +51,7 @@ def markdown(report: GateReport, command: str = "") -> str:
     if blessing(report):
         parts.append(f"Baseline {code(blessing(report))}")
     if report.rules:
-        rows = [
-            " | ".join([f"**{row[0]}**" if row[0] != "pass" else row[0], code(row[1], in_table=True), *row[2:]])
-            for row in (cells(rule) for rule in report.rules)
-        ]
-        head = [" | ".join(HEADINGS), " | ".join(["---"] * 3 + ["---:"] * (len(HEADINGS) - 3))]
-        parts.append("\n".join(f"| {line} |" for line in [*head, *rows]))
+        parts.append(markdown_table(rules_table(report)))
     explained = [(rule, explanation(rule)) for rule in report.rules]
     if any(found for _, found in explained):
         parts.append(

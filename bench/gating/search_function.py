@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
@@ -70,7 +70,7 @@ def dataset_loader(
 
     @cache
     def load(at_hand: bool) -> Dataset:
-        with session(offline=at_hand or None):
+        with config_context(offline=at_hand or None):
             return load_version(candidate.spec, candidate.content_hash, progress)
 
     return load
@@ -87,7 +87,7 @@ def baseline_loader(baseline: Baseline, progress: Progress) -> Loader:
     def load(at_hand: bool) -> Dataset:
         known = baseline.dataset
         if not loaded:
-            with session(offline=at_hand or None):
+            with config_context(offline=at_hand or None):
                 loaded.append(load_dataset(known.spec, progress))
         if loaded[0].content_hash != known.content_hash:
             raise UsageError(

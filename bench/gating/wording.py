@@ -10,6 +10,9 @@ from collections.abc import Sequence
 
 from bench.base.text import one_line
 from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side, ToolMove
+from bench.show.numbers import fixed, interval, signed, significant
+from bench.show.tables import Cell, Table
+from bench.show.tables import text as table_text
 from bench.stats.noninferiority import FEWEST_UNITS
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
@@ -51,36 +54,29 @@ def limit_of(rule: RuleReport) -> str:
 
 
 def cells(rule: RuleReport) -> list[str]:
-    """One cell for each of `HEADINGS`, not yet escaped."""
-    bounds = "-"
-    if rule.lower is not None and rule.upper is not None:
-        sign = "+" if rule.kind == "margin" else ""
-        bounds = f"{rule.lower:{sign}.4f} to {rule.upper:{sign}.4f}"
+    """One cell for each of `HEADINGS`, not yet escaped. Seconds and tokens have significant digits."""
     measured = rule.kind in {"ratio", "budget"}
-    number = _measured if measured else _number
-    difference = "-"
-    if rule.difference is not None:
-        difference = f"{rule.difference:+.4g}" if measured else f"{rule.difference:+.4f}"
+    shown = significant if measured else fixed
     return [
         rule.verdict,
         one_line(rule.name),
         limit_of(rule),
-        number(rule.baseline),
-        number(rule.candidate),
-        difference,
-        bounds,
-        _number(rule.detectable),
+        shown(rule.baseline),
+        shown(rule.candidate),
+        significant(rule.difference, sign=True) if measured else signed(rule.difference),
+        interval(rule.lower, rule.upper, sign=rule.kind == "margin"),
+        fixed(rule.detectable),
         "-" if rule.n is None else str(rule.n),
     ]
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _measured(value: float | None) -> str:
-    """Seconds and tokens: their size is not known beforehand."""
-    return "-" if value is None else f"{value:.4g}"
+def rules_table(report: GateReport) -> Table:
+    """A row for each rule. What has not passed stands out, and names are code."""
+    table = Table(HEADINGS, right=range(3, len(HEADINGS)))
+    for rule in report.rules:
+        verdict, name, *rest = cells(rule)
+        table.add(Cell(verdict, emphasis="" if verdict == "pass" else "best"), Cell(name, emphasis="code"), *rest)
+    return table
 
 
 def explanation(rule: RuleReport) -> str:
@@ -174,13 +170,7 @@ def text(report: GateReport) -> str:
         for what, tool, more in catalogue_lines(report)
     ]
     if report.rules:
-        rows = [list(HEADINGS), *(cells(rule) for rule in report.rules)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-        lines.append("")
-        for row in rows:
-            left = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3], strict=True)]
-            right = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:], strict=True)]
-            lines.append("  ".join([*left, *right]).rstrip())
+        lines += ["", table_text(rules_table(report))]
     explained = [(rule, explanation(rule)) for rule in report.rules]
     if any(found for _, found in explained):
         lines.append("")

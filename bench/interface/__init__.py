@@ -3,12 +3,10 @@
 from bench.interface.explanation import Case, Contribution, Explanation, Reason
 from bench.interface.method import (
     Context,
-    EmbeddingMethod,
     Method,
     OracleMethod,
     Part,
     RecommendingMethod,
-    ScoringMethod,
 )
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.versions import CURRENT_VERSIONS, PROTOCOL_VERSION, version_for
@@ -20,7 +18,6 @@ __all__ = [
     "Case",
     "Context",
     "Contribution",
-    "EmbeddingMethod",
     "Explanation",
     "History",
     "Library",
@@ -31,7 +28,6 @@ __all__ = [
     "Ranking",
     "Reason",
     "RecommendingMethod",
-    "ScoringMethod",
     "ToolSets",
     "version_for",
 ]

@@ -24,6 +24,7 @@ from bench.base.spec import Spec
 from bench.data.tables import Tool
 from bench.interface.ranking import PAD, Ranking, validate
 from bench.interface.views import History, Library, Queries
+from bench.show.numbers import score
 
 #: A value in a column that an explanation adds to the table of tools.
 Cell = str | int | float | bool | None
@@ -244,7 +245,7 @@ def excerpt(text: str, most: int = 60) -> str:
 
 def number(value: float) -> str:
     """A score in a sentence: three decimals, or as many digits for a small one."""
-    return f"{value:.3f}" if value == 0 or abs(value) >= 0.1 else f"{value:.3g}"
+    return score(value)
 
 
 def listed(parts: Iterable[Contribution], most: int = 3) -> str:

@@ -17,17 +17,15 @@ A method is one class in one file:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
 
 from bench.base.parameters import ParameterSet, full_spec, short_spec
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.gold import Gold
+from bench.interface.construction import Usable
 from bench.interface.explanation import Case, Explanation
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.views import History, Library, Queries
@@ -101,8 +99,12 @@ class Context:
         self._closed = True
 
 
-class Method(ABC):
+class Method(Usable):
     """A tool retriever. The runner calls `fit` (if there is history), `index`, then `rank` in batches.
+
+    To try one, give its parameters as keywords: `BM25(k1=1.5).fit("starter").search("book a flight", k=5)`. `fit` takes
+    a dataset, or the name of one, besides the past queries that the runner gives; it then learns from the dataset's
+    past queries, indexes its tools and returns the method. The method prints as its spec, and `bench.run` takes it.
 
     A method keeps nothing between datasets: the runner makes a new instance for each. `rank` must give
     the same answer for a query whatever else is in the batch, and the first k of a deeper ranking must be
@@ -125,10 +127,6 @@ class Method(ABC):
     is_floor: ClassVar[bool] = False
 
     name: str = ""
-
-    def __init__(self, parameters: Any, context: Context) -> None:
-        self.parameters = parameters
-        self.context = context
 
     def include(self, part: P) -> P:
         """Declare what the method is built of, in `__init__`: `self._scorer = self.include(CrossEncoder(...))`.
@@ -162,8 +160,11 @@ class Method(ABC):
         """Raise a `BenchError` now if the run cannot work; called before anything expensive. Its parts come first."""
         return
 
-    def fit(self, history: History) -> None:
-        """Learn from past queries. Called once, before `index`."""
+    def fit(self, history: Any) -> Any:
+        """Learn from past queries, a `History`. Called once, before `index`.
+
+        Given a dataset or the name of one instead: learn from its past queries, index its tools, return the method.
+        """
         return
 
     @abstractmethod
@@ -211,28 +212,3 @@ class RecommendingMethod(Protocol):
     def recommend(self, queries: Queries) -> ToolSets:
         """The tool set R(q) of each query; an empty one abstains."""
         ...
-
-
-@runtime_checkable
-class ScoringMethod(Protocol):
-    """A method that can score every tool for a query, so that others can mix or smooth its scores."""
-
-    def score(self, queries: Queries) -> NDArray[np.float64]:
-        """(queries, tools) scores; higher is better."""
-        ...
-
-
-@runtime_checkable
-class EmbeddingMethod(Protocol):
-    """A method whose score is a similarity of vectors."""
-
-    def tool_vectors(self) -> NDArray[np.float32]:
-        """(tools, dimensions), in code order."""
-        ...
-
-    def query_vectors(self, queries: Queries) -> NDArray[np.float32]:
-        """(queries, dimensions)."""
-        ...
-
-    @property
-    def similarity(self) -> Similarity: ...

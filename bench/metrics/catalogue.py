@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
 from bench.base.errors import UsageError
-from bench.base.parameters import suggestion
+from bench.base.parameters import check_parameters, short_spec, suggestion
+from bench.base.spec import Spec, parse
 from bench.metrics.measure import DEFAULT_DEPTH, LARGEST_CUTOFF, Cutoff, Measure, Metric
 from bench.metrics.measures import MEASURES
 
@@ -27,7 +29,8 @@ FURTHER_METRICS: tuple[str, ...] = (
     *("forbidden", "false_returns", "abstained@5", "auroc", "aurc@1", "aurc@5"),
 )
 
-_PATTERN = re.compile(r"([a-z][a-z0-9_]*)(?:@([0-9]+|gold))?")
+#: A name, its parameters and its cut-off. The last parenthesis ends the parameters, whatever a text in them holds.
+_PATTERN = re.compile(r"([a-z][a-z0-9_]*(?:\s*\(.*\))?)(?:@([0-9]+|gold))?", re.DOTALL)
 
 
 @cache
@@ -54,27 +57,65 @@ def measures() -> dict[str, Measure]:
     return found
 
 
-def get_measure(name: str) -> Measure:
-    """The measure of that name; raises `UsageError` with the nearest name."""
+def get_measure(text: str) -> Measure:
+    """The measure of a name, or of one with parameters, such as `rbp(p=0.9)`.
+
+    Raises:
+        UsageError: there is no such measure or parameter, or it cannot have that value.
+    """
+    spec = parse(text) if "(" in text else Spec(text.strip())
     known = measures()
-    if name not in known:
-        raise UsageError(f"there is no metric {name!r}{suggestion(name, known)}; `bench metrics` lists them.")
-    return known[name]
+    if spec.name not in known:
+        raise UsageError(f"there is no metric {spec.name!r}{suggestion(spec.name, known)}; `bench metrics` lists them.")
+    measure = known[spec.name]
+    parameters = check_parameters(measure.parameters, spec, "metric")
+    return _with_parameters(measure, short_spec(spec.name, parameters)) if spec.arguments else measure
+
+
+@cache
+def _with_parameters(measure: Measure, spec: Spec) -> Measure:
+    """One object for each spelling, so that equal metrics are equal."""
+    return measure.at(check_parameters(measure.parameters, spec, "metric")) if spec.arguments else measure
+
+
+def forms(measure: Measure) -> list[str]:
+    """How a measure is written: bare, with a cut-off k, or cut at the number of gold tools."""
+    written = {"none": measure.name, "k": f"{measure.name}@k", "gold": f"{measure.name}@gold"}
+    return [text for form, text in written.items() if form in measure.cutoffs]
+
+
+def described(measure: Measure) -> dict[str, Any]:
+    """A measure for lists of what there is."""
+    fields = measure.parameters.model_fields
+    return {
+        "metric": ", ".join(forms(measure)),
+        "definition": measure.definition,
+        "edge_cases": measure.edge_cases,
+        "source": measure.source,
+        "kind": measure.kind,
+        "higher_is_better": measure.higher_is_better,
+        "reproduction_only": measure.reproduction_only,
+        "parameters": {
+            name: {"default": field.get_default(), "description": field.description or ""}
+            for name, field in fields.items()
+        },
+    }
 
 
 def parse_metric(text: str) -> Metric:
-    """The metric of a string such as `ndcg@5`; `str()` of it is the canonical form.
+    """The metric of a string such as `ndcg@5` or `rbp(p=0.9)@10`; `str()` of it is the canonical form.
 
     A bare name represents the cut-off 100 (the protocol's depth) where the measure has no bare form.
 
     Raises:
-        UsageError: unknown name, or a cut-off that the measure does not take.
+        UsageError: unknown name or parameter, a value out of range, or a cut-off that the measure does not take.
     """
     match = _PATTERN.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold.")
-    name, cut = match[1], match[2]
-    measure = get_measure(name)
+    cut = match[2]
+    measure = get_measure(match[1])
+    name = measure.name
     cutoff: Cutoff
     if cut is None:
         if "none" in measure.cutoffs:
@@ -91,8 +132,8 @@ def parse_metric(text: str) -> Metric:
     else:
         raise UsageError(f"the cut-off of {text!r} must be between 1 and {LARGEST_CUTOFF}.")
     if kind not in measure.cutoffs:
-        forms = {"k": f"{name}@5", "gold": f"{name}@gold", "none": name}
-        allowed = " or ".join(forms[form] for form in sorted(measure.cutoffs))
+        examples = {"k": f"{name}@5", "gold": f"{name}@gold", "none": name}
+        allowed = " or ".join(examples[form] for form in sorted(measure.cutoffs))
         raise UsageError(f"{name} does not take the cut-off {cut}; write {allowed}.")
     return Metric(measure, cutoff)
 

@@ -1,20 +1,22 @@
 """`Measure` and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
-A metric's canonical string (`ndcg@5`) is its identity: it parses, prints back the same, and keys
-every file and table.
+A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and keys
+every file and table. Parameters at their defaults are left out of it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.parameters import ParameterSet, short_spec
 from bench.data.gold import Gold
-from bench.metrics.goldranks import GoldRanks
 
 #: Depth of a ranking by the protocol's default; what a bare `map` means.
 DEFAULT_DEPTH = 100
@@ -24,6 +26,10 @@ Cutoff = int | Literal["gold"] | None
 CutoffForm = Literal["k", "gold", "none"]
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
+
+#: The fields of a measure that are functions.
+_FUNCTIONS = ("ranked", "chosen", "confident")
+_CUT = re.compile(r"@(?:[0-9]+|gold)$")
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,8 @@ class Measure:
             tools are not those of the gold; such a metric has no tie band.
         span: the smallest and the largest value that it can have, which bounds of small samples respect; None where
             there is no largest one, or nobody knows.
+        parameters: a class of parameters of its own, each with a default. The functions take them as keywords:
+            `ranked(gold, k, p=0.8)`.
     """
 
     name: str
@@ -92,19 +100,38 @@ class Measure:
     definition: str
     edge_cases: str
     source: str
-    ranked: Callable[[GoldRanks, Counts], Values] | None = None
-    chosen: Callable[[SetSizes], Values] | None = None
-    confident: Callable[[Confidence, Counts], Values] | None = None
+    ranked: Callable[..., Values] | None = None
+    chosen: Callable[..., Values] | None = None
+    confident: Callable[..., Values] | None = None
     formula: str = ""
     higher_is_better: bool = True
     reproduction_only: bool = False
     on_no_gold: bool = False
     monotone: bool = True
     span: tuple[float, float] | None = None
+    parameters: type[ParameterSet] = ParameterSet
 
     def __post_init__(self) -> None:
+        if fields := self.parameters.model_fields:
+            if lacking := [name for name, field in fields.items() if field.is_required()]:
+                raise ValueError(f"the parameter {lacking[0]!r} of the measure {self.name} needs a default")
+            # The functions as they are called without parameters: a bare name means the defaults.
+            for name, function in self.functions().items():
+                given = function.keywords if isinstance(function, partial) else {}
+                defaults = {key: field.get_default() for key, field in fields.items() if key not in given}
+                object.__setattr__(self, name, partial(function, **defaults))
         if self.on_no_gold and (self.chosen is None or "gold" in self.cutoffs):
             raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and not @gold")
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Those of `ranked`, `chosen` and `confident` that it has, by field."""
+        return {name: function for name in _FUNCTIONS if (function := getattr(self, name)) is not None}
+
+    def at(self, parameters: ParameterSet) -> Measure:
+        """The measure with these values of its parameters, and named by those that are not at their defaults."""
+        values = {name: getattr(parameters, name) for name in self.parameters.model_fields}
+        given: dict[str, Any] = {name: partial(function, **values) for name, function in self.functions().items()}
+        return replace(self, name=str(short_spec(self.name, parameters)), **given)
 
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
         """(queries,) on which queries it is taken: a metric is NaN on all others, and has no part in its mean."""
@@ -142,3 +169,8 @@ class Metric:
         if self.cutoff == "gold":
             return n
         return np.full(len(n), self.cutoff or DEFAULT_DEPTH, dtype=np.int64)
+
+
+def measure_name(metric: str) -> str:
+    """The measure in a metric's name: `rbp(p=0.9)` of `rbp(p=0.9)@10`."""
+    return _CUT.sub("", metric)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from bench.base.parameters import ParameterSet
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Confidence, Counts, CutoffForm, Measure, SetSizes, Values
 
@@ -77,6 +79,21 @@ def multiple_mean_reciprocal_rank(gold: GoldRanks, k: Counts) -> Values:
 def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
     """The same with n / 2 on top, as eq. (2) is printed."""
     return gold.n / 2 / _mean_rank(gold, k)
+
+
+@cache
+def _persistences(p: float, deepest: int) -> Values:
+    """p ** (rank - 1) for the ranks 0 (unused) to `deepest`, by products: powers differ between processors."""
+    found = [0.0, 1.0]
+    while len(found) <= deepest:
+        found.append(found[-1] * p)
+    return np.array(found)
+
+
+def rank_biased_precision(gold: GoldRanks, k: Counts, p: float) -> Values:
+    """(1 - p) · the sum of p ** (rank - 1) over the gold tools within k."""
+    within = np.where(gold.ranks <= k[:, None], gold.ranks, 0)
+    return (1 - p) * _sum(_persistences(p, int(k.max(initial=0)))[within])
 
 
 @cache
@@ -202,6 +219,10 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     return values
 
 
+class _Persistence(ParameterSet):
+    p: float = Field(0.8, gt=0, lt=1, description="probability that a reader goes on from one tool to the next")
+
+
 #: Of values that are shares. MMRR is none: with more gold tools than the cut-off it may exceed 1.
 _SHARE = (0.0, 1.0)
 _COLT = "Qu et al. 2024 (COLT), as COMP@k; Gao et al. 2025 (TGR), eq. 4, as Pass Rate"
@@ -280,6 +301,20 @@ MEASURES: tuple[Measure, ...] = (
         ranked=reciprocal_rank,
         formula=_either(r"\frac{1}{\min_{g \in G} r_g}", r"\min_{g \in G} r_g \leq k"),
         span=_SHARE,
+    ),
+    Measure(
+        "rbp",
+        "ranking",
+        _K,
+        "rank-biased precision: the rate at which a reader meets gold tools who goes on from each tool with "
+        "probability p",
+        "Binary relevance. At most 1 - p ** k, and so below 1 for a perfect ranking. What lies beyond k counts 0: the "
+        "residual is not added. Bare `rbp` is rbp@100, the protocol's depth.",
+        "Moffat & Zobel 2008",
+        ranked=rank_biased_precision,
+        formula=r"(1 - p) \sum_{i=1}^{k} [h_i \in G] \cdot p^{i - 1}",
+        span=_SHARE,
+        parameters=_Persistence,
     ),
     Measure(
         "mmrr",

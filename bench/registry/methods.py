@@ -16,7 +16,7 @@ from pathlib import Path
 
 import bench
 from bench.base.config import joined_session
-from bench.base.errors import BenchError, MethodError, UsageError
+from bench.base.errors import BenchError, MethodError, UsageError, raised_at
 from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, Value, parse
@@ -87,7 +87,8 @@ def _class_at(name: str) -> type[Method]:
             raise UsageError(f"there is no module {module_name!r} to import for the method {name!r}.") from None
         raise MethodError(f"the method {name!r} cannot be imported: {error}.") from error
     except (Exception, SystemExit) as error:
-        raise MethodError(f"the method {name!r} cannot be imported: {type(error).__name__}: {error}.") from error
+        at = raised_at(error, [module_name])
+        raise MethodError(f"the method {name!r} cannot be imported: {type(error).__name__}: {error}{at}.") from error
     if not hasattr(module, class_name):
         raise UsageError(f"the module {module_name} has no class or function {class_name!r}.")
     found = getattr(module, class_name)
@@ -171,7 +172,8 @@ def _made(spec: Spec, progress: Progress) -> Method:
     except BenchError:
         raise
     except (Exception, SystemExit) as error:
-        raise MethodError(f"the method {spec} cannot be built: {type(error).__name__}: {error}.") from error
+        at = raised_at(error, [kind.__module__])
+        raise MethodError(f"the method {spec} cannot be built: {type(error).__name__}: {error}{at}.") from error
     method.name = spec.name
     context.close()
     return method

@@ -40,11 +40,12 @@ _SHARED = (evaluate, mean, tie_band)
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
 #: `facts`, `marks`, ...) shows what it did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
-#: Numbers do not pass through it: errors, progress, secrets, explanations, locks, what a call may cost; which template
-#: there is besides the own.
+#: Numbers do not pass through it: errors, progress, secrets, explanations, locks, what a call may cost; how a person
+#: makes a method and tries it; which template there is besides the own.
 _NO_PART = (
-    *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks"),
-    *("bench.interface.explanation", "bench.models.llm.budget", "bench.data.tables:TOOL_TEXTS"),
+    *("bench.base.errors", "bench.base.progress", "bench.base.bars", "bench.base.secrets", "bench.base.locks"),
+    *("bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
+    "bench.data.tables:TOOL_TEXTS",
 )
 #: What is checked of a method before it runs changes no set.
 _CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")

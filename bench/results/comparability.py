@@ -22,7 +22,7 @@ from bench.base.errors import BenchError
 from bench.base.text import one_line
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
-from bench.metrics.measure import DEFAULT_DEPTH
+from bench.metrics.measure import DEFAULT_DEPTH, measure_name
 from bench.registry import method_class, method_names
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 
@@ -172,16 +172,16 @@ def code_of(scoring: ScoringCode, metric: str) -> str:
 
     Empty where the result did not have the measure.
     """
-    name = metric.partition("@")[0]
+    name = measure_name(metric)
     own = scoring.measures.get(name, "")
     return same_scoring().measures.get(name, {}).get(own, own)
 
 
 def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
     """The metrics of a result that does not say what code computed them: they would compare with anything."""
-    measures = {name.partition("@")[0] for name in metrics}
+    measures = {measure_name(name) for name in metrics}
     lacking = {measure for measure in measures if not code_of(scoring, measure)}
-    return [name for name in metrics if name.partition("@")[0] in lacking] if lacking else []
+    return [name for name in metrics if measure_name(name) in lacking] if lacking else []
 
 
 def interval_code(scoring: ScoringCode) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.records import Record
 from bench.base.spec import Spec, parse
@@ -110,7 +110,7 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
     if asked is None or manifest.method.run_file is not None:
         return None
     built = {} if built is None else built
-    with session(offline=True):
+    with config_context(offline=True):
         if spec not in built:
             built[spec] = _built(spec, named)
         found = built[spec]

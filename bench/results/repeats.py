@@ -12,6 +12,7 @@ from bench.metrics import Metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import Metrics, Variation
 from bench.results.units import numbered
+from bench.show.numbers import percent
 from bench.stats.repeats import decompose, narrowing
 
 
@@ -63,12 +64,8 @@ def chance_sentence(metrics: Metrics, name: str) -> str:
     if variation is None or variation.share is None or metrics.repeats is None:
         return ""
     count = len(metrics.repeats.n_failed)
-    start = f"{name}: chance is {_percent(variation.share)} of the squared standard error"
+    start = f"{name}: chance is {percent(variation.share)} of the squared standard error"
     if not variation.share:
         return f"{start}; the repeats do not differ"
-    twice, most = (_percent(narrowing(variation.share, more)) for more in (2.0, math.inf))
+    twice, most = (percent(narrowing(variation.share, more)) for more in (2.0, math.inf))
     return f"{start}; {2 * count} repeats narrow the interval by about {twice}, any number by at most {most}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%" if share >= 0.0095 or not share else f"{100 * share:.1g}%"

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.results.manifest import DatasetIdentity
+from bench.show.numbers import count
 from bench.stats.units import effective_units
 
 
@@ -35,7 +36,7 @@ def sample(n: int, units: int | None, effective: float | None = None, what: str 
     if units is None or units == n:
         return f"{n} {what}"
     words = f"{n} {what}, {units} {'group' if units == 1 else 'groups'}"
-    return words if effective is None else f"{words} (effective {effective:.0f})"
+    return words if effective is None else f"{words} (effective {count(effective)})"
 
 
 def judged_sample(data: DatasetIdentity) -> str:

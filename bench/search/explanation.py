@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, differing, listed, number, parts_of_sum
-from bench.interface.method import ScoringMethod
 from bench.interface.views import Queries
 from bench.search.lexical import Counts
 
 _MOST_NAMED = 8
 
 
+class Scores(Protocol):
+    """What scores every tool for a query."""
+
+    def score(self, queries: Queries) -> NDArray[np.float64]:
+        """(queries, tools) scores."""
+        ...
+
+
 def explain_words(
-    method: ScoringMethod, case: Case, split: Callable[[str], list[str]], weights: Mapping[str, float] | None = None
+    method: Scores, case: Case, split: Callable[[str], list[str]], weights: Mapping[str, float] | None = None
 ) -> Explanation:
     """Explain a score that is a sum over the words that query and tool share.
 

@@ -13,14 +13,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bench.base.errors import installed
 from bench.interface.ranking import Ranking
 from bench.search.topk import blocks, joined, top_k
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: The words that are in most documents are scored by one dense product, the rest sparsely: a few dozen
 #: frequent words hold most of the entries of the sparse matrix (measured in benchmarks/lexical.py).
@@ -73,6 +76,8 @@ def count_matrix(documents: Iterable[Sequence[str]], vocabulary: Mapping[str, in
 
 def _counted(codes: array[int], starts: array[int], words: int) -> sp.csr_matrix:
     """(documents, words) how often each code occurs between two starts."""
+    import scipy.sparse as sp
+
     columns, rows = np.frombuffer(codes, dtype=np.int32), np.frombuffer(starts, dtype=np.int64)
     counts = sp.csr_matrix((np.ones(len(columns)), columns.copy(), rows.copy()), shape=(len(rows) - 1, words))
     counts.sum_duplicates()
@@ -127,6 +132,8 @@ class LexicalIndex:
     @cached_property
     def _products(self) -> tuple[NDArray[np.int64], NDArray[np.float64], sp.csr_matrix]:
         """Columns of frequent words, their (words, documents) weights, and the matrix of all others."""
+        import scipy.sparse as sp
+
         by_word = self._by_word
         frequency = np.diff(by_word.indptr)
         frequent = np.sort(np.argsort(-frequency, kind="stable")[:_FREQUENT])

@@ -9,14 +9,17 @@ that cannot reach the best (block-max pruning) is left out: the tie band needs e
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bench.interface.ranking import PAD, Ranking, Violation
 from bench.search.topk import threads
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: Documents in a block. The postings of a block and a row of scores stay in a processor's cache for all queries of a
 #: thread; reading every posting from memory for every query takes twice as long.

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from bench.data.nearcopies import COSINE
 from bench.search.lexical import Counts
 from bench.search.words import words
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: Texts that are compared with all others at once, and pairs whose cosines are computed at once; bound the memory.
 _BLOCK, _PAIRS = 64, 1 << 16
@@ -143,6 +146,8 @@ class TextVectors:
 
 def _prefixes(rows: sp.csr_matrix, frequency: NDArray[np.int64]) -> tuple[sp.csr_matrix, NDArray[np.float64]]:
     """The rarest words of each vector, without which it is shorter than `COSINE`; (texts,) the length of the rest."""
+    import scipy.sparse as sp
+
     texts = rows.shape[0]
     owners = np.repeat(np.arange(texts), np.diff(rows.indptr))
     order = np.lexsort((rows.indices, frequency[rows.indices], owners))

@@ -45,12 +45,11 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     Raises:
         ValueError: a value is no number between 0 and 1.
     """
-    from scipy.stats import false_discovery_control
-
     values = _checked(p)
-    if not len(values):
-        return values
-    adjusted: NDArray[np.float64] = false_discovery_control(values, method="bh")
+    order = np.argsort(-values, kind="stable")
+    ranks = np.arange(len(values), 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.minimum.accumulate(values[order] * (len(values) / ranks)), 1.0)
     return adjusted
 
 

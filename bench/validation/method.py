@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, MethodError
 from bench.base.paths import sha256_of
 from bench.data.card import Card
@@ -184,7 +184,7 @@ class _Kit:
     def repeats(self) -> None:
         if has_chance(self.ready):
             return
-        with session(repeat=2):
+        with config_context(repeat=2):
             again = self.ranked(self.prepared(), self.queries, 20)
         plain = self.ranked(self.ready, self.queries, 20)
         self.agree(plain, again, self.queries, "a second repeat differs, and it does not set `has_chance`")

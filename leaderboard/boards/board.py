@@ -19,7 +19,6 @@ from bench.interface import CURRENT_VERSIONS
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, ranked_systems
 from bench.leaderboard.boards.tables import checked_values, read_columns
-from bench.leaderboard.numbers import count
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.comparability import (
     Usual,
@@ -38,6 +37,7 @@ from bench.results.finding import latest
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results
 from bench.results.units import numbered
+from bench.show.numbers import count
 
 #: Metrics that methods are ranked by, the first of them by default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")

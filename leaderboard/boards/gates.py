@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
 from bench.data.dataset import Dataset
 from bench.gating.baseline import Baseline, label_of
@@ -209,5 +209,5 @@ class _Judge:
 
     @staticmethod
     def _load(spec: str, content_hash: str) -> Dataset:
-        with session(offline=True):
+        with config_context(offline=True):
             return load_version(spec, content_hash)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bench.leaderboard.boards.board import Board, Row
-from bench.leaderboard.numbers import count
 from bench.results.manifest import Mark
+from bench.show.numbers import count
 
 
 def needs_llm(row: Row) -> bool:

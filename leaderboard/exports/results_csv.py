@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.base.text import one_line
 from bench.leaderboard.boards.names import title_of
 from bench.results.costs import money_per_query
 from bench.results.store import Result
+from bench.show.tables import csv_text
 
 COLUMNS = (
     *("dataset", "split", "limit", "content_hash", "protocol", "template", "depth"),
@@ -28,7 +27,7 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         latest: ids of the latest answers.
         marks: result id -> its marks.
     """
-    lines = [_line(COLUMNS)]
+    lines = [csv_text([COLUMNS])]
     names: dict[str, str] = {}
     for result in results:
         manifest, metrics = result.manifest, result.metrics
@@ -41,10 +40,10 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
         head += [latency.p50, latency.p95] if latency else [None, None]
         head += [metrics.tokens.get(name) for name in ("top_5", "top_10", "answer")]
         head += [money_per_query(manifest), str(title_of(method))]
-        shared = _line(map(_cell, head)).removesuffix("\n")
+        shared = csv_text([map(_short, head)]).removesuffix("\n")
         for name, value in metrics.metrics.items():
             if name not in names:
-                names[name] = _line([_cell(name)]).removesuffix("\n")
+                names[name] = csv_text([[_short(name)]]).removesuffix("\n")
             # Written here, since a large site has a hundred thousand lines of nothing but numbers.
             tail = (value.mean, value.low, value.high, value.n, value.tie_low, value.tie_expected, value.tie_high)
             numbers = ",".join(["" if item is None else repr(item) for item in tail])
@@ -52,17 +51,6 @@ def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mappin
     return "".join(lines)
 
 
-def _line(cells: Iterable[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(cells)
-    return out.getvalue()
-
-
-def _cell(value: object) -> object:
-    """Numbers as they are; a text on one line, which no spreadsheet takes for a formula."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        return value
-    text = one_line(value, 2000)
-    return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
+def _short(value: object) -> object:
+    """Numbers as they are; a text on one line."""
+    return one_line(value, 2000) if isinstance(value, str) else value

@@ -6,12 +6,25 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
 from bench.base.text import label
-from bench.leaderboard.numbers import fixed, interval
+from bench.show.figures import (
+    apart,
+    columns,
+    dashed,
+    linear,
+    logarithmic,
+    padded,
+    path,
+    rows,
+    text,
+    ticks,
+    tip,
+    within_page,
+)
+from bench.show.numbers import fixed, interval
 
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520
@@ -27,15 +40,14 @@ _LED = [
     [
         (dx * side, 4 + 15 * step * turn, side < 0)
         for step in range(first, 30)
-        for dx in apart
+        for dx in distances
         for turn in (-1, 1)
         for side in (1, -1)
     ]
-    for first, apart in ((2, (16, 48)), (0, (96, 160, 240, 340, 460)))
+    for first, distances in ((2, (16, 48)), (0, (96, 160, 240, 340, 460)))
 ]
 #: The farther ones are looked at only where none of the nearer ones is free.
 _PLACES = [np.array([*_NEXT, *_LED[0]]), np.array(_LED[1])]
-_DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
 
 
 @dataclass(frozen=True)
@@ -109,30 +121,28 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     # Of a single group of queries there is no interval: its ends are not numbers.
     bars = [bar if _finite(bar.low, bar.high) else replace(bar, low=None, high=None) for bar in bars]
     ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
-    low, high = _room(min(ends), max(ends))
+    low, high = padded(min(ends), max(ends))
     left, right, top = _LABEL + 62, WIDTH - 16, 14
     bottom = top + _ROW * len(bars)
 
-    def x(value: float) -> float:
-        return left + (value - low) / (high - low) * (right - left)
-
+    x = linear(low, high, left, right)
     parts = []
     for i, bar in enumerate(bars):
         y = top + _ROW * i
         if bar.tier is not None and bar.tier % 2 == 0:
             parts.append(f'<rect class="band" x="0" y="{y}" width="{WIDTH}" height="{_ROW}"/>')
         if bar.tier is not None and (i == 0 or bars[i - 1].tier != bar.tier):
-            parts.append(_text(4, y + 16, f"tier {bar.tier}", "note"))
-    parts += _grid(_ticks(low, high), x, top, bottom)
+            parts.append(text(4, y + 16, f"tier {bar.tier}", "note"))
+    parts += columns(ticks(low, high), x, top, bottom)
     names = fitted([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):
         y = top + _ROW * i + _ROW // 2
-        parts.append(_text(left - 10, y + 4, names[i], "end"))
+        parts.append(text(left - 10, y + 4, names[i], "end"))
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
-        tip = _tip(f"{bar.name}: {fixed(bar.mean)} ({interval(bar.low, bar.high)})")
-        parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{tip}</circle>')
-    return _svg(title, parts, bottom + 26)
+        hint = tip(f"{bar.name}: {fixed(bar.mean)} ({_span(bar.low, bar.high)})")
+        parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{hint}</circle>')
+    return within_page(title, parts, WIDTH, bottom + 26)
 
 
 def front(points: Sequence[Point]) -> list[Point]:
@@ -153,7 +163,7 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     if not any(point.cost for point in points):
         return ""
     best = front(points)
-    low, high = _room(min(point.quality for point in points), max(point.quality for point in points))
+    low, high = padded(min(point.quality for point in points), max(point.quality for point in points))
     logs = [math.log10(point.cost) for point in points if point.cost]
     # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
     room = max(0.02, 0.1 * (max(logs) - min(logs)))
@@ -165,33 +175,29 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     def x(value: float) -> float:
         return start + (math.log10(value) - first) / (last - first) * (right - start) if value else left + 30.0
 
-    def y(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
-
+    y = linear(low, high, bottom, top)
     parts = []
-    for tick in _ticks(low, high):
-        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
-        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
+    parts += rows(ticks(low, high), y, left, right)
     for value in ([] if start == left else [0.0]) + _round(first, last):
         parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
-        parts.append(_text(x(value), bottom + 18, unit(value), "note middle"))
+        parts.append(text(x(value), bottom + 18, unit(value), "note middle"))
     steps = "".join(f"H{x(point.cost):.1f}V{y(point.quality):.1f}" for point in best[1:])
     parts.append(f'<path class="front" d="M{x(best[0].cost):.1f},{y(best[0].quality):.1f}{steps}H{right}"/>')
     names = {point.name for point in best}
     # No name may cover a dot.
     taken = [(x(point.cost) - 6, x(point.cost) + 6, y(point.quality) + 4) for point in points]
     for point in sorted(points, key=lambda item: item.name not in names, reverse=True):
-        tip = _tip(f"{point.name}: {fixed(point.quality)} {quality}, {unit(point.cost)}")
+        hint = tip(f"{point.name}: {fixed(point.quality)} {quality}, {unit(point.cost)}")
         kind = "dot" if point.name in names else "dot other"
         parts.append(
-            f'<circle class="{kind}" cx="{x(point.cost):.1f}" cy="{y(point.quality):.1f}" r="5">{tip}</circle>'
+            f'<circle class="{kind}" cx="{x(point.cost):.1f}" cy="{y(point.quality):.1f}" r="5">{hint}</circle>'
         )
     named = [*best, *(point for point in points if point.name not in names)]
-    for point, text in zip(named, fitted([point.name for point in named], 26), strict=True):
-        parts.append(_placed(text, x(point.cost), y(point.quality), right, bottom, taken))
-    parts.append(_text((left + right) / 2, bottom + 38, cost, "note middle"))
-    parts.append(_text(left, top - 3, quality, "note"))
-    return _svg(title, parts, bottom + 46)
+    for point, name in zip(named, fitted([point.name for point in named], 26), strict=True):
+        parts.append(_placed(name, x(point.cost), y(point.quality), right, bottom, taken))
+    parts.append(text((left + right) / 2, bottom + 38, cost, "note middle"))
+    parts.append(text(left, top - 3, quality, "note"))
+    return within_page(title, parts, WIDTH, bottom + 46)
 
 
 def curves(title: str, series: Sequence[Series], metric: str) -> str:
@@ -206,32 +212,24 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     cutoffs = _told_apart(series)
     series = [Series(item.name, tuple(pair for pair in item.values if pair[0] in cutoffs)) for item in series]
     values = [value for item in series for _, value in item.values]
-    low, high = _room(min(values), max(values))
+    low, high = padded(min(values), max(values))
     left, right, top, bottom = 52, WIDTH - 200, 14, 330
-    first, last = math.log(cutoffs[0]), math.log(cutoffs[-1])
-
-    def x(k: float) -> float:
-        return left + (math.log(k) - first) / (last - first) * (right - left)
-
-    def y(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
-
+    x = logarithmic(cutoffs[0], cutoffs[-1], left, right)
+    y = linear(low, high, bottom, top)
     parts = []
-    for tick in _ticks(low, high):
-        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
-        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
+    parts += rows(ticks(low, high), y, left, right)
     free = 0.0
     for k in cutoffs:
         parts.append(f'<path class="grid" d="M{x(k):.1f},{top}V{bottom}"/>')
         # A cut-off that only some recipe asks for may be too near to another one for a number of its own.
         if x(k) >= free:
-            parts.append(_text(x(k), bottom + 18, str(k), "note middle"))
+            parts.append(text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22
     spots = [[(x(k), y(value)) for k, value in item.values] for item in series]
     parts += _lines(fitted([item.name for item in series], 26), spots, right, top, bottom)
-    parts.append(_text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
-    parts.append(_text(left, top - 3, metric, "note"))
-    return _svg(title, parts, bottom + 46)
+    parts.append(text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
+    parts.append(text(left, top - 3, metric, "note"))
+    return within_page(title, parts, WIDTH, bottom + 46)
 
 
 def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
@@ -243,29 +241,21 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
     if not lines:
         return ""
     ends = [end for item in lines for _, *own in item.points for end in own if end is not None and math.isfinite(end)]
-    low, high = _room(min(ends), max(ends))
-    ticks = sorted({size for item in lines for size, *_ in item.points})
+    low, high = padded(min(ends), max(ends))
+    marks = sorted({size for item in lines for size, *_ in item.points})
     left, right, top, bottom = 66, WIDTH - 204, 24, 400
-    first, last = math.log(ticks[0]), math.log(ticks[-1])
-
-    def x(size: int) -> float:
-        return left + (math.log(size) - first) / (last - first) * (right - left)
-
-    def y(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
-
+    x = logarithmic(marks[0], marks[-1], left, right)
+    y = linear(low, high, bottom, top)
     parts = ['<g class="large">']
-    for tick in _ticks(low, high):
-        parts.append(f'<path class="grid" d="M{left - 14},{y(tick):.1f}H{right + 14}"/>')
-        parts.append(_text(left - 20, y(tick) + 4, f"{tick:g}", "note end"))
+    parts += rows(ticks(low, high), y, left - 14, right + 14, gap=6)
     # The ends of the scale first: a size too near to another one has a line, and no number.
     taken: list[tuple[float, float]] = []
-    for size in sorted(ticks, key=lambda size: size not in (ticks[0], ticks[-1])):
+    for size in sorted(marks, key=lambda size: size not in (marks[0], marks[-1])):
         parts.append(f'<path class="grid" d="M{x(size):.1f},{top}V{bottom}"/>')
-        text = f"{size / 1000:.3g}k" if size >= 1000 else str(size)
-        half = 4.2 * len(text) + 2
+        name = f"{size / 1000:.3g}k" if size >= 1000 else str(size)
+        half = 4.2 * len(name) + 2
         if all(x(size) + half <= start or x(size) - half >= end for start, end in taken):
-            parts.append(_text(x(size), bottom + 18, text, "note middle"))
+            parts.append(text(x(size), bottom + 18, name, "note middle"))
             taken.append((x(size) - half, x(size) + half))
     # Side by side, so that intervals at one size can be told apart.
     spots = [
@@ -275,15 +265,15 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
     parts += _lines(fitted([item.name for item in lines], 19), spots, right + 14, top, bottom)
     for i, item in enumerate(lines):
         for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
-            tip = _tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({interval(a, b)})")
+            hint = tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({_span(a, b)})")
             reach = ""
             if a is not None and b is not None and _finite(a, b):
                 reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
-            parts.append(f'<g class="s{i}">{reach}<circle class="knot" cx="{at:.1f}" cy="{height:.1f}" r="3.5">{tip}')
+            parts.append(f'<g class="s{i}">{reach}<circle class="knot" cx="{at:.1f}" cy="{height:.1f}" r="3.5">{hint}')
             parts.append("</circle></g>")
-    parts.append(_text((left + right) / 2, bottom + 38, "tools in the library (logarithmic)", "note middle"))
-    parts.append(_text(left, top - 8, metric, "note"))
-    return _svg(title, [*parts, "</g>"], bottom + 46)
+    parts.append(text((left + right) / 2, bottom + 38, "tools in the library (logarithmic)", "note middle"))
+    parts.append(text(left, top - 8, metric, "note"))
+    return within_page(title, [*parts, "</g>"], WIDTH, bottom + 46)
 
 
 def _lines(
@@ -291,14 +281,12 @@ def _lines(
 ) -> list[str]:
     """Lines through spots, with their names to the right of the axes, moved apart where they would overlap."""
     ends = sorted((own[-1][1], i) for i, own in enumerate(spots))
-    places = _apart([end for end, _ in ends], 17, top + 6, bottom)
+    places = apart([end for end, _ in ends], 17, top + 6, bottom)
     parts = []
     for (end, i), place in zip(ends, places, strict=True):
-        path = "L".join(f"{x:.1f},{y:.1f}" for x, y in spots[i])
-        dash = f' stroke-dasharray="{_DASHES[i]}"' if _DASHES[i] else ""
-        parts.append(f'<g class="s{i}"><path class="line" d="M{path}"{dash}/>')
+        parts.append(f'<g class="s{i}"><path class="line" d="{path(spots[i])}"{dashed(i)}/>')
         parts.append(f'<path class="leader" d="M{spots[i][-1][0] + 2:g},{end:.1f}L{right + 14},{place:.1f}"/>')
-        parts.append(_text(right + 18, place + 4, names[i], "name") + "</g>")
+        parts.append(text(right + 18, place + 4, names[i], "name") + "</g>")
     return parts
 
 
@@ -313,24 +301,17 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
     # Up to the next tick above the highest step: a curve of small risks is to be seen, too.
     high = min(1.0, math.ceil(max(0.1, *(value for _, value in points)) * 10 - 1e-9) / 10)
 
-    def x(value: float) -> float:
-        return left + value * (right - left)
-
-    def y(value: float) -> float:
-        return bottom - value / high * (bottom - top)
-
+    x, y = linear(0.0, 1.0, left, right), linear(0.0, high, bottom, top)
     parts = []
-    for tick in _ticks(0.0, high):
-        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
-        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
-    parts += _grid([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], x, top, bottom)
+    parts += rows(ticks(0.0, high), y, left, right)
+    parts += columns([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], x, top, bottom)
     line = "".join(f"V{y(value):.1f}H{x(end):.1f}" for end, value in points)
     start = f"M{left},{y(points[0][1]):.1f}"
     parts.append(f'<g class="s0"><path class="area" d="M{left},{bottom}{line}V{bottom}Z"/>')
     parts.append(f'<path class="line" d="{start}{line}"/></g>')
-    parts.append(_text((left + right) / 2, bottom + 38, across, "note middle"))
-    parts.append(_text(left, top - 3, up, "note"))
-    return _svg(title, parts, bottom + 46)
+    parts.append(text((left + right) / 2, bottom + 38, across, "note middle"))
+    parts.append(text(left, top - 3, up, "note"))
+    return within_page(title, parts, WIDTH, bottom + 46)
 
 
 def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
@@ -339,45 +320,40 @@ def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
         return ""
     stages = [item if _finite(item.low, item.high) else replace(item, low=None, high=None) for item in stages]
     ends = [end for item in stages for end in (item.low, item.high, item.mean) if end is not None]
-    low, high = _room(min(ends), max(ends))
+    low, high = padded(min(ends), max(ends))
     left, right, top, bottom = 56, WIDTH - 24, 20, 256
-    apart = (right - left) / len(stages)
+    step = (right - left) / len(stages)
 
-    def y(value: float) -> float:
-        return bottom - (value - low) / (high - low) * (bottom - top)
-
+    y = linear(low, high, bottom, top)
     parts = ['<g class="large">']
-    for tick in _ticks(low, high):
-        parts.append(f'<path class="grid" d="M{left},{y(tick):.1f}H{right}"/>')
-        parts.append(_text(left - 8, y(tick) + 4, f"{tick:g}", "note end"))
-    spots = [(left + apart * (i + 0.5), y(item.mean)) for i, item in enumerate(stages)]
-    line = "L".join(f"{x:.1f},{at:.1f}" for x, at in spots)
-    parts.append(f'<g class="s0"><path class="line" d="M{line}"/></g>')
+    parts += rows(ticks(low, high), y, left, right)
+    spots = [(left + step * (i + 0.5), y(item.mean)) for i, item in enumerate(stages)]
+    parts.append(f'<g class="s0"><path class="line" d="{path(spots)}"/></g>')
     free = 0.0
     for (x, at), item in zip(spots, stages, strict=True):
         if item.low is not None and item.high is not None:
             parts.append(f'<path class="whisker" d="M{x:.1f},{y(item.low):.1f}V{y(item.high):.1f}"/>')
         said = f", {item.verdict}" if item.verdict else ""
-        tip = _tip(f"{item.name}: {fixed(item.mean)} ({interval(item.low, item.high)}){said}")
+        hint = tip(f"{item.name}: {fixed(item.mean)} ({_span(item.low, item.high)}){said}")
         if item.ring:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{at:.1f}" r="10"/>')
-        parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, tip))
+        parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, hint))
         if x - 40 >= free:
-            parts.append(_text(x, bottom + 18, label(item.name, 10), "note middle"))
+            parts.append(text(x, bottom + 18, label(item.name, 10), "note middle"))
             free = x + 40
-    parts.append(_text(left, top - 6, metric, "note"))
-    return _svg(title, [*parts, "</g>"], bottom + 26)
+    parts.append(text(left, top - 6, metric, "note"))
+    return within_page(title, [*parts, "</g>"], WIDTH, bottom + 26)
 
 
-def _marker(kind: str, x: float, y: float, tip: str) -> str:
+def _marker(kind: str, x: float, y: float, hint: str) -> str:
     if kind in ("up", "down"):
         step = -8 if kind == "up" else 8
         shape = f"M{x - 7:.1f},{y - step / 2:.1f}H{x + 7:.1f}L{x:.1f},{y + step:.1f}Z"
-        return f'<path class="dot" d="{shape}">{tip}</path>'
+        return f'<path class="dot" d="{shape}">{hint}</path>'
     if kind == "cross":
         shape = f"M{x - 5:.1f},{y - 5:.1f}l10,10m0,-10l-10,10"
-        return f'<path class="cross" d="{shape}">{tip}</path>'
-    return f'<circle class="{"hollow" if kind == "empty" else "dot"}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{tip}</circle>'
+        return f'<path class="cross" d="{shape}">{hint}</path>'
+    return f'<circle class="{"hollow" if kind == "empty" else "dot"}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{hint}</circle>'
 
 
 def _told_apart(series: Sequence[Series]) -> list[int]:
@@ -400,61 +376,41 @@ def fitted(names: Sequence[str], most: int) -> list[str]:
     alike = Counter(found)
     tail = most // 2
     return [
-        text if alike[text] == 1 or len(name) <= most else f"{name[: most - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
-        for name, text in zip((label(name) for name in names), found, strict=True)
+        short
+        if alike[short] == 1 or len(name) <= most
+        else f"{name[: most - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
+        for name, short in zip((label(name) for name in names), found, strict=True)
     ]
 
 
-def _placed(text: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]) -> str:
+def _placed(name: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]) -> str:
     """A point's label where it overlaps no other: next to it, or farther off with a line that leads to it.
 
     It is omitted if there is no room in the whole picture.
     """
-    width = 7.0 * len(text)
-    lows, highs, rows = np.array(taken).reshape(-1, 3).T
+    width = 7.0 * len(name)
+    lows, highs, lines = np.array(taken).reshape(-1, 3).T
     for places in _PLACES:
         start = x + places[:, 0] - np.where(places[:, 2], width, 0)
         row = y + places[:, 1]
         inside = (start >= 56) & (start + width <= right) & (row >= 12) & (row <= bottom - 4)
-        clear = (np.abs(row[:, None] - rows) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
+        clear = (np.abs(row[:, None] - lines) > 14) | (start[:, None] > highs) | (start[:, None] + width < lows)
         free = np.flatnonzero(inside & clear.all(axis=1))
         if len(free):
             dx, dy, end = places[free[0]].tolist()
             taken.append((float(start[free[0]]), float(start[free[0]]) + width, y + dy))
             near = places is _PLACES[0] and free[0] < len(_NEXT)
             lead = "" if near else f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>'
-            return lead + _text(x + dx, y + dy, text, "end" if end else "")
+            return lead + text(x + dx, y + dy, name, "end" if end else "")
     return ""
 
 
-def _apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
-    """Sorted places moved so that neighbours are a gap apart, within the borders if there is room."""
-    found: list[float] = []
-    for place in places:
-        found.append(max(place, found[-1] + gap if found else top))
-    limit = bottom
-    for i in range(len(found) - 1, -1, -1):
-        found[i] = min(found[i], limit)
-        limit = found[i] - gap
-    return found
+def _span(low: float | None, high: float | None) -> str:
+    return interval(low, high, "dash", none="")
 
 
 def _finite(*values: float | None) -> bool:
     return all(value is not None and math.isfinite(value) for value in values)
-
-
-def _room(low: float, high: float) -> tuple[float, float]:
-    room = (high - low) * 0.06 or 0.05
-    return low - room, high + room
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100):
-        first = math.ceil(low / step)
-        found = [round((first + i) * step, 10) for i in range(9) if (first + i) * step <= high]
-        if len(found) < 9:
-            return [tick + 0.0 for tick in found]
-    return []
 
 
 def _round(first: float, last: float) -> list[float]:
@@ -468,28 +424,3 @@ def _round(first: float, last: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step *= max(part for part in (1, 2, 5) if (high - low) / (part * step) >= 3)
     return [round(n * step, 12) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _grid(ticks: Sequence[float], x: Callable[[float], float], top: float, bottom: float) -> list[str]:
-    parts = []
-    for tick in ticks:
-        parts.append(f'<path class="grid" d="M{x(tick):.1f},{top}V{bottom}"/>')
-        parts.append(_text(x(tick), bottom + 18, f"{tick:g}", "note middle"))
-    return parts
-
-
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    name = f" class={quoteattr(kind)}" if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{name}>{escape(label(text, 120))}</text>'
-
-
-def _tip(text: str) -> str:
-    return f"<title>{escape(label(text, 200))}</title>"
-
-
-def _svg(title: str, parts: Sequence[str], height: float) -> str:
-    head = (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}" '
-        f'role="img" aria-label={quoteattr(label(title, 200))}>'
-    )
-    return "\n".join([head, *parts, "</svg>"])

@@ -10,7 +10,6 @@ import numpy as np
 from markupsafe import Markup
 
 from bench.base.text import label
-from bench.leaderboard import numbers
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
 from bench.leaderboard.boards.facts import Data
 from bench.leaderboard.boards.libraries import base_of
@@ -23,6 +22,7 @@ from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparability import competes
+from bench.show import numbers
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.validation.ceilings import CUTOFFS, ceilings
 
@@ -176,7 +176,7 @@ def _costs(board: Board) -> list[Cost]:
     money = [(row, cost) for row in board.rows if (cost := per_thousand(row.result.manifest)) is not None]
     found = []
     for title, unit, text, values in (
-        (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.seconds, latency),
+        (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.duration, latency),
         (f"{RANKED[0]} against tokens", "tokens of the top five tools", numbers.count, tokens),
         (
             f"{RANKED[0]} against cost",

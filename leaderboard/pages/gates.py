@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from bench.gating.report import EXIT_CODES, RuleReport
 from bench.leaderboard.boards.gates import Event, Gate
-from bench.leaderboard.numbers import interval
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
+from bench.show.numbers import interval, signed
 
 PATH = "gates.html"
 #: Events of one chart, the newest; the table has more.
@@ -64,8 +64,8 @@ def _said(rule: RuleReport) -> str:
     if rule.kind == "broken":
         return f"{rule.name}: {rule.broken} broken"
     if rule.kind in ("margin", "floor") and rule.difference is not None:
-        bounds = f" ({interval(rule.lower, rule.upper)})" if rule.lower is not None else ""
-        return f"{rule.name}, {rule.kind} {rule.threshold:g}: {rule.difference:+.3f}{bounds}, {rule.verdict}"
+        bounds = f" ({interval(rule.lower, rule.upper, sign=rule.kind == 'margin')})" if rule.lower is not None else ""
+        return f"{rule.name}, {rule.kind} {rule.threshold:g}: {signed(rule.difference)}{bounds}, {rule.verdict}"
     return f"{rule.name}: {rule.verdict}"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from bench.interface import PROTOCOL_VERSION
-from bench.leaderboard import numbers
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
 from bench.leaderboard.boards.libraries import standalone
@@ -21,6 +20,7 @@ from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparability import competes
+from bench.show import numbers
 from bench.stats.noninferiority import FEWEST_UNITS
 
 #: Rows of the first picture.
@@ -93,7 +93,7 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
         )
     ]
     for what, unit, text, cost_of in (
-        ("latency", "latency of one query", numbers.seconds, latency_of),
+        ("latency", "latency of one query", numbers.duration, latency_of),
         ("tokens", "tokens of the top five tools", numbers.count, tokens_of),
     ):
         costs = [(row, cost_of(row)) for row in rows if competes(row.row.result)]

@@ -14,10 +14,11 @@ from markupsafe import Markup, escape
 
 from bench.base.text import clean, label, unique_slug
 from bench.interface import PROTOCOL_VERSION
-from bench.leaderboard import numbers
 from bench.leaderboard.pages.registry import navigation, page_modules
+from bench.metrics.measure import measure_name
 from bench.results.costs import money_per_query
-from bench.results.manifest import Manifest
+from bench.results.manifest import Manifest, MetricValue
+from bench.show import numbers
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "icon.svg")
 
@@ -45,24 +46,26 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters.update(
-        num=numbers.fixed,
-        span=numbers.interval_of,
-        secs=numbers.seconds,
+        num=_fixed,
+        signed=numbers.signed,
+        span=_interval_of,
+        secs=numbers.duration,
         money=numbers.money,
         per_thousand=per_thousand,
         count=numbers.count,
         label=label,
         clean=clean,
-        p=numbers.p_text,
+        p=numbers.p_value,
         at=_at,
-        measure=lambda name: name.partition("@")[0],
+        measure=lambda name: measure_name(name).partition("(")[0],
         ticks=_ticks,
         shown=lambda text: _SHOWN.get(text, text),
         web=lambda url: url.startswith(("https://", "http://")),
     )
     made.globals.update(
         ranks=numbers.ranks,
-        ival=numbers.interval,
+        ival=_interval,
+        signed_ival=_signed_interval,
         slug=unique_slug,
         navigation=navigation(),
         anchor=anchor,
@@ -117,6 +120,23 @@ def quoted(text: str) -> str:
     return shlex.quote(label(text))
 
 
+def _fixed(value: float | None) -> str:
+    """A number for a page, which leaves empty what there is not."""
+    return numbers.fixed(value, none="")
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return numbers.interval(low, high, "dash", none="")
+
+
+def _signed_interval(low: float | None, high: float | None) -> str:
+    return numbers.interval(low, high, sign=True, none="")
+
+
+def _interval_of(value: MetricValue) -> str:
+    return _interval(value.low, value.high)
+
+
 def _finalize(value: object) -> object:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
@@ -132,4 +152,4 @@ def _ticks(text: str) -> Markup:
 
 
 def _at(values: Sequence[tuple[int, float]], k: int) -> str:
-    return next((numbers.fixed(value) for cutoff, value in values if cutoff == k), "")
+    return next((_fixed(value) for cutoff, value in values if cutoff == k), "")

@@ -11,11 +11,12 @@ from typing import Any
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
 from bench.base.paths import replacing, results_folder
 from bench.base.spec import parse
 from bench.base.text import one_line
-from bench.cli.bars import progress
+from bench.cli.help import Group, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import print_json, whoever_reads
 from bench.data.dataset import Dataset
@@ -27,12 +28,13 @@ from bench.leaderboard.submit.sandbox import Limits, check_sandbox
 from bench.registry import load_dataset
 from bench.results.finding import find_result
 from bench.results.store import find_results
+from bench.show.numbers import size as octets
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
 _KEPT = 2
 
 
-@click.group("submit")
+@click.group("submit", cls=Group)
 def command() -> None:
     """Pack a result for a leaderboard, or check submissions."""
 
@@ -74,13 +76,13 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
         print_json(about | {"code": sorted(files)})
         return
     added = f", {len(files)} files of code" if files else ""
-    size = f"{len(data) / 1024:.0f} KiB{added}"
+    size = f"{octets(len(data))}{added}"
     click.echo(f"{one_line(result.label)}: {path} ({size}); verify it with `bench submit check`")
 
 
 @command.command("check")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
+@more_option(
     "--without-runs", is_flag=True, help="Accept results without run.parquet; only their means are recomputed."
 )
 @click.option(
@@ -88,14 +90,14 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
     is_flag=True,
     help="Also run the method again, in a sandbox, and compare (needs bubblewrap).",
 )
-@click.option(
+@more_option(
     "--timeout",
     type=click.IntRange(min=1),
     default=None,
     metavar="SECONDS",
     help=f"Stop a re-run after this time [default: {Limits().seconds:g}].",
 )
-@click.option(
+@more_option(
     "--board",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=None,

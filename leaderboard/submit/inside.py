@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, MethodError
 from bench.base.spec import parse
 from bench.evaluation.ask import ask_queries, check, prepare
@@ -41,7 +41,7 @@ def main(folder: Path, memory: int, scratch: int) -> None:
         if (folder / FOLDER).is_dir():
             # The method is imported from the working folder, as `bench run` does.
             os.chdir(folder / FOLDER)
-        with session(offline=True, cache=False):
+        with config_context(offline=True, cache=False):
             data = reply_bytes(answer(given))
     except BenchError as error:
         data = error_bytes(str(error))

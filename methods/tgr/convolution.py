@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from bench.methods.tgr.edges import Edges
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Direction = Literal["symmetric", "prerequisite", "dependent"]
 
@@ -27,6 +29,8 @@ def propagation(edges: Edges, tools: int, direction: Direction, alpha: float, la
     D is the degree matrix of A + αI with A symmetric, whatever the direction, so that directions differ in where
     information flows and not in how it is scaled.
     """
+    import scipy.sparse as sp
+
     dependent, prerequisite = edges[:, 0], edges[:, 1]
     ones = np.ones(len(edges))
     forward = sp.csr_matrix((ones, (dependent, prerequisite)), shape=(tools, tools))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from bench.interface import Case, Contribution, EmbeddingMethod, Explanation, Method, Reason, ScoringMethod
+from bench.interface import Case, Contribution, Explanation, Method, Reason
 from bench.interface.explanation import ExplainedAnswer, number, parts_of_sum
 from bench.methods.tgr.convolution import Direction
 from bench.methods.tgr.edges import Edges
 from bench.search.dense import normalized, similarities
+from bench.search.scoring import EmbeddingMethod, ScoringMethod
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: What a tool's share in its own smoothed vector is called.
 OWN = "own text"

@@ -12,13 +12,14 @@ from pydantic import Field
 from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
-from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking, ScoringMethod
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.convolution import Direction, propagation
 from bench.methods.tgr.edges import connected_share
 from bench.methods.tgr.sources import GraphSource
 from bench.search.dense import VectorIndex, normalized
+from bench.search.scoring import EmbeddingMethod, ScoringMethod
 from bench.search.topk import top_k
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from bench.base.errors import UnavailableError, UsageError
 from bench.data.parents import parent_codes
 from bench.data.tables import SPLITS
-from bench.interface import Context, EmbeddingMethod, History, Library, Method, Queries, Ranking
+from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
 from bench.interface.ranking import PAD
 from bench.methods.toolrerank.hierarchy import (
@@ -32,6 +32,7 @@ from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
 from bench.search.dense import normalized
+from bench.search.scoring import EmbeddingMethod
 
 
 class HierarchyAwareReranker(Method):

@@ -24,9 +24,9 @@ def test_a_comparison_is_that_of_the_command(
 ) -> None:
     found = bench.compare(bm25, other, metrics=["recall@5", "ndcg@5"], moved=2)
     asked = ["compare", bm25.id, other.id, "-m", "recall@5", "-m", "ndcg@5", "--moved", 2, "--json"]
-    assert found.report.model_dump(mode="json") == command(*asked).json
+    assert found.to_dict() == command(*asked).json
     by_name = bench.compare("bm25@starter", str(other.folder), metrics=["recall@5", "ndcg@5"], moved=2)
-    assert by_name.report == found.report
+    assert by_name == found
 
 
 def test_a_comparison_is_a_data_frame_and_text(bm25: bench.Result, other: bench.Result) -> None:
@@ -37,8 +37,9 @@ def test_a_comparison_is_a_data_frame_and_text(bm25: bench.Result, other: bench.
     assert math.isclose(table.loc["random", "difference"], other.mean("recall@5") - bm25.mean("recall@5"))
     assert math.isnan(table.loc["bm25", "difference"])
     assert table["result_id"].tolist() == [bm25.id, other.id]
-    assert repr(found).startswith("recall@5 on starter (test), 17 queries\n")
-    assert "Holm" in repr(found)
+    assert repr(found) == "<Comparison random with bm25 on starter>"
+    assert str(found).startswith("recall@5 on starter (test), 17 queries\n")
+    assert "Holm" in str(found)
     assert f"{bm25.mean('recall@5'):.3f}" in found._repr_html_()
     assert found.to_markdown().startswith("# Compared with bm25")
     assert r"\begin{tabular}" in found.to_latex()
@@ -70,13 +71,13 @@ def test_a_gate_is_that_of_the_command(
             *("gate", candidate.id, "--baseline", "b.json", "--policy", "gate.toml", "--json"),
             code=found.report.exit_code,
         )
-        assert found.report.model_dump(mode="json") == said.json
+        assert found.to_dict() == said.json
         assert found.passed is passed
         assert found.outcome == found.report.outcome
         assert found.rules.loc[0, "candidate"] == pytest.approx(candidate.mean("recall@5"), abs=1e-8)
-        assert "recall@5" in repr(found)
-        assert found.outcome in repr(found)
-        assert "<td>recall@5</td>" in found._repr_html_()
+        assert "recall@5" in str(found)
+        assert repr(found).startswith(f"<GateResult {found.outcome}: {candidate.method} @ starter (")
+        assert "<td><code>recall@5</code></td>" in found._repr_html_()
 
 
 def test_a_search_function_is_gated(gate_files: tuple[Path, Path]) -> None:

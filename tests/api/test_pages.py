@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -13,6 +14,8 @@ import bench
 from bench.cli import cli
 from bench.evaluation.ask import _LATENCY_QUERIES
 from bench.gating.budgets import FEWEST_TIMED
+from bench.metrics import measures
+from bench.registry import dataset_entries, method_names
 
 ROOT = Path(bench.__file__).resolve().parent.parent
 
@@ -38,9 +41,9 @@ def anchors(page: Path) -> set[str]:
 
 def test_every_method_metric_dataset_and_command_has_its_part(site: Path) -> None:
     reference = site / "reference"
-    assert headings(reference / "methods.md") == bench.list_methods()
-    assert headings(reference / "metrics.md") == bench.list_metrics()
-    assert headings(reference / "datasets.md") == bench.list_datasets()
+    assert headings(reference / "methods.md") == method_names()
+    assert headings(reference / "metrics.md") == list(measures())
+    assert headings(reference / "datasets.md") == list(dataset_entries())
     commands = headings(reference / "commands.md")
     assert {f"bench {name}" for name in cli.list_commands(click.Context(cli))} <= set(commands)
     assert "bench data add" in commands
@@ -58,12 +61,14 @@ def test_a_dataset_is_told_with_its_unit_of_independence(site: Path) -> None:
         "| unit of independence | gold+group, 269 judged queries in 71 units, at most 13 in one (effective 47.0)."
         in text
     )
-    assert text.count("| unit of independence | ") == len(bench.list_datasets())
+    assert text.count("| unit of independence | ") == len(dataset_entries())
 
 
 def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:
     text = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.md"))
-    assert sorted(re.findall(r"^::: bench\.(\w+)$", text, re.MULTILINE)) == sorted(bench._EXPORTS)
+    assert sorted(re.findall(r"^::: bench\.(?:api\.listing\.)?(\w+)$", text, re.MULTILINE)) == sorted(
+        {*bench._EXPORTS, *bench._LISTS}
+    )
 
 
 def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> None:
@@ -80,6 +85,41 @@ def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> No
                 assert not anchor or anchor in anchors(found), f"{page.relative_to(site)}: {target}#{anchor}"
                 links += 1
     assert links > 20
+
+
+def test_links_to_the_generator_lead_to_the_reference(site: Path) -> None:
+    text = (site / "methods.md").read_text("utf-8")
+    assert "[reference](reference/methods.md)" in text
+    assert not (site / "files" / "docs" / "pages.py").exists()
+
+
+def test_commands_in_guides_have_these_verbs_and_options() -> None:
+    shown = 0
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        fences = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+        code = "\n".join(text for language, text in fences if language in {"", "yaml"})
+        for line in re.sub(r"\\\n\s*", "", code).splitlines():
+            typed = re.sub(r"\s#.*|\s{4,}.*|^(- )?(\w+: )?(\$ )?", "", line.strip())
+            for part in re.split(r"&&|\|\|", typed):
+                if part.strip().startswith("bench "):
+                    parsed(shlex.split(part)[1:], page.name)
+                    shown += 1
+    assert shown > 80
+
+
+def parsed(words: list[str], page: str) -> None:
+    """Refuse a verb or an option that the command line does not have; arguments are not looked at."""
+    command: click.Command = cli
+    context = click.Context(cli, info_name="bench")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        assert found is not None, f"{page}: bench … {words[0]}"
+        command, words = found, words[1:]
+        context = click.Context(command, info_name=command.name, parent=context)
+    try:
+        command.make_parser(context).parse_args(words)
+    except click.UsageError as error:
+        pytest.fail(f"{page}: {command.name} {shlex.join(words)}: {error.format_message()}")
 
 
 def test_guides_say_how_many_queries_are_timed(site: Path) -> None:

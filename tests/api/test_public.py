@@ -10,10 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import bench
+from bench.metrics import measures
+from bench.registry import dataset_entries, method_names
 
 ROOT = Path(bench.__file__).resolve().parent.parent
 INIT = ast.parse(Path(bench.__file__).read_text("utf-8"))
@@ -47,13 +50,56 @@ def test_no_room_has_the_name_of_a_public_name() -> None:
     """The import system sets a submodule as an attribute of its package, in the place of the public name."""
     rooms = {path.stem for place in bench.__path__ for path in Path(place).iterdir() if path.suffix in {"", ".py"}}
     assert not rooms & set(bench._EXPORTS)
+    assert set(bench._LISTS) <= rooms, "but those of packages that can be called"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import bench.methods.bm25, bench.datasets.starter.loader, bench.metrics.ties",
+        "from bench import metrics, datasets, methods",
+        "import bench; bench.run('bm25', limit=5)",
+        "import bench; bench.registry, bench.results",
+        "import bench, importlib; importlib.import_module('bench.metrics'); importlib.import_module('bench.methods')",
+        "import bench",
+    ],
+)
+def test_packages_are_called_whatever_was_imported_before(tmp_path: Path, before: str) -> None:
+    program = f"""
+{before.replace("bench.registry, bench.results", "dir(bench)")}
+import bench
+for package in (bench.methods, bench.datasets, bench.metrics):
+    print(package().index[0], sep="")
+import bench.methods.tfidf, bench.metrics.catalogue
+print(bench.methods.tfidf.TfIdf.__name__, bench.metrics.parse_metric("ndcg").cutoff)
+"""
+    assert python(program, tmp_path).split() == [*("bm25", "apibank", "recall"), "TfIdf", "100"]
+
+
+def test_lists_have_what_there_is() -> None:
+    methods: Any = bench.methods()
+    assert list(methods.index) == method_names()
+    assert methods.loc["nearest-query", "needs"] == "past queries"
+    assert methods.loc["oracle", "kind"] == "oracle"
+    assert methods.loc["dense", "kind"] == "embeds"
+    assert methods.loc["random", "kind"] == "floor"
+    datasets: Any = bench.datasets()
+    assert list(datasets.index) == list(dataset_entries())
+    starter = bench.load_dataset("starter")
+    assert datasets.loc["starter", "tools"] == len(starter.tools)
+    assert datasets.loc["starter", "test"] == len(starter.rows("test"))
+    assert datasets.loc["starter", "licence"] == starter.card.licence
+    metrics: Any = bench.metrics()
+    assert list(metrics.index) == list(measures())
+    assert metrics.loc["tracc", "written"] == "tracc, tracc@k"
+    assert not metrics.loc["aurc", "higher_is_better"]
 
 
 def test_all_table_and_typed_imports_have_the_same_names() -> None:
-    assert {*bench._EXPORTS, "__version__"} == set(bench.__all__)
+    assert {*bench._EXPORTS, *bench._LISTS, "__version__"} == set(bench.__all__)
     block = next(node for node in INIT.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     typed = {name.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names}
-    assert typed == bench._EXPORTS
+    assert typed == bench._EXPORTS | dict.fromkeys(bench._LISTS, "bench.api.listing")
 
 
 def test_the_table_can_be_read_without_running_the_package() -> None:
@@ -87,7 +133,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 def documented() -> list[ModuleType]:
     """The modules that define the public names."""
-    return [importlib.import_module(name) for name in sorted(set(bench._EXPORTS.values()))]
+    return [importlib.import_module(name) for name in sorted({*bench._EXPORTS.values(), "bench.api.listing"})]
 
 
 @pytest.mark.parametrize("module", documented(), ids=lambda module: module.__name__)

@@ -40,6 +40,6 @@ def test_the_plug_in_runs_by_name_by_class_and_by_instance(shout: str) -> None:
     by_instance = bench.run(bench.build_method(plugin.Shout, weight=0.1), "starter", limit=10)
     assert by_name.method == "shout:Shout"
     assert by_name.id == by_class.id == by_instance.id
-    louder = bench.run(plugin.Shout, "starter", parameters={"weight": 0.5}, limit=10)
+    louder = bench.run(plugin.Shout(weight=0.5), "starter", limit=10)
     assert louder.method == "shout:Shout(weight=0.5)"
     assert louder.id != by_class.id

@@ -15,6 +15,7 @@ import bench
 from bench.api.results import Results
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.interface import Method
+from bench.methods.bm25 import BM25
 from bench.registry import build_method
 
 RUN: Any = bench.run  # for calls that its types do not allow
@@ -43,7 +44,9 @@ def test_metrics_and_per_query_values_are_data_frames(bm25: bench.Result) -> Non
 
 
 def test_what_a_notebook_shows(bm25: bench.Result) -> None:
-    shown = repr(bm25)
+    mean = f"{bm25.mean('recall@5'):.3f}"
+    assert repr(bm25) == f"<Result bm25 @ starter (test): 17 judged queries, recall@5 {mean}>"
+    shown = str(bm25)
     assert shown.startswith("bm25 @ starter (test): ")
     assert f"recall@5   {bm25.mean('recall@5'):.3f}" in shown
     assert "note: only 20 queries were evaluated" in shown
@@ -65,7 +68,7 @@ def test_names_cannot_be_markup_in_a_notebook() -> None:
 def test_names_cannot_steer_a_terminal_or_a_page() -> None:
     results = [bench.score({"0001": []}, "starter", name=f"{name}\x1b[31m\u202e") for name in ("a", "b")]
     for shown in (results[0], Results(results), bench.compare(*results, metrics=["recall@5"])):
-        for text in (repr(shown), shown._repr_html_()):
+        for text in (repr(shown), str(shown), shown._repr_html_()):
             assert "a\ufffd[31m\ufffd" in text
             assert "\x1b" not in text
             assert "\u202e" not in text
@@ -74,7 +77,7 @@ def test_names_cannot_steer_a_terminal_or_a_page() -> None:
 def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)  # as `import pandas` finds it where it is not installed
     fresh = bench.load_result(bm25.folder)
-    assert repr(fresh) == repr(bm25)
+    assert str(fresh) == str(bm25)
     assert fresh.mean("recall@5") == bm25.mean("recall@5")
     for name in ("metrics", "per_query", "ranking"):
         with pytest.raises(UnavailableError, match=r'pip install "tool-retrieval-bench\[pandas\]"'):
@@ -83,14 +86,16 @@ def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatc
 
 def test_several_methods_on_several_datasets() -> None:
     starter = bench.load_dataset("starter")
-    found = bench.run_all(["bm25", bench.build_method("bm25", k1=1.5), "bm25"], [starter], limit=5)
+    found = bench.run(["bm25", bench.build_method("bm25", k1=1.5), "bm25"], starter, limit=5)
     assert [result.method for result in found] == ["bm25", "bm25(k1=1.5)"], "the same twice is run once"
     assert found[0].id == bench.run("bm25", "starter", limit=5).id, "a loaded dataset is that of the name"
     assert isinstance(found[:1], bench.Results)
     assert found[:1][0].id == found[0].id
-    table = found.metrics.pivot(index="method", columns="metric", values="mean")
-    assert table.loc["bm25(k1=1.5)", "ndcg@5"] == found[1].mean("ndcg@5")
-    assert "bm25(k1=1.5) @ starter" in repr(found)
+    assert found.means.loc[("starter", "bm25(k1=1.5)"), "ndcg@5"] == found[1].mean("ndcg@5")
+    assert found.means.index.names == ["dataset", "method"]
+    assert list(found.means.columns) == list(found[0].metrics.index), "in the order of the metrics"
+    assert repr(found) == "<Results of 2 runs: bm25 @ starter, bm25(k1=1.5) @ starter>"
+    assert "bm25(k1=1.5) @ starter" in str(found)
     assert "bm25(k1=1.5) @ starter" in found._repr_html_()
 
 
@@ -107,12 +112,13 @@ def test_a_run_that_fails_is_raised_and_does_not_stop_the_others(
 ) -> None:
     (tmp_path / "failing_method.py").write_text(FAILING)
     monkeypatch.chdir(tmp_path)
-    found = bench.run_all(["failing_method:Failing", "bm25"], ["starter"], limit=5)
+    found = bench.run(["failing_method:Failing", "bm25"], "starter", limit=5)
     assert [result.method for result in found] == ["bm25"]
     (error,) = found.errors.values()
     assert list(found.errors) == [("starter", "failing_method:Failing")]
     assert "no index today" in str(error)
-    assert "failed: failing_method:Failing @ starter" in repr(found)
+    assert "failed: failing_method:Failing @ starter" in str(found)
+    assert repr(found) == "<Results of 1 runs, 1 failed: bm25 @ starter>"
     with pytest.raises(bench.BenchError, match="no index today"):
         bench.run("failing_method:Failing", "starter", limit=5)
 
@@ -142,10 +148,10 @@ def test_a_class_that_cannot_be_found_again_is_refused(monkeypatch: pytest.Monke
         bench.run(Inner, "starter")
     in_notebook = type("Cell", (Local,), {"__module__": "__main__", "__qualname__": "Cell"})
     monkeypatch.setattr(sys.modules["__main__"], "Cell", in_notebook, raising=False)
-    with pytest.raises(UsageError, match=r"Cell is defined in a notebook .* such as cell.py, and import it"):
+    with pytest.raises(UsageError, match=r"Cell is defined in a notebook, .* such as cell.py, and import it"):
         bench.run(in_notebook, "starter")
-    old = type("Local", (Local,), {"__module__": "bench.api.tables", "__qualname__": "Local"})
-    with pytest.raises(UsageError, match=r"bench.api.tables holds another Local by now; import it again"):
+    old = type("Local", (Local,), {"__module__": "bench.show.objects", "__qualname__": "Local"})
+    with pytest.raises(UsageError, match=r"bench.show.objects holds another Local by now; import it again"):
         bench.run(old, "starter")
 
 
@@ -166,9 +172,9 @@ def test_an_instance_is_of_its_class_whatever_that_calls_itself(monkeypatch: pyt
 
 def test_numbers_of_numpy_are_numbers() -> None:
     assert str(bench.build_method("bm25", k1=np.float32(1.5), b=np.int64(1)).spec) == "bm25(b=1.0, k1=1.5)"
-    result = bench.run("bm25", "starter", limit=np.int64(5))  # type: ignore[arg-type]
+    result = bench.run("bm25", "starter", limit=np.int64(5))  # type: ignore[call-overload]
     assert result.id == bench.run("bm25", "starter", limit=5).id
-    assert bench.run_all(["bm25"], ["starter"], limit=5)[np.int64(0)].id == result.id  # type: ignore[call-overload]
+    assert bench.run(["bm25"], "starter", limit=5)[np.int64(0)].id == result.id  # type: ignore[call-overload]
 
 
 def test_parameters_may_be_methods_and_lists_of_them() -> None:
@@ -182,9 +188,13 @@ def test_parameters_may_be_methods_and_lists_of_them() -> None:
     ("call", "sentence"),
     [
         (lambda: bench.run("bm26"), "there is no method 'bm26' (did you mean 'bm25'?)"),
-        (lambda: RUN(["bm25"]), "not a list. bench.run_all takes several."),
-        (lambda: bench.run("bm25", parameters={"k2": 1}), "has no parameter 'k2'"),
-        (lambda: bench.run("bm25", parameters={"k1": object()}), "the parameter 'k1' is an object; give a number"),
+        (lambda: RUN([["bm25"]]), "a method is a name such as 'bm25', a Method class or an instance of one, or a"),
+        (lambda: RUN([]), "there is nothing to run: the list of methods or of datasets is empty."),
+        (lambda: RUN("bm25", []), "there is nothing to run: the list of methods or of datasets is empty."),
+        (lambda: RUN("bm25", parameters={"k1": 1}), "there is no setting 'parameters' of a run"),
+        (lambda: bench.run(BM25(k2=1)), "has no parameter 'k2'"),
+        (lambda: bench.run(BM25(k1=object())), "the parameter 'k1' is an object; give a number"),
+        (lambda: bench.run(BM25(k1="much")), "parameter 'k1' of method bm25 is 'much': input should be a valid number"),
         (lambda: bench.run("bm25", "startr"), "there is no dataset 'startr' (did you mean 'starter'?)"),
         (lambda: RUN("bm25", 3), "a dataset is a name such as 'starter' or a loaded Dataset, not an int."),
         (lambda: bench.run("bm25", limit=0), "limit is 0; it must be a whole number of 1 or more."),
@@ -199,8 +209,7 @@ def test_parameters_may_be_methods_and_lists_of_them() -> None:
         (lambda: bench.compare("a", "b", slices="gold"), "slices is 'gold'; it must be a list of strings."),
         (lambda: bench.compare("a", "b", moved=-1), "moved is -1; it must be a whole number of 0 or more."),
         (lambda: COMPARE("a", "b", correction="none"), "correction is 'none'; it must be holm or benjamini-hochberg."),
-        (lambda: RUN(bench.ScoringMethod), "the class ScoringMethod is not a method; derive it from bench.Method."),
-        (lambda: bench.run_all("bm25"), "methods is a list; for one method on one dataset there is bench.run."),
+        (lambda: RUN(bench.Dataset), "the class Dataset is not a method; derive it from bench.Method."),
         (lambda: bench.load_result("nothing"), "there is no result 'nothing'"),
         (lambda: bench.load_dataset("startr"), "there is no dataset 'startr'"),
     ],

@@ -11,6 +11,7 @@ import pandas
 
 import bench
 from bench import History, Library, Measure, Method, ParameterSet, Queries, Ranking, top_k
+from bench.methods.bm25 import BM25
 
 
 class Shout(Method):
@@ -41,10 +42,15 @@ FIRST = Measure(
     ranked=lambda gold, k: (gold.ranks[:, 0] == 1).astype(np.float64),
 )
 
-dataset = bench.load_dataset("starter", mirror=Path("mirror"), offline=True)
-result = bench.run(Shout, dataset, parameters={"weight": 0.5}, cut="size", metrics=["ndcg@7"])
+with bench.config_context(offline=True, mirror="mirror", progress=True):
+    dataset = bench.load_dataset("starter")
+result = bench.run(Shout(weight=0.5), dataset, cut="size", metrics=["ndcg@7"])
 assert_type(result, bench.Result)
-assert_type(bench.run_all(["bm25", Shout, bench.build_method("bm25", k1=1.5)], ["starter", dataset]), bench.Results)
+assert_type(bench.run(["bm25", Shout, bench.build_method("bm25", k1=1.5)], dataset), bench.Results)
+assert_type(bench.run("bm25", ["starter", dataset]), bench.Results)
+assert_type(bench.run("bm25"), bench.Result)
+assert_type(BM25(k1=1.5).search("text", k=5), list[tuple[str, float | None]])
+BM25().fit(dataset).search("text")
 assert_type(bench.score({"0001": {"a": 1.0}}, "starter"), bench.Result)
 bench.score({"0001": ["a", "b"]}, dataset)
 bench.score(np.zeros((3, 4)), dataset, split="test")
@@ -54,9 +60,10 @@ assert_type(result.mean("recall@5"), float)
 assert_type(result.per_query, pandas.DataFrame)
 assert_type(bench.compare(result, "bm25@starter", metrics=["recall@5"]), bench.Comparison)
 assert_type(bench.gate(lambda text: ["a"], "baseline.json", "gate.toml").passed, bool)
-bench.run(3)  # type: ignore[arg-type]
-bench.run("bm25", cut="half")  # type: ignore[arg-type]
+bench.run(3)  # type: ignore[call-overload]
+bench.run("bm25", cut="half")  # type: ignore[call-overload]
 try:
-    names: list[str] = bench.list_methods() + bench.list_datasets() + bench.list_metrics()
+    for table in (bench.methods(), bench.datasets(), bench.metrics()):
+        assert_type(table, pandas.DataFrame)
 except bench.BenchError as error:
     code: int = error.exit_code

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from kit.chatserver import ChatServer
 
-from bench.base.config import Session, current_session, joined_session, metered, session, uncached_queries
+from bench.base.config import Session, config_context, current_session, joined_session, metered, uncached_queries
 from bench.base.errors import UnavailableError
 from bench.base.progress import Progress
 from bench.base.spec import Spec, parse
@@ -46,8 +46,8 @@ def test_without_a_session_the_environment_says(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_given_holds_inside_and_the_rest_is_the_parent_s() -> None:
-    with session(offline=False, cache=False, mirror=Path("a")) as outer:
-        with session(offline=True) as inner:
+    with config_context(offline=False, cache=False, mirror=Path("a")) as outer:
+        with config_context(offline=True) as inner:
             assert current_session() is inner
             assert (inner.offline, inner.cache, inner.mirror) == (True, False, Path("a"))
             with joined_session() as joined:
@@ -57,8 +57,8 @@ def test_what_is_given_holds_inside_and_the_rest_is_the_parent_s() -> None:
 
 
 def test_models_are_shared_with_the_parent_and_counts_are_not() -> None:
-    with session() as outer, metered() as asked, uncached_queries() as timing:
-        with session() as inner:
+    with config_context() as outer, metered() as asked, uncached_queries() as timing:
+        with config_context() as inner:
             assert inner.loaded is outer.loaded
             assert (inner.meters, inner.timing) == ([], None)
         assert (outer.meters, outer.timing) == ([asked], timing)
@@ -66,7 +66,7 @@ def test_models_are_shared_with_the_parent_and_counts_are_not() -> None:
 
 
 def test_a_session_ends_with_an_error_too() -> None:
-    with pytest.raises(KeyError), session() as opened, metered():
+    with pytest.raises(KeyError), config_context() as opened, metered():
         raise KeyError
     assert current_session() is not opened
     assert not opened.meters
@@ -75,7 +75,7 @@ def test_a_session_ends_with_an_error_too() -> None:
 def test_an_offline_session_asks_no_endpoint(chat_server: ChatServer) -> None:
     request = Request((Message("user", "a"),))
     model, encoder = LanguageModel("m"), Encoder("openai:emb-1")
-    with session(offline=True):
+    with config_context(offline=True):
         with pytest.raises(UnavailableError, match="offline"):
             model.complete([request])
         with pytest.raises(UnavailableError, match="offline"):
@@ -86,7 +86,7 @@ def test_an_offline_session_asks_no_endpoint(chat_server: ChatServer) -> None:
 
 
 def test_a_model_keeps_its_session_in_threads_of_the_method(chat_server: ChatServer) -> None:
-    with session(), metered() as asked:
+    with config_context(), metered() as asked:
         model = LanguageModel("m")
         with ThreadPoolExecutor(1) as pool:
             pool.submit(model.complete, [Request((Message("user", "a"),))]).result()
@@ -180,7 +180,7 @@ def test_two_threads_time_their_models_separately() -> None:
 
     def timed() -> tuple[bool, int]:
         """Nothing is loaded here: the number comes from the cache, and that is noted."""
-        with session():
+        with config_context():
             model = Lengths("lengths")
             with uncached_queries() as timing:
                 meet()
@@ -190,7 +190,7 @@ def test_two_threads_time_their_models_separately() -> None:
 
     def untimed() -> tuple[int, int]:
         """What the other thread times is no reason not to count."""
-        with session():
+        with config_context():
             model = Lengths("lengths")
             meet()
             model.lengths(["tea", "new"])
@@ -205,7 +205,7 @@ def test_two_threads_have_settings_of_their_own() -> None:
 
     def seen(offline: bool) -> Callable[[], bool]:
         def work() -> bool:
-            with session(offline=offline):
+            with config_context(offline=offline):
                 meet()
                 found = current_session().offline
                 meet()

@@ -396,6 +396,6 @@ def test_python_compares_across_catalogues_as_the_command_does(
     run(bench, "edited")
     told = bench("compare", "bm25@mine", "bm25@edited", "--across", "catalogues", "--json").json
     found = api.compare("bm25@mine", "bm25@edited", across="catalogues", results=tmp_path / "results")
-    assert json.loads(found.report.model_dump_json()) == told
+    assert json.loads(found.model_dump_json()) == told
     with pytest.raises(UsageError, match="across is 'tools'"):
         api.compare("bm25@mine", "bm25@edited", across="tools")  # type: ignore[arg-type]

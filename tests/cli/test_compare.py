@@ -97,7 +97,7 @@ def test_a_clear_winner_and_noise_are_told_apart(bench: Bench, starter: Dataset)
     assert (level["wins"], level["losses"], level["p"]) == (1, 1, 1.0)
     tiers = {item["system"]: item["tier"] for item in said["datasets"][0]["metrics"][0]["standings"]}
     assert tiers == {"better": 1, "base": 2, "noise": 2}
-    out = bench("compare", *names, "-m", "recall@5").out
+    out = bench("compare", *names, "-m", "recall@5", "--details").out
     assert "better gained most on recall@5" in out
     assert "‡" in out
 
@@ -152,7 +152,7 @@ def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical:
         )
         # Demšar 2006: q for three systems at 5% is 2.343.
         assert macro["critical"] == pytest.approx(2.343 * (3 * 4 / (6 * 2)) ** 0.5, abs=0.002)
-    assert "critical difference" in bench(*asked, "--picture", "ranks.svg").out
+    assert "mean ranks that differ by" in bench(*asked, "--picture", "ranks.svg").out
     assert "critical difference" in Path("ranks.svg").read_text("utf-8")
     err = bench("compare", "bm25@starter", "tfidf@starter", "bm25@apibank", code=2).err
     assert "apibank has bm25, and starter has bm25, tfidf: name the same methods on each dataset" in err

@@ -16,7 +16,7 @@ from kit.results import LOCKS, of_this_run
 
 import bench as library
 from bench.__main__ import run
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.gating.baseline import answers_digest
 from bench.results.finding import find_result
@@ -139,7 +139,7 @@ def test_a_result_with_repeats_compares_with_one_without_and_says_so(
 ) -> None:
     beside("bm25")
     said = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5")
-    assert "random: synthetic queries, 3 repeats" in said.out
+    assert "random: 3 repeats" in said.out
     report = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5", "--format", "json").json
     (system,) = [item for item in report["datasets"][0]["systems"] if item["name"] == "random"]
     assert system["marks"] == ["synthetic queries", "3 repeats"]
@@ -179,15 +179,15 @@ def test_rescore_leaves_what_is_up_to_date(bench: Bench, repeated: Result) -> No
 
 
 def test_python_takes_and_shows_repeats(tmp_path: Path) -> None:
-    with session(offline=True):
+    with config_context(offline=True):
         result = library.run("random", "starter", limit=20, repeats=3)
-        (again,) = library.run_all(["random"], ["starter"], limit=20, repeats=3)
+        (again,) = library.run(["random"], "starter", limit=20, repeats=3)
         once = library.run("bm25", "starter", limit=20, repeats=3)
     assert again.id == result.id
     assert (result.repeats, once.repeats) == (3, 1)
-    assert "3 repeats of every query" in repr(result)
+    assert "3 repeats of every query" in str(result)
     assert "recall@5: chance is" in result._repr_html_()
-    assert "repeats" not in repr(once)
+    assert "repeats" not in str(once)
     assert sorted(set(result.ranking["repeat"])) == [1, 2, 3]
     table = result.variation
     assert list(table.columns) == ["within", "between", "error", "share", "repeat 1", "repeat 2", "repeat 3"]

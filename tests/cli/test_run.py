@@ -57,7 +57,7 @@ def test_a_graph_without_edges_is_told(bench: Bench) -> None:
 
 
 def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
-    said = bench("run", "--limit", 8)
+    said = bench("run", "--limit", 8, "--all")
     assert said.out.startswith("tgr @ starter\n6 judged queries (test), 0 failed, 2 without gold; 179 tools as name_d")
     found = values(said.out)
     # The eight queries and their gold are fixed, and so is the encoder.

@@ -33,8 +33,8 @@ def test_every_row_has_its_dot_and_whisker_between_the_ends_of_the_axis(make: Ma
     root = ElementTree.fromstring(draw(make()))
     (axis,) = (line for line in root.iter(f"{SVG}line") if line.get("class") == "axis")
     left, right, bottom = (float(axis.attrib[name]) for name in ("x1", "x2", "y1"))
-    (grid, *_) = (line for line in root.iter(f"{SVG}line") if line.get("class") == "grid")
-    top = float(grid.attrib["y1"])
+    (grid, *_) = (line for line in root.iter(f"{SVG}path") if line.get("class") == "grid")
+    top = float(grid.attrib["d"].partition(",")[2].partition("V")[0])
     dots = list(root.iter(f"{SVG}circle"))
     whiskers = [line for line in root.iter(f"{SVG}line") if line.get("class") == "whisker"]
     row = (bottom - top) / len(dots)
@@ -110,7 +110,7 @@ def test_names_of_ranked_systems_start_at_the_left_edge_or_end_at_the_right(make
     axis = next(line for line in root.iter(f"{SVG}line") if line.get("class") == "axis")
     names = [text for text in root.iter(f"{SVG}text") if (text.text or "").endswith(("s0", "s1", "s2", "s3"))]
     assert [(float(text.attrib["x"]), text.get("class")) for text in names] == [
-        *[(float(axis.attrib["x1"]), "")] * 2,
+        *[(float(axis.attrib["x1"]), None)] * 2,
         *[(float(axis.attrib["x2"]), "end")] * 2,
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import bench
-from bench.api import tools as api_tools
 from bench.base.errors import ResultError, UsageError
 from bench.comparison.explain import explain
 from bench.comparison.tool_report import Place, ToolRow, ToolsReport, counted, tool_named, tools_report
@@ -290,14 +288,13 @@ def test_many_tools_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("isolated")
 def test_the_report_is_a_table_in_python() -> None:
-    found = doctest.testmod(api_tools, extraglobs={"bench": bench})
-    assert (found.failed, found.attempted > 0) == (0, True)
-    report = bench.load_result("bm25@starter").tools(k=3)
-    assert report.report.k == 3
+    report = bench.run("bm25", "starter").tools(k=3)
+    assert report.k == 3
     assert len(report.table) == 179
-    assert report.table["found"].sum() == report.report.found
+    assert report.table["found"].sum() == report.found
     assert (report.pairs.groupby("missed")["queries"].first() >= 1).all()
-    assert "never found, though wanted" in repr(report)
+    assert "never found, though wanted" in str(report)
+    assert repr(report).startswith("<ToolsReport bm25 @ starter (test), 179 tools, found in the first 3: ")
     assert "<table>" in report._repr_html_()
     with pytest.raises(UsageError, match="k is 0; it must be a whole number"):
         bench.load_result("bm25@starter").tools(k=0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bench.base.errors import ResultError
-from bench.comparison import render
+from bench.comparison import render, tables
 from bench.comparison.compare import Question, compared
 from bench.comparison.report import Comparison
 from bench.comparison.systems import Field, on_same_queries
@@ -103,11 +103,11 @@ def test_fewer_than_twenty_units_decide_nothing_however_many_queries_there_are(t
     assert (metric.n, metric.units) == (760, 19)
     assert not metric.differences[0].decided
     assert metric.differences[0].p < 1e-4
-    assert render.dagger(metric.differences[0]) == ""
+    assert tables.dagger(metric.differences[0]) == ""
     assert [item.tier for item in metric.standings] == [1, 1]
     assert "19 groups of dependent queries are too few for conclusions" in render.markdown(few)
     enough = comparison(field(copies(20, 40), tmp_path / "b", none, every))
-    assert render.dagger(enough.datasets[0].metrics[0].differences[0]) == "‡"
+    assert tables.dagger(enough.datasets[0].metrics[0].differences[0]) == "‡"
     assert [item.tier for item in enough.datasets[0].metrics[0].standings] == [1, 2]
     assert "too few" not in render.markdown(enough)
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import DataError, StorageError, UnavailableError
 from bench.data.sources import Sources
 
@@ -162,7 +162,7 @@ def test_files_come_from_where_the_session_says(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("BENCH_OFFLINE", "0")
     assert Sources.from_session().mirror == tmp_path / "mirror"
     assert not Sources.from_session().offline
-    with session(mirror=Path("given"), offline=True):
+    with config_context(mirror=Path("given"), offline=True):
         assert Sources.from_session().mirror == Path("given")
         assert Sources.from_session().offline
     monkeypatch.setenv("BENCH_OFFLINE", "1")

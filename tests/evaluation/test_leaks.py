@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.base.config import current_session, session
+from bench.base.config import config_context, current_session
 from bench.base.errors import DataError, UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables, Tool
@@ -249,7 +249,7 @@ def test_a_model_of_the_hub_is_looked_up_in_its_cache(
     (snapshot / "config.json").write_text("{}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(tmp_path), raising=False)
-    with session(replace(current_session(), offline=True)):
+    with config_context(replace(current_session(), offline=True)):
         assert declared_training_sets("owner/model") == ()
         (snapshot / "README.md").write_text("---\ndatasets:\n- starter\n---\n")
         assert declared_training_sets("owner/model") == ("starter",)
@@ -271,7 +271,7 @@ def test_a_look_at_training_data_fetches_nothing(tmp_path: Path, starter: Datase
         offline.append(current_session().offline)
         return starter
 
-    with session(offline=False):
+    with config_context(offline=False):
         training_leaks([str(tmp_path)], starter, starter.rows("test"), load)
         assert not current_session().offline
     assert offline == [True]

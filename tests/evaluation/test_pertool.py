@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import bench.evaluation.tool_cache as pertool
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.data.dataset import Dataset
 from bench.evaluation.lenient import lenient_gold
 from bench.evaluation.scoring import _ToolTokens
@@ -45,7 +45,7 @@ def test_numbers_are_worked_out_once_for_a_kind_and_its_code(starter: Dataset) -
     per_tool(starter, "kind", "other code", work)
     per_tool(starter, "other kind", "code", work)
     assert work.asked == 3
-    with session(cache=False):
+    with config_context(cache=False):
         per_tool(starter, "kind", "code", work)
     assert work.asked == 4
 
@@ -84,7 +84,7 @@ def test_a_damaged_entry_is_worked_out_again(starter: Dataset) -> None:
 
 def test_scoring_has_the_same_numbers_with_and_without(starter: Dataset) -> None:
     rows = starter.rows("test")
-    with session(cache=False):
+    with config_context(cache=False):
         tokens, gold = _ToolTokens.of(starter, "description"), lenient_gold(starter, rows)
     for again in (replace(starter), replace(starter)):
         found = _ToolTokens.of(again, "description")

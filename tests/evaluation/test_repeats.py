@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from bench.base.config import current_session, repeat_seed, session
+from bench.base.config import config_context, current_session, repeat_seed
 from bench.base.errors import MethodError, ResultError, UsageError
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
@@ -397,15 +397,15 @@ def test_each_repeat_has_a_method_of_its_own_and_a_session_that_says_which(tiny:
 
 
 def test_a_run_begins_with_the_first_repeat_wherever_it_is_started(run: Run) -> None:
-    with session(repeat=2):
+    with config_context(repeat=2):
         inside = run("random", repeats=2)
     assert files(inside) == files(run("random", repeats=2, overwrite="always"))
 
 
 def test_seeds_of_repeats() -> None:
     assert repeat_seed(7) == (7,)
-    with session(repeat=2):
+    with config_context(repeat=2):
         assert repeat_seed(7) == (7, 2)
-        with session(offline=True):
+        with config_context(offline=True):
             assert repeat_seed(7) == (7, 2)
     assert Spec("random") == build_method("random").spec

@@ -14,7 +14,7 @@ import pytest
 from kit.clusters import cluster
 
 from bench.__main__ import run
-from bench.base.config import session, uncached_queries
+from bench.base.config import config_context, uncached_queries
 from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.evaluation import ray_shards as shards
@@ -37,7 +37,7 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     # On a busy machine, another process takes long to begin.
     monkeypatch.setattr(shards, "_PATIENCE", 120)
-    with session():
+    with config_context():
         yield
 
 
@@ -48,7 +48,7 @@ def joined(shared_cache: Path) -> Iterator[Shards]:
     Once for all tests: each process that joins needs others of its own, which take seconds to begin.
     """
     with cluster(shared_cache, {"CPU": 1}) as made:
-        with session(offline=True), Cluster(made.address, load_dataset).helps(QUIET):
+        with config_context(offline=True), Cluster(made.address, load_dataset).helps(QUIET):
             spread = active_spreader()
             assert isinstance(spread, Shards)
             yield spread
@@ -109,7 +109,7 @@ def test_nodes_share_the_inputs_of_a_model(joined: Shards, folder: Path) -> None
 @pytest.mark.slow("a Ray cluster")
 def test_an_encoder_gives_the_vectors_that_it_gives_alone(joined: Shards, tiny_models: dict[str, str]) -> None:
     encoder = tiny_models["encoder"]
-    with session(cache=False):
+    with config_context(cache=False):
         alone = Encoder(encoder).encode(TEXTS)
         spread = Shards({"num_cpus": 1}, ahead=1, offline=True, size=8)
         with spread_by(spread):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.gating.forms import code, junit, markdown, quoted_for_github, workflow_commands
+from bench.gating.forms import junit, markdown, quoted_for_github, workflow_commands
 from bench.gating.report import (
     EXIT_CODES,
     GateReport,
@@ -23,6 +23,7 @@ from bench.gating.report import (
 )
 from bench.gating.wording import text
 from bench.results.across_catalogues import CatalogueChange, EditedTool, MovedTool
+from bench.show.tables import markdown_code as code
 
 NASTY = (
     "</testcase><script>alert(1)</script>",

@@ -36,7 +36,7 @@ from bench.models.encoders import EMBEDDED, Encoder
 from bench.interface import History, Library, Queries
 from bench.interface.parts import methods_of, preflight, reveal
 from bench.registry import build_method
-from bench.base.config import session
+from bench.base.config import config_context
 import sentence_transformers, torch  # takes long, and is none of bench
 torch.set_num_threads(1)  # others would be lost in the processes that fork
 tools = [
@@ -96,7 +96,7 @@ def apart(spec):
     assert not isinstance(answer, str), answer
     return answer
 
-with session(cache=False):
+with config_context(cache=False):
     encodes = noted(lambda: Encoder(EMBEDDED).encode(["a text"]))
     found = {name: apart(spec) for name, spec in json.loads(sys.argv[1]).items()}
 print(json.dumps(found))
@@ -114,7 +114,7 @@ RUNNABLE |= {
 #: What runs between a method and what it is built of, and is the harness's: numbers do not pass through it.
 HARNESS = {
     *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
-    *("bench.registry.methods", "bench.interface.explanation"),
+    *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction"),
     # Which `Context.build` enters.
     *("bench.base.config:joined_session", "bench.base.config:_active"),
 }

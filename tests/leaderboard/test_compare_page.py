@@ -49,7 +49,7 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
     ids = pairs.ids
     for base, other in [(ids[0], ids[1]), (ids[1], ids[0]), (ids[-1], ids[0])]:
         told = compare(rows[base].result.folder, rows[other].result.folder, metrics=[METRIC], moved=0)
-        (item,) = told.report.datasets[0].metrics[0].differences
+        (item,) = told.datasets[0].metrics[0].differences
         found = between(pairs, other, base)
         assert found[pairs_module.DIFFERENCE] == pytest.approx(item.difference, abs=1e-12)
         assert found[[pairs_module.LOW, pairs_module.HIGH]].tolist() == pytest.approx([item.low, item.high], abs=1e-9)

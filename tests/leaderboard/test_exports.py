@@ -21,10 +21,10 @@ from bench.base.text import unique_slug
 from bench.cli.schemas import shipped_schema
 from bench.leaderboard.boards.board import Board, assembled
 from bench.leaderboard.exports.bibtex import method_bib
-from bench.leaderboard.exports.latex import escaped
 from bench.leaderboard.exports.write import table_path, write_exports
 from bench.results.comparability import comparable
 from bench.results.store import Result
+from bench.show.tables import latex_text
 
 HOSTILE = "</script><script>alert('x')</script>]]>&\"'\\input{/etc/passwd}$%#_^~\u202e\x00\x1b\n=1+1 --- ``x''"
 Exports = dict[str, str]
@@ -205,9 +205,9 @@ def test_latex_runs_nothing_of_a_name(hostile: list[Result]) -> None:
 @given(st.text(max_size=80))
 def test_escaped_latex_has_no_active_sign_but_our_commands(text: str) -> None:
     commands = r"\\(?:textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|textasciigrave)\{\}"
-    left = re.sub(rf"{commands}|\\symbol\{{34\}}|\\[&%$#_{{}}]|-\{{\}}|'\{{\}}", "", escaped(text))
+    left = re.sub(rf"{commands}|\\symbol\{{34\}}|\\[&%$#_{{}}]|-\{{\}}|'\{{\}}", "", latex_text(text))
     assert not set(left) & set('\\&%$#_{}~^<>|`"')
-    assert "--" not in escaped(text)
+    assert "--" not in latex_text(text)
 
 
 def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[Result]) -> None:

@@ -12,8 +12,8 @@ import pytest
 from kit.results import edit, folder_of, id_of
 
 from bench.__main__ import run as command
-from bench.leaderboard.exports.latex import escaped
 from bench.leaderboard.exports.write import table_path
+from bench.show.tables import latex_text
 
 #: A mark, the key of a row that has it, and whether the board over datasets shows it: numbers of other code are not in
 #: a mean over datasets, an order is one board's, and where queries come from is said of the column. `conftest.py` makes
@@ -72,9 +72,9 @@ def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overa
     assert own
     assert all(text in marks for marks in own)
     table = site.page(table_path(row.result)).text
-    (number,) = re.findall(rf"\$\^{{(\d+)}}\$ {re.escape(escaped(text))}\.", table)
+    (number,) = re.findall(rf"\$\^{{(\d+)}}\$ {re.escape(latex_text(text))}\.", table)
     rows = [item for item in table.splitlines() if " & " in item and re.search(rf"\^{{(\d+,)*{number}(,\d+)*}}", item)]
-    assert any(item.startswith(escaped(row.name).partition("$")[0]) for item in rows)
+    assert any(item.startswith(latex_text(row.name).partition("$")[0]) for item in rows)
 
 
 def test_a_mark_has_its_reason(marked_site: Any) -> None:

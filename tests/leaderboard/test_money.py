@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kit.results import edit, folder_of
 
-from bench.leaderboard import numbers
 from bench.leaderboard.pages import charts
 from bench.results.costs import money_per_query
 from bench.results.store import Result
+from bench.show import numbers
 
 USE = {"requests": 10, "from_journal": 4, "failures": 0, "input_tokens": 5000, "output_tokens": 100, "cost": 0.25}
 

@@ -317,7 +317,7 @@ def test_the_site_and_bench_compare_agree_on_every_pair(spec: str) -> None:
     board = board_module.assembled(members, values)
     ids = {item.manifest.result_id: item for item in members}
     own = board.standings["recall@5"]
-    report = compare(*(ids[name].folder for name in own.ids), metrics=["recall@5"]).report
+    report = compare(*(ids[name].folder for name in own.ids), metrics=["recall@5"])
     (metric,) = report.datasets[0].metrics
     assert metric.pairs == own.pairs.tolist()
     tiers = {item.system: item.tier for item in metric.standings}

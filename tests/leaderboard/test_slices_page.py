@@ -12,7 +12,6 @@ import pytest
 from kit.sites import Built, board_of_kept, written
 
 from bench.__main__ import run as command
-from bench.leaderboard import numbers
 from bench.leaderboard.boards import slices
 from bench.leaderboard.boards.board import Board
 from bench.leaderboard.boards.facts import Data
@@ -20,6 +19,7 @@ from bench.leaderboard.pages import slices as slices_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
 from bench.results.slices import values_of
+from bench.show import numbers
 
 
 def masks(board: Board, name: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_means_and_intervals_are_those_of_show(
             )
             (line,) = [part for part in table.split("<tr>") if f"../r/{row.id}.html" in part]
             assert f">{numbers.fixed(value['mean'])}<" in line
-            assert numbers.interval(value["low"], value["high"]) in line
+            assert numbers.interval(value["low"], value["high"], "dash") in line
 
 
 def test_a_slice_of_all_queries_has_the_numbers_of_the_board() -> None:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.interface import EmbeddingMethod, Method, Queries
+from bench.interface import Method, Queries
 from bench.methods.colt import (
     Colt,
     Learner,
@@ -23,6 +23,7 @@ from bench.methods.colt import (
     scenes_of,
 )
 from bench.registry import build_method
+from bench.search.scoring import EmbeddingMethod
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

@@ -10,9 +10,10 @@ import pytest
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.interface import EmbeddingMethod, Method, Queries
+from bench.interface import Method, Queries
 from bench.methods.linear_adapter import learnt_map, listwise_loss
 from bench.registry import build_method
+from bench.search.scoring import EmbeddingMethod
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]

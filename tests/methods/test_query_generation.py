@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.chatserver import Body, ChatServer
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
 from bench.data.dataset import Dataset
@@ -300,7 +300,7 @@ def test_a_local_model_draws_again_in_each_repeat_if_it_draws_at_all(make: Make,
 
     def written(temperature: float, repeat: int) -> list[str]:
         spec = f'query-generation(llm="local:{decoder}", base=bm25, temperature={temperature}, most_tokens=12)'
-        with session(repeat=repeat):
+        with config_context(repeat=repeat):
             method: Any = build_method(spec)
             method.index(library)
         # Asked later, and maybe from a thread: the repeat is that in which it was indexed.

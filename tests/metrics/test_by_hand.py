@@ -54,6 +54,27 @@ def test_mmrr(metric: str, ranking: list[int], gold: list[int], expected: float)
 
 
 @pytest.mark.parametrize(
+    ("metric", "ranking", "gold", "expected"),
+    [
+        # p = 0.8: 0.2 * (0.8 ** 0 + 0.8 ** 2)
+        ("rbp@5", [1, 9, 2], [1, 2], 0.2 * (1 + 0.64)),
+        ("rbp(p=0.8)@5", [1, 9, 2], [1, 2], 0.2 * (1 + 0.64)),
+        # p = 0.5: 0.5 * (1 + 0.25)
+        ("rbp(p=0.5)@5", [1, 9, 2], [1, 2], 0.625),
+        # the second is cut off
+        ("rbp(p=0.5)@2", [1, 9, 2], [1, 2], 0.5),
+        # a gold tool that is missing adds nothing, and relevance above 1 counts as 1
+        ("rbp(p=0.5)@5", [9, 1], {1: 3, 2: 1}, 0.25),
+        ("rbp(p=0.5)@5", [9, 8], [1], 0.0),
+        # the whole of the first 3: 1 - 0.9 ** 3
+        ("rbp(p=0.9)@3", [1, 2, 3, 4], [1, 2, 3, 4], 1 - 0.9**3),
+    ],
+)
+def test_rbp(metric: str, ranking: list[int], gold: list[int] | dict[int, int], expected: float) -> None:
+    assert value(metric, ranking, gold) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
     ("chosen", "gold", "expected"),
     [
         ([1, 2], [1, 2], 1.0),

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.base.errors import UsageError
+from bench.base.parameters import ParameterSet
+from bench.data.gold import Gold
+from bench.interface.ranking import Ranking
 from bench.metrics import DEFAULT_METRICS, Measure, Metric, get_measure, measures, parse_metric, parse_metrics
-from bench.metrics.measure import LARGEST_CUTOFF, Cutoff
+from bench.metrics.goldranks import GoldRanks
+from bench.metrics.measure import LARGEST_CUTOFF, Counts, Cutoff, Values, measure_name
+from bench.results.code_versions import measure_hash
 
 #: Every row of the protocol's section 2, and the two that its rule 3 asks for.
 PROTOCOL_NAMES = [
@@ -23,6 +31,25 @@ PROTOCOL_NAMES = [
     *("ndcg_ptr@gold", "mmrr_printed@5"),
     *("abstained", "answered"),
 ]
+
+
+class Options(ParameterSet):
+    """Parameters of every kind that a spec can hold."""
+
+    p: float = 0.5
+    n: int = 3
+    strict: bool = False
+    mode: str = "plain"
+    weights: tuple[float, ...] = (1.0, 2.0)
+
+
+def chosen(gold: GoldRanks, k: Counts, **parameters: Any) -> Values:
+    return np.full(len(k), parameters["p"])
+
+
+MEASURE = Measure(
+    "optional", "ranking", frozenset({"k", "gold"}), "one", "none", "this test", ranked=chosen, parameters=Options
+)
 
 
 @st.composite
@@ -44,7 +71,33 @@ def test_a_metric_s_string_parses_and_prints_back(metric: Metric) -> None:
     assert str(parse_metric(str(metric))) == str(metric)
 
 
-@given(st.text(st.sampled_from("abcdeglmnprt_@0159 .-"), max_size=20))
+@given(
+    st.builds(
+        Options,
+        p=st.floats(allow_nan=False, allow_infinity=False),
+        n=st.integers(-(10**20), 10**20),
+        strict=st.booleans(),
+        mode=st.text(max_size=12) | st.sampled_from(["a@5", ")@gold", "p=1", '"', "null", "1e5", ""]),
+        weights=st.lists(st.floats(0, 1)).map(tuple),
+    ),
+    st.integers(1, LARGEST_CUTOFF) | st.just("gold"),
+)
+@settings(deadline=None, derandomize=True)
+def test_a_metric_with_parameters_parses_and_prints_back(options: Options, cutoff: Cutoff) -> None:
+    text = f"{MEASURE.at(options).name}@{cutoff}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bench.metrics.catalogue.measures", lambda: {MEASURE.name: MEASURE})
+        metric = parse_metric(text)
+        assert str(metric) == text
+        assert parse_metric(str(metric)) == metric
+    assert metric.cutoff == cutoff
+    assert measure_name(text) == metric.measure.name
+    assert isinstance(metric.measure.ranked, functools.partial)
+    assert Options(**metric.measure.ranked.keywords) == options
+    assert (options == Options()) is ("(" not in text)
+
+
+@given(st.text(st.sampled_from("abcdeglmnprt_@0159 .-()=,rbp"), max_size=20))
 @settings(deadline=None, derandomize=True)
 def test_any_text_is_a_metric_or_refused_in_a_sentence(text: str) -> None:
     try:
@@ -98,6 +151,13 @@ def test_what_is_better_when_lower() -> None:
         ("ndcg@05", "ndcg@5"),
         ("  ndcg@5 ", "ndcg@5"),
         ("recall@1000000", "recall@1000000"),
+        ("rbp", "rbp@100"),
+        ("rbp()@5", "rbp@5"),
+        ("rbp(p=0.80)@10", "rbp@10"),
+        ("rbp(p=8e-1)@10", "rbp@10"),
+        ("rbp( p = .9 )@010", "rbp(p=0.9)@10"),
+        ("rbp (p=0.5)", "rbp(p=0.5)@100"),
+        ("recall()@5", "recall@5"),
     ],
 )
 def test_bare_names_and_loose_spellings_have_one_canonical_form(text: str, canonical: str) -> None:
@@ -126,6 +186,18 @@ def test_repeated_metrics_are_taken_once_in_order() -> None:
         ("map@gold", "map does not take the cut-off gold; write map@5."),
         ("ndcg_ptr@5", "ndcg_ptr does not take the cut-off 5; write ndcg_ptr@gold."),
         ("set_f1@5", "set_f1 does not take the cut-off 5; write set_f1."),
+        ("rbp(p=1)@5", "parameter 'p' of metric rbp is 1: input should be less than 1."),
+        ("rbp(p=0)@5", "parameter 'p' of metric rbp is 0: input should be greater than 0."),
+        (
+            "rbp(p=x)@5",
+            "parameter 'p' of metric rbp is 'x': input should be a valid number, unable to parse string as a number.",
+        ),
+        ("rbp(q=0.9)@5", "metric rbp has no parameter 'q'; its parameters: p."),
+        ("recall(p=1)@5", "metric recall has no parameter 'p'; its parameters: none."),
+        ("rpb(p=0.9)@5", "there is no metric 'rpb' (did you mean 'rbp'?); `bench metrics` lists them."),
+        ("rbp(p=0.9)@gold", "rbp(p=0.9) does not take the cut-off gold; write rbp(p=0.9)@5."),
+        ("rbp(p=0.9@5", "'rbp(p=0.9@5' is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold."),
+        ("rbp(p=0.9, p=0.8)@5", "cannot read 'rbp(p=0.9, p=0.8)': argument 'p' occurs twice."),
         ("tracc@gold", "tracc does not take the cut-off gold; write tracc@5 or tracc."),
     ],
 )
@@ -168,3 +240,49 @@ def test_a_plug_in_that_is_no_new_measure_is_refused(plugin: Path, text: str) ->
     plugin.write_text(text)
     with pytest.raises(UsageError, match=r"the plug-in metric 'extra' \(bench_extra_metric:MEASURE\) is not a new"):
         parse_metric("ndcg@5")
+
+
+WITH_PARAMETERS = """
+import numpy as np
+from pydantic import Field
+from bench import Measure, ParameterSet
+
+class Options(ParameterSet):
+    grace: int = Field(1, ge=0, le=9, description="ranks that cost nothing")
+
+def found(gold, k, grace):
+    return np.where(gold.ranks[:, 0] <= 1 + grace, 1.0, 0.0)
+
+MEASURE = Measure("graceful", "ranking", frozenset({"k"}), "one", "none", "this test", ranked=found, parameters=Options)
+"""
+
+
+def test_a_plug_in_s_measure_may_have_parameters(plugin: Path) -> None:
+    plugin.write_text(WITH_PARAMETERS)
+    ranks = GoldRanks.of(Ranking.of_lists([[8, 9, 1], [9, 1, 8]]).tools, Gold.of([{1: 1}, {1: 1}]))
+    values = {}
+    for text in ("graceful@3", "graceful(grace=2)@3"):
+        metric = parse_metric(text)
+        assert str(metric) == text
+        assert metric.measure.ranked is not None
+        values[text] = metric.measure.ranked(ranks, np.array([3, 3])).tolist()
+    # The first gold tools have the ranks 3 and 2.
+    assert values == {"graceful@3": [0.0, 1.0], "graceful(grace=2)@3": [1.0, 1.0]}
+    with pytest.raises(UsageError, match=r"parameter 'grace' of metric graceful is 10: input should be less than or"):
+        parse_metric("graceful(grace=10)@3")
+
+
+def test_parameters_take_part_in_the_hash() -> None:
+    plain, same, other = (get_measure(text) for text in ("rbp", "rbp(p=0.8)", "rbp(p=0.9)"))
+    assert plain is same
+    assert get_measure("rbp(p=0.90)") is other
+    assert measure_hash(plain) != measure_hash(other)
+    assert len({measure_hash(measure) for measure in (plain, other, get_measure("recall"))}) == 3
+
+
+def test_a_parameter_needs_a_default() -> None:
+    class Required(ParameterSet):
+        p: float
+
+    with pytest.raises(ValueError, match="the parameter 'p' of the measure x needs a default"):
+        Measure("x", "ranking", frozenset({"k"}), "one", "none", "this test", ranked=chosen, parameters=Required)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.base.config import session, uncached_queries
+from bench.base.config import config_context, uncached_queries
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.models.cache import token_batches
 from bench.models.classifiers import SequenceModel
@@ -132,7 +132,7 @@ def test_other_weights_are_another_cache(reranker: str, tmp_path: Path) -> None:
 
 
 def test_latency_is_measured_on_fresh_scores_once_the_model_is_loaded(reranker: str) -> None:
-    with session():
+    with config_context():
         scorer = CrossEncoder(reranker)
         scores = scorer.score(PAIRS)
         with uncached_queries() as timing:

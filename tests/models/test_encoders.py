@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.base.config import Session, current_session, session, uncached_queries
+from bench.base.config import Session, config_context, current_session, uncached_queries
 from bench.base.errors import UnavailableError, UsageError
 from bench.models import encoders, files
 from bench.models.encoders import EMBEDDED, Encoder, embedded_model
@@ -40,7 +40,7 @@ FILES = {
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """A cache and a session of this test: no model is loaded."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    with session():
+    with config_context():
         yield tmp_path / "cache"
 
 
@@ -304,7 +304,7 @@ def test_without_the_cache_they_are_computed_every_time(
     folder: Path, model: Counting, monkeypatch: pytest.MonkeyPatch, own_cache: Path, value: str, times: int
 ) -> None:
     monkeypatch.setenv("BENCH_NO_CACHE", value)
-    with session(Session.from_environment()):
+    with config_context(Session.from_environment()):
         for _ in range(2):
             Encoder(str(folder)).encode(["a"])
     assert model.asked == ["a"] * times

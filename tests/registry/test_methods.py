@@ -198,7 +198,11 @@ def test_a_method_of_a_package_and_one_inside_another_are_used(write: Callable[[
         ("mine:Other", MethodError, "mine:Other is not a method: it must be a subclass of bench.interface.Method."),
         ("mine:Half", MethodError, "the method mine:Half lacks index."),
         ("mine:Method", MethodError, "the method mine:Method lacks index, rank."),
-        ("broken:X", MethodError, "the method 'broken:X' cannot be imported: ZeroDivisionError: division by zero."),
+        (
+            "broken:X",
+            MethodError,
+            "the method 'broken:X' cannot be imported: ZeroDivisionError: division by zero (broken.py:",
+        ),
         ("unread:X", MethodError, "the method 'unread:X' cannot be imported: SyntaxError: "),
         ("lacking:X", MethodError, "the method 'lacking:X' cannot be imported: No module named 'not_installed'."),
     ],
@@ -280,13 +284,17 @@ def test_a_method_may_take_queries_one_by_one(write: Callable[[str, str], None])
 
 def test_a_module_that_ends_the_process_is_told(write: Callable[[str, str], None]) -> None:
     write("leaves.py", "import sys\nsys.exit(0)\n")
-    with pytest.raises(MethodError, match=r"^the method 'leaves:X' cannot be imported: SystemExit: 0\.$"):
+    with pytest.raises(
+        MethodError, match=r"^the method 'leaves:X' cannot be imported: SystemExit: 0 \(leaves\.py:\d+\)\.$"
+    ):
         method_class("leaves:X")
 
 
 def test_a_constructor_that_ends_the_process_is_told(write: Callable[[str, str], None]) -> None:
     write("quits.py", LOUDEST + "\n    def __init__(self, parameters, context):\n        raise SystemExit('bye')\n")
-    with pytest.raises(MethodError, match=r"^the method quits:Loudest cannot be built: SystemExit: bye\.$"):
+    with pytest.raises(
+        MethodError, match=r"^the method quits:Loudest cannot be built: SystemExit: bye \(quits\.py:\d+\)\.$"
+    ):
         build_method("quits:Loudest")
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from kit.searchservice import Answer, Request, Service
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.secrets import masked
 from bench.remote import web
@@ -160,7 +160,7 @@ def test_several_threads_ask_at_once_and_no_faster_than_the_rate(service: Servic
 
 def test_offline_only_this_machine_is_asked(service: Service) -> None:
     service.answer = lambda request: request.reply([])
-    with session(offline=True):
+    with config_context(offline=True):
         asked = client()
     assert asked.send("POST", service.url, {}) == b"[]"
     with pytest.raises(UnavailableError, match="offline"):

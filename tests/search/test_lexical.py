@@ -17,9 +17,10 @@ from rank_bm25 import BM25Okapi
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from bench.data.tables import Tool
-from bench.interface import Library, Method, Queries, ScoringMethod
+from bench.interface import Library, Method, Queries
 from bench.registry.methods import build_method
 from bench.search.lexical import Counts, LexicalIndex, count_matrix
+from bench.search.scoring import ScoringMethod
 from bench.search.words import whitespace, words
 
 #: More words than are scored densely, so that both halves of the index are used.

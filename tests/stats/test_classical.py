@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from scipy import stats
 
-from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.classical import paired_t, tied_ranks, wilcoxon
 
 TESTS = (paired_t, wilcoxon)
 
@@ -40,6 +41,23 @@ def test_columns_are_tested_as_scipy_tests_them(seed: int) -> None:
 @settings(max_examples=40)
 def test_few_differences_are_enumerated_as_scipy_does(values: list[float]) -> None:
     assert wilcoxon(np.array(values)[:, None])[0] == pytest.approx(stats.wilcoxon(values).pvalue, abs=1e-12)
+
+
+@given(st.data(), st.integers(2, 70), st.booleans())
+@settings(max_examples=60)
+def test_more_differences_are_tested_as_scipy_does(data: st.DataObject, count: int, tied: bool) -> None:
+    sizes = st.integers(1, 12) if tied else st.integers(1, 10**6)
+    signed = st.tuples(sizes, st.sampled_from([-1, 1])).map(lambda pair: pair[0] * pair[1] / 8)
+    unique = None if tied else abs
+    values = np.array(data.draw(st.lists(signed, min_size=count, max_size=count, unique_by=unique)))
+    expected = [stats.wilcoxon(values).pvalue, stats.ttest_1samp(values, 0.0).pvalue if np.ptp(values) else 0.0]
+    assert wilcoxon(values[:, None])[0] == pytest.approx(expected[0], rel=1e-9, abs=1e-300)
+    assert paired_t(values[:, None])[0] == pytest.approx(expected[1], rel=1e-9, abs=1e-300)
+
+
+@given(arrays(np.float64, st.integers(0, 30), elements=st.sampled_from([-2.5, -1.0, 0.0, 0.5, 0.5000001, 7.0])))
+def test_tied_values_share_the_mean_of_their_ranks(values: NDArray[np.float64]) -> None:
+    assert tied_ranks(values).tolist() == stats.rankdata(values).tolist()
 
 
 def test_up_to_thirteen_differences_are_enumerated() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 
 from bench.stats.multiple import benjamini_hochberg, holm
 
@@ -54,6 +55,11 @@ def test_false_discovery_by_hand() -> None:
     assert benjamini_hochberg([0.02, 0.03]) == pytest.approx([0.03, 0.03])
     assert benjamini_hochberg([0.7]) == [0.7]
     assert benjamini_hochberg([]).shape == (0,)
+
+
+@given(P_VALUES)
+def test_false_discovery_is_scipy_s(p: list[float]) -> None:
+    assert benjamini_hochberg(p) == pytest.approx(false_discovery_control(p, method="bh") if p else [])
 
 
 @given(P_VALUES)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
+from bench.show.numbers import money
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.card import Card
@@ -38,7 +41,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return tuple(sorted(found))
 
 
-@click.command("build-rectools")
+@click.command("build-rectools", cls=Command)
 @click.argument("library", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes and judges the requests.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
@@ -46,16 +49,16 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     "--sizes", callback=_sizes, default="1-10", show_default=True, help="Bundle sizes, such as 1-10 or 1,2,5-8."
 )
 @click.option("--bundles", type=click.IntRange(1), default=20, show_default=True, help="Bundles per size.")
-@click.option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests per bundle.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of bundles and splits.")
-@click.option(
+@more_option("--requests", type=click.IntRange(1), default=5, show_default=True, help="Requests per bundle.")
+@more_option("--seed", type=int, default=0, show_default=True, help="Random seed of bundles and splits.")
+@more_option(
     "--split",
     type=click.Choice(["bundle-disjoint", "random"]),
     default="bundle-disjoint",
     show_default=True,
     help="Whether a bundle may occur in both train and test.",
 )
-@click.option(
+@more_option(
     "--test-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.2,
@@ -115,13 +118,13 @@ def command(
         sums = {"asked": built.asked, "kept": len(built.queries), "dropped": built.dropped}
         print_json({"folder": str(out), **sums, **spent, "known_issues": made.card.known_issues})
         return
-    table = plain_table("requests", "", right=(1,))
-    table.add_row("asked for", str(built.asked))
+    table = Table(["requests", ""], right=(1,))
+    table.add("asked for", str(built.asked))
     for reason, text in DROPPED.items():
-        table.add_row(f"dropped: {text}", str(built.dropped[reason]))
-    table.add_row("kept", str(len(built.queries)))
+        table.add(f"dropped: {text}", str(built.dropped[reason]))
+    table.add("kept", str(len(built.queries)))
     console().print(table)
-    paid = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
     click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
     click.echo(f"written to {out}; next: bench data add NAME --from {out}")
 

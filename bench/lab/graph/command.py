@@ -8,10 +8,11 @@ from typing import Any
 import click
 import numpy as np
 
+from bench.base.bars import progress
 from bench.base.paths import write_text
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
-from bench.cli.output import console, number, plain_table, print_json
+from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
 from bench.interface import Library
@@ -22,24 +23,26 @@ from bench.methods.tgr.edges import Edges, connected_share
 from bench.methods.tgr.sources import GRAPHS, GraphSource
 from bench.models.trainingcard import read_card, tool_digest
 from bench.registry import load_dataset
+from bench.show.numbers import fixed, interval, percent
+from bench.show.tables import Table
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("graph")
+@click.command("graph", cls=Command)
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.option(
     "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."
 )
 @click.option("--discriminator", default="", help="Classifier folder, for --graph discriminator.")
-@click.option(
+@more_option(
     "--nearest",
     type=click.IntRange(min=0),
     default=NEAREST,
     show_default=True,
     help="Nearest tools by text to propose as candidate pairs.",
 )
-@click.option(
+@more_option(
     "--within",
     type=click.Choice(["library", "category"]),
     default="library",
@@ -88,10 +91,10 @@ def command(
         return
     _print(loaded, graph, found, compared is not None)
     if by_category:
-        table = plain_table("category", "tools", "connected", "share", "edges inside", right=(1, 2, 3, 4))
+        table = Table(["category", "tools", "connected", "share", "edges inside"], right=(1, 2, 3, 4))
         for row in densities(loaded.tools, edges):
-            table.add_row(
-                row.category or "no category", str(row.tools), str(row.connected), number(row.share), str(row.edges)
+            table.add(
+                row.category or "no category", str(row.tools), str(row.connected), fixed(row.share), str(row.edges)
             )
         console().print(table)
     for path in (svg, out):
@@ -141,13 +144,13 @@ def _print(dataset: Dataset, graph: str, found: dict[str, Any], annotated: bool)
 
     out = console()
     out.print(Text(f"{dataset.spec}, graph={graph}", style="bold"))
-    share = number(found["connected_share"])
+    share = fixed(found["connected_share"])
     out.print(f"{found['edges']} edges; {found['connected']} of {found['tools']} tools have one (share {share})")
     if "pairs_classified" in found:
         part = found["pairs_classified"] / found["pairs"]
         out.print(
-            f"{found['pairs_classified']} of {found['pairs']} pairs classified ({part:.1%}); "
-            f"an edge from probability {number(found['threshold'])} on"
+            f"{found['pairs_classified']} of {found['pairs']} pairs classified ({percent(part, 1)}); "
+            f"an edge from probability {fixed(found['threshold'])} on"
         )
     if found.get("tools_learnt_from"):
         count = f"{found['tools_learnt_from']} of these {found['tools']} tools"
@@ -155,19 +158,19 @@ def _print(dataset: Dataset, graph: str, found: dict[str, Any], annotated: bool)
     if not annotated:
         return
     agreed = Agreement(*(found["agreement"][key] for key in ("found", "annotated", "right")))
-    table = plain_table("against annotated edges", "precision", "recall", "F1", right=(1, 2, 3))
+    table = Table(["against annotated edges", "precision", "recall", "F1"], right=(1, 2, 3))
     low, high = wilson(agreed.right, agreed.found)
     bottom, top = wilson(agreed.right, agreed.annotated)
-    table.add_row(
+    table.add(
         f"{agreed.right} right of {agreed.found} found and {agreed.annotated} annotated",
-        f"{number(agreed.precision)} ({low:.2f} to {high:.2f})",
-        f"{number(agreed.recall)} ({bottom:.2f} to {top:.2f})",
-        number(agreed.f1),
+        f"{fixed(agreed.precision)} ({interval(low, high)})",
+        f"{fixed(agreed.recall)} ({interval(bottom, top)})",
+        fixed(agreed.f1),
     )
     if "three_way" in found:
         way = found["three_way"]
-        table.add_row(
+        table.add(
             f"means over the three categories: {way['edges']} pairs with an edge, {way['others']} without",
-            *(number(way[key]) for key in ("precision", "recall", "f1")),
+            *(fixed(way[key]) for key in ("precision", "recall", "f1")),
         )
     out.print(table)

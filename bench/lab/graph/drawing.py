@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from xml.sax.saxutils import escape
 
 import numpy as np
 
-from bench.base.text import clean, one_line
+from bench.base.text import one_line
 from bench.data.tables import Tool
 from bench.lab.graph.layout import Layout, lay_out
 from bench.methods.tgr.edges import Edges
+from bench.show.figures import escaped
 
 _LONGEST_LABEL = 30
 #: Widths of letters at the font's size, rounded up; nobody says which font a viewer has.
@@ -30,7 +30,6 @@ _FILLS = (
     "#b9c9e6", "#d9d3c4",
 )  # fmt: skip
 _OTHER_FILL = "#e6e6e6"
-#: Characters that XML 1.0 cannot hold even when escaped.
 
 _STYLE = """
 text { font: 11px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
@@ -73,10 +72,10 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.1f} {height:.1f}" role="img">',
-        f"<title>{_text(title)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+        f"<title>{escaped(title)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
-        f'<text class="title" x="{_MARGIN}" y="30">{_text(title)}</text>',
-        f'<text class="note" x="{_MARGIN}" y="50">{_text(caption)}</text>',
+        f'<text class="title" x="{_MARGIN}" y="30">{escaped(title)}</text>',
+        f'<text class="note" x="{_MARGIN}" y="50">{escaped(caption)}</text>',
         f'<g transform="translate({_MARGIN},{_HEAD})">',
         *(_edge(layout, widths, a, b, _kind((a, b), true)) for a, b in edges.tolist()),
         *(_edge(layout, widths, a, b, " missed") for a, b in missed.tolist()),
@@ -119,16 +118,12 @@ def _length(label: str) -> float:
     return sum(widths) + sum(_LETTER for sign in label if ord(sign) > 0x2E7F)
 
 
-def _text(text: str) -> str:
-    return escape(clean(text))
-
-
 def _node(code: int, tool: Tool, label: str, width: float, fill: str, layout: Layout) -> str:
     x, y = layout.places[code]
     about = f"{tool.tool_id}: {' '.join(tool.description.split())[:200]}"
     return (
-        f'<g><title>{_text(about)}</title><rect class="node" x="{x:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" '
-        f'height="{_BOX}" rx="3" fill="{fill}"/><text x="{x + 6:.1f}" y="{y + 4:.1f}">{_text(label)}</text></g>'
+        f'<g><title>{escaped(about)}</title><rect class="node" x="{x:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" '
+        f'height="{_BOX}" rx="3" fill="{fill}"/><text x="{x + 6:.1f}" y="{y + 4:.1f}">{escaped(label)}</text></g>'
     )
 
 
@@ -176,7 +171,8 @@ def _legend_rows(legend: Sequence[tuple[str, str]], width: float) -> list[list[t
 def _legend(rows: Sequence[Sequence[tuple[float, str, str]]], top: float) -> list[str]:
     return [
         f'<g transform="translate({x:.1f},{top + row * _LEGEND_ROW:.1f})">'
-        f'<rect class="node" width="14" height="12" rx="2" fill="{fill}"/><text x="20" y="10">{_text(name)}</text></g>'
+        f'<rect class="node" width="14" height="12" rx="2" fill="{fill}"/>'
+        f'<text x="20" y="10">{escaped(name)}</text></g>'
         for row, entries in enumerate(rows)
         for x, fill, name in entries
     ]

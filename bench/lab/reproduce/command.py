@@ -10,13 +10,14 @@ from pathlib import Path
 
 import click
 
-from bench.base.config import current_session, session
+from bench.base.bars import progress
+from bench.base.config import config_context, current_session
 from bench.base.errors import CheckFailed, UsageError
 from bench.base.parameters import suggestion
 from bench.base.paths import results_folder, write_text
 from bench.base.spec import Spec
-from bench.cli.bars import progress
 from bench.cli.executors import chosen_executor, executor_options
+from bench.cli.help import Command, more_option
 from bench.cli.options import json_option, results_option, source_options, use_session
 from bench.cli.output import print_json
 from bench.data.dataset import Dataset
@@ -39,15 +40,15 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [name for name in (*_WORDS, *papers(), *table_names()) if name.startswith(incomplete)]
 
 
-@click.command("reproduce")
+@click.command("reproduce", cls=Command)
 @click.argument("what", nargs=-1, shell_complete=_complete)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
-@click.option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
+@more_option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
 @executor_options
 @results_option
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     what: tuple[str, ...],
@@ -89,7 +90,7 @@ def command(
     use_session(offline=None if download else True)
 
     def load(spec: Spec) -> Dataset:
-        with session(given):
+        with config_context(given):
             return load_dataset(spec, bars)
 
     runs = MethodRuns(

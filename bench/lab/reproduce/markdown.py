@@ -19,6 +19,9 @@ from bench.lab.reproduce.wording import (
     name_of_test,
     printed_state,
 )
+from bench.show.numbers import duration
+from bench.show.tables import Table, markdown_text
+from bench.show.tables import markdown as markdown_table
 
 _LEGEND = (
     "**reproduced**: the published number is within the 95% interval of ours, or within "
@@ -36,7 +39,7 @@ def markdown(report: Reproduction) -> str:
     """The whole report."""
     parts = [
         "# The papers' tables, held against what is measured here",
-        f"`{report.environment.command}`, {report.environment.created}, {report.seconds:.0f} s",
+        f"`{report.environment.command}`, {report.environment.created}, {duration(report.seconds)}",
         _LEGEND,
         *_summary(report.tables),
     ]
@@ -78,7 +81,7 @@ def _table(table: TableReport, report: Reproduction) -> list[str]:
             [f"{block_name(block)} [{number}]" if i == 0 else "", *cell_row(cell, block)]
             for i, cell in enumerate(cells)
         ]
-        notes.append(f"{number}. {_text(' '.join(block_notes(block, cells)) or 'No recipe measures it.')}")
+        notes.append(f"{number}. {markdown_text(' '.join(block_notes(block, cells)) or 'No recipe measures it.')}")
         notes += [f"    - `{command}`" for command in dict.fromkeys(_commands(block.lacking))]
     parts += [_grid(["row", *VALUES], rows), "\n".join(notes)]
     parts += [f"Not transcribed: {item.row} ({item.cells} cells). {item.reason}" for item in table.unreadable]
@@ -105,17 +108,17 @@ def _claims(claims: Sequence[ClaimReport]) -> list[str]:
         parts.append(f"{item.text} ({papers()[item.paper].citation}, {item.where})")
         for test in item.tests:
             differences = f" Otherwise than in the paper: {', '.join(test.differences)}." if test.differences else ""
-            parts.append(f"{_text(name_of_test(test))}.{differences}")
+            parts.append(f"{markdown_text(name_of_test(test))}.{differences}")
             if test.lacking is not None:
                 commands = "".join(f"\n    - `{command}`" for command in test.lacking.commands)
-                parts.append(f"- {_text(lacking_text(test.lacking))}{commands}")
+                parts.append(f"- {markdown_text(lacking_text(test.lacking))}{commands}")
                 continue
             rows = [comparison_row(found) for found in test.comparisons]
             parts.append(_grid(["metric", "n", "difference", "95% interval", "p", "outcome"], rows))
         if item.needs:
             parts.append(f"It needs {'; '.join(item.needs)}.")
         if item.printed is not None:
-            against = [f"- {_text(text)}" for text in item.printed.against]
+            against = [f"- {markdown_text(text)}" for text in item.printed.against]
             ending = ", all but these:" if against else "."
             parts.append("\n".join([f"Of the paper's own cells {printed_state(item)} agree{ending}", *against]))
         if item.note:
@@ -124,10 +127,7 @@ def _claims(claims: Sequence[ClaimReport]) -> list[str]:
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(_text(text) for text in line) + " |" for line in lines)
-
-
-def _text(text: str) -> str:
-    """Text in which nothing is markup."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("_", "\\_").replace("*", "\\*").replace("$", "\\$")
+    table = Table(columns)
+    for row in rows:
+        table.add(*row)
+    return markdown_table(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.cli.output import console, plain_table, print_json, seconds
+from bench.cli.output import console, print_json
 from bench.lab.reproduce.artefacts import artefacts, folder_of, is_there
 from bench.lab.reproduce.cells import papers, table_cells, table_info, table_names
 from bench.lab.reproduce.claims import claims
@@ -23,6 +23,8 @@ from bench.lab.reproduce.wording import (
     printed_state,
     value_row,
 )
+from bench.show.numbers import duration
+from bench.show.tables import Table
 
 
 def print_list(as_json: bool) -> None:
@@ -42,17 +44,17 @@ def print_list(as_json: bool) -> None:
         )
         return
     out = console()
-    table = plain_table("table", "cells", "description", right=(1,))
+    table = Table(["table", "cells", "description"], right=(1,))
     for name in table_names():
-        table.add_row(name, str(len(table_cells(name))), table_info(name).title)
+        table.add(name, str(len(table_cells(name))), table_info(name).title)
     out.print(table)
-    table = plain_table("claim", "paper", "statement")
+    table = Table(["claim", "paper", "statement"])
     for claim in claims():
-        table.add_row(claim.id, claim.paper, claim.claim)
+        table.add(claim.id, claim.paper, claim.claim)
     out.print(table)
-    table = plain_table("model", "available", "description")
+    table = Table(["model", "available", "description"])
     for name, item in artefacts().items():
-        table.add_row(name, "yes" if is_there(name) else "no", item.summary)
+        table.add(name, "yes" if is_there(name) else "no", item.summary)
     out.print(table)
     out.print("`bench reproduce train NAME` trains a model")
 
@@ -60,17 +62,17 @@ def print_list(as_json: bool) -> None:
 def print_summary(report: Reproduction) -> None:
     """Verdicts counted by table, and the claims."""
     out = console()
-    table = plain_table("table", "cells", *CELL_VERDICTS, right=tuple(range(1, 6)))
+    table = Table(["table", "cells", *CELL_VERDICTS], right=tuple(range(1, 6)))
     for item in report.tables:
-        table.add_row(item.table, str(item.cells), *(str(item.verdicts[name]) for name in CELL_VERDICTS))
+        table.add(item.table, str(item.cells), *(str(item.verdicts[name]) for name in CELL_VERDICTS))
     sums = [str(sum(item.verdicts[name] for item in report.tables)) for name in CELL_VERDICTS]
-    table.add_row("all", str(sum(item.cells for item in report.tables)), *sums, style="bold")
+    table.add("all", str(sum(item.cells for item in report.tables)), *sums, style="bold")
     out.print(table)
     other = sum(cell.verdict == "reproduced" and report.blocks[cell.block].other_data for cell in report.cells)
     if other:
         out.print(f"{other} of the reproduced cells were measured on data other than the paper's")
     _print_claims(report.claims)
-    out.print(f"{seconds(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them")
+    out.print(f"{duration(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them")
 
 
 def print_reproduction(report: Reproduction) -> None:
@@ -118,14 +120,14 @@ def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
     if block.measurement is None:
         out.print(f"not run: {', '.join(f'{cell.metric} {cell.printed}' for cell in cells)}")
     elif block.rival is not None:
-        table = plain_table(*DIRECTIONS, right=(1, 2, 3, 5))
+        table = Table([*DIRECTIONS], right=(1, 2, 3, 5))
         for cell in cells:
-            table.add_row(*direction_row(cell))
+            table.add(*direction_row(cell))
         out.print(table)
     else:
-        table = plain_table(*VALUES, right=(1, 2, 4))
+        table = Table([*VALUES], right=(1, 2, 4))
         for cell in cells:
-            table.add_row(*value_row(cell, block))
+            table.add(*value_row(cell, block))
         out.print(table)
     for note in block_notes(block, cells) or ["No recipe measures it."]:
         out.print(Padding(note, (0, 0, 0, 2)))
@@ -136,10 +138,10 @@ def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
 def _print_claims(found: Sequence[ClaimReport]) -> None:
     if not found:
         return
-    table = plain_table("claim", "statement", "measured here", "own cells")
-    table.columns[0].no_wrap = True
+    table = Table(["claim", "statement", "measured here", "own cells"])
+    table.whole = (0,)
     for item in found:
-        table.add_row(item.claim, item.text, claim_state(item), printed_state(item))
+        table.add(item.claim, item.text, claim_state(item), printed_state(item))
     out = console()
     out.print(table)
     out.print("own cells: how many of the paper's own numbers agree with the claim")
@@ -162,9 +164,9 @@ def _print_tests(found: Sequence[ClaimReport]) -> None:
                 for command in test.lacking.commands:
                     out.print(Text(f"    {command}", style="dim"), soft_wrap=True)
                 continue
-            table = plain_table("metric", "n", "difference", "95% interval", "p", "outcome", right=(1, 2, 4))
+            table = Table(["metric", "n", "difference", "95% interval", "p", "outcome"], right=(1, 2, 4))
             for comparison in test.comparisons:
-                table.add_row(*comparison_row(comparison))
+                table.add(*comparison_row(comparison))
             out.print(table)
         for text in item.needs:
             out.print(f"needs {text}")

@@ -10,10 +10,10 @@ from bench.lab.reproduce.report import (
     ClaimReport,
     ClaimTestReport,
     Comparison,
-    Estimate,
     Lacking,
     Measurement,
 )
+from bench.show.numbers import count, fixed, interval, p_value, signed
 
 #: The columns of measured cells, and of directions.
 VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
@@ -24,7 +24,11 @@ def value_row(cell: CellReport, block: Block) -> list[str]:
     """The texts of a cell that was measured (or not run), one for each of `VALUES`."""
     if cell.measured is None:
         return [cell.metric, cell.printed, "", "", "", cell.verdict]
-    numbers = [_number(cell.measured.mean, cell), _interval(cell.measured), _signed(cell.difference, cell)]
+    numbers = [
+        _number(cell.measured.mean, cell),
+        interval(cell.measured.low, cell.measured.high),
+        _signed(cell.difference, cell),
+    ]
     return [cell.metric, cell.printed, *numbers, _verdict(cell, block)]
 
 
@@ -40,7 +44,15 @@ def direction_row(cell: CellReport) -> list[str]:
     assert found is not None
     published = _signed(cell.published_difference, cell)
     ours = _signed(found.difference, cell)
-    return [cell.metric, cell.printed, published, ours, _interval(found), p_value(found.corrected), found.outcome]
+    return [
+        cell.metric,
+        cell.printed,
+        published,
+        ours,
+        interval(found.low, found.high),
+        p_value(found.corrected),
+        found.outcome,
+    ]
 
 
 def cell_row(cell: CellReport, block: Block) -> list[str]:
@@ -51,13 +63,13 @@ def cell_row(cell: CellReport, block: Block) -> list[str]:
     if cell.direction is None:
         texts = value_row(cell, block)
         return [*texts[:-1], f"{texts[-1]}: {', '.join(cell.reasons)}"] if cell.reasons else texts
-    metric, printed, published, ours, interval, p, outcome = direction_row(cell)
+    metric, printed, published, ours, ends, p, outcome = direction_row(cell)
     measured = "" if cell.measured is None else f"{_number(cell.measured.mean, cell)} "
     return [
         metric,
         f"{printed} ({published})",
         f"{measured}({ours})",
-        interval,
+        ends,
         "",
         f"{cell.verdict}: {outcome}, p {p}",
     ]
@@ -81,7 +93,7 @@ def block_notes(block: Block, cells: Sequence[CellReport]) -> list[str]:
     if block.differences:
         notes.append(f"Otherwise than in the paper: {', '.join(block.differences)}.")
     if block.standard is not None:
-        numbers = [f"{cell.standard.metric} {cell.standard.mean:.3f}" for cell in cells if cell.standard is not None]
+        numbers = [f"{cell.standard.metric} {fixed(cell.standard.mean)}" for cell in cells if cell.standard is not None]
         notes.append(f"By the protocol, {block.standard.method}: {', '.join(numbers)}.")
     if block.note:
         notes.append(block.note)
@@ -137,27 +149,16 @@ def comparison_row(found: Comparison) -> list[str]:
     """Metric, n, difference, interval, p, outcome."""
     outcome: str = found.outcome
     if found.outcome == "undecided" and found.detectable is not None:
-        outcome += f" (a difference of {found.detectable:.3f} would show)"
-    difference = f"{found.difference:+.3f}"
-    return [found.metric, str(found.n), difference, _interval(found), p_value(found.corrected), outcome]
-
-
-def p_value(p: float) -> str:
-    """A p-value in three digits, or that it is below one in a thousand."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _interval(found: Estimate | Comparison) -> str:
-    if found.low is None or found.high is None:
-        return "-"
-    return f"{found.low:.3f} to {found.high:.3f}"
+        outcome += f" (a difference of {fixed(found.detectable)} would show)"
+    difference = signed(found.difference)
+    return [found.metric, str(found.n), difference, interval(found.low, found.high), p_value(found.corrected), outcome]
 
 
 def _number(value: float, cell: CellReport) -> str:
-    return f"{value:,.0f}" if cell.unit == "count" else f"{value:.3f}"
+    return count(value) if cell.unit == "count" else fixed(value)
 
 
 def _signed(value: float | None, cell: CellReport) -> str:
     if value is None:
         return ""
-    return f"{value:+,.0f}" if cell.unit == "count" else f"{value:+.3f}"
+    return f"{value:+,.0f}" if cell.unit == "count" else signed(value)

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.paths import storage_errors, write_text
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
-from bench.cli.output import console, plain_table, print_json, say
+from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
+from bench.show.numbers import money
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.tables import Query
@@ -31,7 +34,7 @@ _MOST = 10_000
 _NUMBER = click.IntRange(0, _MOST)
 
 
-@click.command("write-queries")
+@click.command("write-queries", cls=Command)
 @click.argument("name", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes the queries and checks them.")
 @click.option(
@@ -41,7 +44,7 @@ _NUMBER = click.IntRange(0, _MOST)
 @click.option("--pairs", type=_NUMBER, help="Queries for one of two confusable tools [default: at most 50].")
 @click.option("--chains", type=_NUMBER, help="Queries for two or three tools used in turn [default: at most 50].")
 @click.option("--no-tool", type=_NUMBER, help="Queries that no tool answers [default: one per 5 tools, at most 20].")
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the drawn tools.")
+@more_option("--seed", type=int, default=0, show_default=True, help="Random seed of the drawn tools.")
 @source_options
 @json_option
 def command(
@@ -161,12 +164,12 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> N
         return
     reasons = [reason for reason in DROPPED if any(tally.dropped[reason] for tally in tallies.values())]
     heads = ("queries", "asked for", "written", "kept", *(DROPPED[reason] for reason in reasons))
-    table = plain_table(*heads, right=tuple(range(1, len(heads))))
+    table = Table([*heads], right=tuple(range(1, len(heads))))
     for kind, tally in tallies.items():
         counts = [tally.asked, tally.written, tally.kept, *(tally.dropped[reason] for reason in reasons)]
-        table.add_row(kind, *map(str, counts))
+        table.add(kind, *map(str, counts))
     console().print(table)
-    paid = "" if usage.cost is None else f", cost {usage.cost:.4f}"
+    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
     click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
     click.echo(
         f"written to {output}: {len(writer.queries)} queries; next: bench data import NAME SOURCE --queries {output} "

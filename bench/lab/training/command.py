@@ -9,27 +9,30 @@ from pathlib import Path
 
 import click
 
+from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, Value, parse_value
-from bench.cli.bars import progress
+from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
-from bench.cli.output import console, plain_table, print_json
+from bench.cli.output import console, print_json
 from bench.data.tables import Template
 from bench.evaluation.ray_cluster import Cluster
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
+from bench.show.numbers import duration, fixed
+from bench.show.tables import Cell, Table
 
 
-@click.command("train")
+@click.command("train", cls=Command)
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("-d", "--dataset", shell_complete=complete_datasets, help="Dataset whose train split is used.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
 @click.option("--base", help="Initial model: `minilm`, a folder, or a Hub name [default: the kind's].")
 @click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
-@click.option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
-@click.option("--replace", is_flag=True, help="Replace an existing model.")
-@click.option(
+@more_option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
+@more_option("--replace", is_flag=True, help="Replace an existing model.")
+@more_option(
     "--ray",
     "address",
     metavar="ADDRESS",
@@ -37,7 +40,7 @@ from bench.registry import load_dataset
 )
 @settings_options("template")
 @source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
+@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
     kind: Kind,
@@ -79,12 +82,12 @@ def command(
     if as_json:
         print_json({"folder": str(out), **card.model_dump(mode="json", exclude={"queries", "tools"})})
         return
-    table = plain_table("step", "loss", card.measure, right=(0, 1, 2))
+    table = Table(["step", "loss", card.measure], right=(0, 1, 2))
     for seen in card.evaluations:
         chosen = " best" if seen.step == card.best_step else ""
-        table.add_row(f"{seen.step}", f"{seen.loss:.4f}", f"{seen.value:.4f}{chosen}")
+        table.add(str(seen.step), fixed(seen.loss, 4), Cell(fixed(seen.value), mark=chosen))
     console().print(table)
-    click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {card.seconds:.0f} s")
+    click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {duration(card.seconds)}")
     click.echo(f"validated on {card.validation}; the model is in {out}")
 
 
@@ -107,9 +110,9 @@ def _print_settings(kind: Kind, as_json: bool) -> None:
         }
         print_json(described)
         return
-    table = plain_table("setting", "default", "description")
+    table = Table(["setting", "default", "description"])
     for name, field in fields.items():
-        table.add_row(name, str(field.get_default()), field.description or "")
+        table.add(name, str(field.get_default()), field.description or "")
     console().print(table)
 
 

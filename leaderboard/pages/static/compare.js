@@ -30,7 +30,11 @@
     if (kind) made.className = kind;
     return made;
   };
-  const signed = (value) => (value < 0 ? "-" : "+") + Math.abs(value).toFixed(3);
+  /* As the pages and the commands write them: what rounds to zero has no sign. */
+  const signed = (value) => {
+    const text = Math.abs(value).toFixed(3);
+    return Number(text) === 0 ? text : (value < 0 ? "-" : "+") + text;
+  };
   const shownP = (p) => p < 0.001 ? "<.001" : p >= 0.9995 ? "1" : p.toFixed(3).replace(/^0/, "");
   const turned = { better: "worse", worse: "better" };
   /* The second of two rows less the first. Pairs are stored for i < j, row by row. */

@@ -17,7 +17,7 @@ from kit.chatserver import ChatServer
 from kit.datasets import loaded
 from kit.forked import Forked
 
-from bench.base.config import session
+from bench.base.config import config_context
 from bench.base.errors import BenchError, UnavailableError
 from bench.base.spec import parse
 from bench.evaluation.plan import Plan
@@ -98,7 +98,7 @@ def test_keys_and_lines_of_the_first_repeat_are_those_of_no_repeat(chat_server: 
     assert request_key("m", request, 1) == request_key("m", request)
     assert len({request_key("m", request, repeat) for repeat in (1, 2, 3)}) == 3
     LanguageModel("m").complete([request])
-    with session(repeat=2):
+    with config_context(repeat=2):
         LanguageModel("m").complete([request])
     first, second = (json.loads(line)["request"] for line in journal.read_text("utf-8").splitlines())
     assert list(first) == ["messages", "temperature", "top_p", "max_tokens", "sample"]
@@ -106,7 +106,7 @@ def test_keys_and_lines_of_the_first_repeat_are_those_of_no_repeat(chat_server: 
 
 
 def test_threads_of_a_method_ask_for_its_repeat(chat_server: ChatServer, journal: Path) -> None:
-    with session(repeat=3):
+    with config_context(repeat=3):
         model = LanguageModel("m")
     thread = threading.Thread(target=lambda: model.complete([Request((Message("user", "hello"),))]))
     thread.start()

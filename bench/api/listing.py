@@ -1,0 +1,101 @@
+"""What there is, as DataFrames: `bench.methods()`, `bench.datasets()`, `bench.metrics()`.
+
+`bench.methods`, `bench.datasets` and `bench.metrics` are packages as well; calling one calls the function of its name
+here (`bench/__init__.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bench.metrics import measures
+from bench.metrics.catalogue import described
+from bench.registry.listing import dataset_rows, defaults, method_rows
+from bench.registry.methods import method_class
+from bench.show.objects import frame
+
+if TYPE_CHECKING:
+    import pandas
+
+_SIZES = ("tools", "train", "dev", "test")
+
+
+def methods() -> pandas.DataFrame:
+    """One row a method, built-in or of an installed plug-in, indexed by name.
+
+    Columns: `kind` (`ranks`, `scores`, `embeds`, `recommends sets`, `floor` or `oracle`); `needs`, past queries or a
+    language model; `parameters` with their defaults; `summary`.
+
+    Raises:
+        MethodError: the module of a method cannot be imported.
+        UnavailableError: pandas is not installed.
+
+    Examples:
+        >>> bench.methods().loc["bm25", ["kind", "parameters"]].tolist()
+        ['scores', 'k1=1.2, b=0.75, tokens=words']
+    """
+    rows: list[dict[str, object]] = []
+    for row in method_rows():
+        needs = {"past queries": row["needs_history"], "a language model": row["needs_llm"]}
+        rows.append(
+            {
+                "name": row["name"],
+                "kind": row["kind"],
+                "needs": ", ".join(need for need, needed in needs.items() if needed),
+                "parameters": ", ".join(defaults(method_class(row["name"]))),
+                "summary": row["summary"],
+            }
+        )
+    return _indexed(rows, ("name", "kind", "needs", "parameters", "summary"))
+
+
+def datasets() -> pandas.DataFrame:
+    """One row a dataset, built-in, of an installed plug-in, or added by you, indexed by id.
+
+    Columns: `title`; `tools`; `train`, `dev` and `test`, the queries of each split; `licence`; `redistribution`,
+    whether the licence allows to pass it on; `template`, the text of a tool by default; `needs`, what you have to bring
+    if it cannot be downloaded. Sizes that a card does not state are missing.
+
+    Raises:
+        UnavailableError: pandas is not installed.
+
+    Examples:
+        >>> bench.datasets().loc["starter", ["tools", "test"]].tolist()
+        [179, 134]
+    """
+    rows: list[dict[str, object]] = []
+    for row in dataset_rows():
+        counts = row["counts"] or dict.fromkeys(_SIZES)
+        about = {name: row[name] for name in ("title", "licence", "redistribution", "template")}
+        rows.append({"name": row["id"], "needs": row["obtain"], **about, **{name: counts[name] for name in _SIZES}})
+    columns = ("name", "title", *_SIZES, "licence", "redistribution", "template", "needs")
+    # Whole numbers also where one is missing.
+    return _indexed(rows, columns).astype(dict.fromkeys(_SIZES, "Int64"))
+
+
+def metrics() -> pandas.DataFrame:
+    """One row a measure, built-in or of an installed plug-in, indexed by name, in the order of the reference.
+
+    Columns: `written`, the forms that it has, such as `ndcg@k`; `kind` (`ranking`, `set`, `abstention`, `forbidden` or
+    `confidence`); `parameters` with their defaults; `higher_is_better`; `reproduction_only`; `definition`.
+
+    Raises:
+        UsageError: the metric of a plug-in cannot be loaded.
+        UnavailableError: pandas is not installed.
+
+    Examples:
+        >>> bench.metrics().loc["rbp", ["written", "parameters"]].tolist()
+        ['rbp@k', 'p=0.8']
+    """
+    rows: list[dict[str, object]] = []
+    for name, measure in measures().items():
+        row = described(measure)
+        parameters = ", ".join(f"{key}={value['default']}" for key, value in row["parameters"].items())
+        rows.append({**row, "name": name, "written": row["metric"], "parameters": parameters})
+    columns = ("written", "kind", "parameters", "higher_is_better", "reproduction_only", "definition")
+    return _indexed(rows, ("name", *columns))
+
+
+def _indexed(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pandas.DataFrame:
+    return frame(rows, columns).set_index("name")

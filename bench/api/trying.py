@@ -1,0 +1,79 @@
+"""Before a run: parameters tuned on dev queries, and datasets audited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.api.catalogue import DatasetLike, MethodLike, loaded, method_spec, value_of
+from bench.base.config import current_session
+from bench.base.errors import UsageError
+from bench.data.tables import Template
+from bench.evaluation.tune import Tuning, tune_method
+from bench.metrics import parse_metric
+from bench.registry import methods as registered
+from bench.results.settings import checked_setting
+from bench.validation.audit import Audit
+
+
+def tune(
+    method: MethodLike,
+    grid: Mapping[str, Sequence[object]],
+    dataset: DatasetLike,
+    *,
+    metric: str = "recall@5",
+    template: Template | None = None,
+) -> Tuning:
+    """Try every combination of parameter values on the dev queries. The same as `bench tune`.
+
+    Methods learn from train only, and test queries are never used.
+
+    Args:
+        method: a method, with the parameters that stay.
+        grid: parameter -> values to try.
+        dataset: a dataset with dev queries.
+        metric: what is made as high as can be; it has a cut-off.
+        template: the text of a tool; the dataset's default if None.
+
+    Returns:
+        All points, the best first; `tuning.best` is the spec of the best for `bench.run`.
+
+    Raises:
+        UsageError: no dev queries, an empty or huge grid, a wrong parameter, or a metric without a cut-off.
+
+    Examples:
+        >>> tuning = bench.tune("bm25", {"k1": [0.5, 1.2], "b": [0.0, 0.75]}, "starter")
+        >>> len(tuning.table)
+        4
+        >>> bench.build_method(tuning.best).spec.name
+        'bm25'
+    """
+    if not isinstance(grid, Mapping) or any(isinstance(values, str) for values in grid.values()):
+        raise UsageError(f"grid is {grid!r:.80}; write {{parameter: [value, ...]}}.")
+    progress = current_session().progress
+    return tune_method(
+        lambda point: registered.build_method(point, progress=progress),
+        method_spec(method),
+        {name: [value_of(name, value) for value in values] for name, values in grid.items()},
+        loaded(dataset),
+        parse_metric(metric),
+        template=checked_setting("template", template),
+        progress=progress,
+    )
+
+
+def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = ()) -> Audit:
+    """Report problems of a dataset: duplicates, leaks, contradictions, ceilings. The same as `bench data audit`.
+
+    Args:
+        dataset: the dataset.
+        against: other datasets, which may share queries and tools with it.
+
+    Raises:
+        UsageError, UnavailableError, DataError: a dataset cannot be loaded.
+
+    Examples:
+        >>> found = bench.audit("starter")
+        >>> found.table.set_index("check").loc["leaked-query", ["count", "total"]].tolist()
+        [0, 134]
+    """
+    return Audit.of(loaded(dataset), [loaded(other) for other in against])

@@ -1,0 +1,255 @@
+"""The tables of a comparison, from which each format is written.
+
+`metric_table` has all numbers of one metric on one dataset, `short_table` those of several metrics that a reader wants
+first, and `grid` nothing but means, with signs of significance, over datasets or metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from bench.base.text import one_line
+from bench.comparison.report import Comparison, DatasetReport, Difference, MacroReport, MetricReport, Move, Standing
+from bench.show import numbers
+from bench.show.numbers import estimate, fixed, interval, p_value, ranks, signed
+from bench.show.tables import Cell, Emphasis, Table
+
+#: Characters of a query that a report shows.
+LONGEST_TEXT = 160
+#: Moved tools of one query that a report names.
+_MOST_TOOLS = 5
+#: Widths of the columns of `grid`, and of the names of systems, in a terminal.
+_NARROWEST, _WIDEST, _LABEL = 6, 12, 24
+#: What the two columns over all datasets take of a line with the margins, and what is between columns.
+_OVERALL, _BETWEEN = 14, 2
+
+
+def dagger(difference: Difference | None) -> str:
+    """The sign of a corrected p-value; none for the baseline, and where there are too few units for a conclusion."""
+    return "" if difference is None or not difference.decided else numbers.dagger(difference.corrected)
+
+
+def differences(metric: MetricReport) -> dict[str, Difference]:
+    """System -> its difference from the baseline."""
+    return {item.system: item for item in metric.differences}
+
+
+# One dataset -------------------------------------------------------------------------------------------------------
+
+
+def metric_table(metric: MetricReport, baseline: str) -> Table:
+    """All numbers of one metric, best first; the baseline has no difference."""
+    heads = ["system", "mean", "tier", "rank", f"less {baseline}", "p", "corrected", "dz", "W/T/L", "MDE"]
+    table = Table(heads, right=range(2, len(heads)))
+    for standing, difference in _standings(metric):
+        mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=dagger(difference))
+        table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
+        if difference is not None:
+            d = difference
+            table.extend(
+                estimate(d.difference, d.low, d.high, sign=True),
+                p_value(d.p),
+                p_value(d.corrected),
+                signed(d.dz, 2),
+                _counts(d),
+                fixed(d.detectable),
+            )
+    return table
+
+
+def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
+    """All numbers of several metrics, narrow: intervals and corrected p-values are on lines of their own."""
+    heads = ["system", "mean", "tier", "rank", "difference", "p, corr.", "dz", "W/T/L", "MDE"]
+    table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
+    for metric in metrics:
+        table.add(_named(metric, n), style="title", rule=True)
+        for standing, d in _standings(metric):
+            mean = Cell(fixed(standing.mean), mark=dagger(d) or "\N{NO-BREAK SPACE}", below=_ends(standing))
+            table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
+            if d is not None:
+                ends = interval(d.low, d.high, "brackets", sign=True, none="")
+                table.extend(
+                    Cell(signed(d.difference), below=(ends,) if ends else ()),
+                    Cell(p_value(d.p), below=(p_value(d.corrected),)),
+                    signed(d.dz, 2),
+                    _counts(d),
+                    fixed(d.detectable),
+                )
+    return table
+
+
+def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
+    """A line for each metric and system: mean and difference with their intervals, tier, and corrected p-value."""
+    heads = ["system", "mean", "95% interval", "tier", "difference", "95% interval", "p, corr."]
+    table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)))
+    for metric in metrics:
+        table.add(_named(metric, n), style="title", rule=True)
+        for standing, d in _standings(metric):
+            mean = Cell(fixed(standing.mean), mark=dagger(d) or "\N{NO-BREAK SPACE}")
+            table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
+            if d is not None:
+                table.extend(signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
+    return table
+
+
+def _standings(metric: MetricReport) -> Iterator[tuple[Standing, Difference | None]]:
+    own = differences(metric)
+    yield from ((standing, own.get(standing.system)) for standing in metric.standings)
+
+
+def _named(metric: MetricReport, n: int) -> str:
+    return metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
+
+
+def _ends(standing: Standing) -> tuple[str, ...]:
+    ends = interval(standing.low, standing.high, "short", none="")
+    return (ends,) if ends else ()
+
+
+def _counts(difference: Difference) -> str:
+    return f"{difference.wins}/{difference.ties}/{difference.losses}"
+
+
+def independent_table(dataset: DatasetReport) -> Table:
+    """What differences look like if queries are taken as independent; without rows where it was not asked for."""
+    table = Table(["as if queries were independent", "metric", "difference", "p"], right=(2, 3))
+    for metric in dataset.metrics:
+        for d in metric.differences:
+            if d.independent is not None:
+                ends = estimate(d.difference, d.independent.low, d.independent.high, sign=True)
+                table.add(d.system, metric.metric, ends, p_value(d.independent.p))
+    return table
+
+
+def slice_tables(dataset: DatasetReport) -> list[Table]:
+    """Means by the values of each slice, a column for each system."""
+    systems = [item.name for item in dataset.systems]
+    tables = []
+    for name in dict.fromkeys(item.slice for item in dataset.slices):
+        own = [item for item in dataset.slices if item.slice == name]
+        table = Table([name, "n", "groups", *systems], right=range(1, len(systems) + 3))
+        table.title = f"{own[0].metric} by {name}"
+        for item in own:
+            by_system = {difference.system: difference for difference in item.differences}
+            means = [Cell(fixed(item.means[system]), mark=dagger(by_system.get(system))) for system in systems]
+            table.add(item.value, str(item.n), str(item.units), *means)
+        tables.append(table)
+    return tables
+
+
+def moved_tables(dataset: DatasetReport, baseline: str) -> list[Table]:
+    """The queries that moved most, gained and lost, of each system."""
+    tables = []
+    for moves in dataset.moves:
+        for word, moved in (("gained", moves.gained), ("lost", moves.lost)):
+            more = ["tools"] if dataset.catalogues else []
+            table = Table([f"{baseline} → {moves.system}", "query", "text", *more])
+            table.title = f"Queries that {moves.system} {word} most on {moves.metric}"
+            for move in moved:
+                change = f"{fixed(move.baseline, 2)} → {fixed(move.system, 2)}"
+                tools = ["; ".join(tool_lines(move))] if more else []
+                table.add(change, move.query_id, one_line(move.text or "", LONGEST_TEXT), *tools)
+            if table.rows:
+                tables.append(table)
+    return tables
+
+
+def tool_lines(move: Move) -> list[str]:
+    """Where each gold tool of a query was, where it is, and what is in its place; the first few."""
+    lines = [f"{one_line(tool.tool_id)}: {tool.words}" for tool in move.tools[:_MOST_TOOLS]]
+    return [*lines, *([f"and {len(move.tools) - len(lines)} more"] if len(move.tools) > len(lines) else [])]
+
+
+# Several datasets --------------------------------------------------------------------------------------------------
+
+
+def macro_table(macro: MacroReport) -> Table:
+    """Mean ranks and means of one metric over all datasets."""
+    table = Table(["system", "mean rank", "mean of the datasets' means"], right=(1,))
+    for standing in macro.standings:
+        mean = estimate(standing.mean, standing.low, standing.high)
+        table.add(standing.system, fixed(standing.rank, 2), mean)
+    return table
+
+
+def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -> list[Table]:
+    """Means with signs of significance, the best and the second best of each column marked.
+
+    On one dataset a column is a metric. On several it is a dataset, a metric has rows of its own, and the mean over all
+    datasets and the mean rank follow.
+
+    Args:
+        report: the comparison.
+        metrics: those that are shown.
+        width: of a terminal; where the datasets do not fit there are several tables. None for one table of all.
+    """
+    first = report.datasets[0]
+    systems = [item.name for item in first.systems]
+    if len(report.datasets) == 1:
+        own = [metric for metric in first.metrics if metric.metric in metrics]
+        table = Table(["Method", *(metric.metric for metric in own)], right=range(1, len(own) + 1))
+        columns = [_means(metric, _oracles(first)) for metric in own]
+        for name in systems:
+            table.add(name, *(column[name] for column in columns))
+        return [table]
+    room = len(report.datasets)
+    if width is not None:
+        label = min(_LABEL, max(map(len, systems)))
+        room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
+    parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
+    return [_grid_of(report, part, metrics, last=part is parts[-1], width=width) for part in parts]
+
+
+def _grid_of(
+    report: Comparison, datasets: Sequence[DatasetReport], metrics: Sequence[str], last: bool, width: int | None
+) -> Table:
+    macros = {macro.metric: macro for macro in report.macro} if last else {}
+    systems = [item.name for item in report.datasets[0].systems]
+    heads = ["Method", *(dataset.dataset for dataset in datasets), *(["mean", "rank"] if macros else [])]
+    table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
+    if width is not None:
+        label = min(_LABEL, max(map(len, systems)))
+        each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
+        table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
+    for name in metrics:
+        columns = [
+            _means(metric, _oracles(dataset))
+            for dataset in datasets
+            for metric in dataset.metrics
+            if metric.metric == name
+        ]
+        if len(columns) < len(datasets):
+            continue
+        table.add(name, style="title", rule=True)
+        macro = {item.system: item for item in macros[name].standings} if name in macros else {}
+        means = _marked({name: item.mean for name, item in macro.items()}, True, set())
+        for system in systems:
+            over: list[str | Cell] = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
+            table.add(system, *(column[system] for column in columns), *over)
+    return table
+
+
+def _oracles(dataset: DatasetReport) -> set[str]:
+    return {item.name for item in dataset.systems if "oracle" in item.marks}
+
+
+def _means(metric: MetricReport, oracles: set[str]) -> dict[str, Cell]:
+    """System -> its mean on a metric, with the sign of its difference from the baseline."""
+    own = differences(metric)
+    means = _marked({item.system: item.mean for item in metric.standings}, metric.higher_is_better, oracles)
+    return {name: replace(cell, mark=dagger(own.get(name))) for name, cell in means.items()}
+
+
+def _marked(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:
+    """Means, the best and the second best marked; oracles do not compete.
+
+    What counts is what is printed: two that look the same are both best.
+    """
+    texts = {name: fixed(mean) for name, mean in means.items()}
+    order = sorted({float(texts[name]) for name in means if name not in oracles}, reverse=higher_is_better)
+    places: dict[float, Emphasis] = dict(zip(order, ("best", "second"), strict=False))
+    return {
+        name: Cell(text, emphasis="" if name in oracles else places.get(float(text), ""))
+        for name, text in texts.items()
+    }

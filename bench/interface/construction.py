@@ -1,0 +1,174 @@
+"""What a method is to the person who tries it: made with its parameters, fitted to a dataset, asked for a text.
+
+    BM25(k1=1.5).fit("starter").search("who is our contact at the bakery?", k=5)
+
+The harness knows nothing of it: it makes a method from parameters and a context, and calls `fit`, `index` and `rank`.
+Nothing here changes a ranking, so nothing here takes part in a method's identity (`bench.results.code_versions`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABCMeta
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import bench
+from bench.base.errors import UsageError
+from bench.base.spec import Spec, format_value
+from bench.base.text import one_line
+from bench.data.dataset import Dataset
+from bench.interface.ranking import Ranking
+from bench.interface.views import History, Library, Queries
+
+if TYPE_CHECKING:
+    from bench.interface.method import Context
+
+#: Longest text of one method in a line.
+_MOST_SHOWN = 200
+
+
+class ByKeywords(ABCMeta):
+    """The class of the classes of methods: calling one with keywords checks the parameters and gives a method.
+
+    `BM25(k1=1.5)` is what `bench.build_method(BM25, k1=1.5)` is. A call with a context is the harness's own, and is
+    left as Python has it, so that a method's `__init__` is as its author wrote it.
+    """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **more: Any) -> None:
+        super().__init__(name, bases, namespace, **more)
+        fit = namespace.get("fit")
+        if inspect.isfunction(fit):
+            # On the class, whatever fit an author writes: `fit(data)` works for methods that learn, too.
+            type.__setattr__(cls, "fit", _fitting(fit))
+
+    def __call__(cls, *arguments: Any, **parameters: Any) -> Any:
+        if arguments or _is_context(parameters.get("context")):
+            return super().__call__(*arguments, **parameters)
+        # By the public face of bench: names and the registry lie above this room.
+        return bench.build_method(cls, **parameters)
+
+
+def _is_context(value: object) -> bool:
+    from bench.interface.method import Context
+
+    return isinstance(value, Context)
+
+
+def _fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """An author's `fit`, which takes a dataset besides past queries."""
+
+    @functools.wraps(fit)
+    def fit_to(self: Usable, history: Any, *arguments: Any, **named: Any) -> Any:
+        if isinstance(history, str | Dataset):
+            return _fit_to_dataset(self, history)
+        return fit(self, history, *arguments, **named)
+
+    return fit_to
+
+
+def _fit_to_dataset(method: Usable, data: str | Dataset) -> Usable:
+    """Learn from the past queries of a dataset as a run does, and index its library."""
+    from bench.interface.method import Method  # it derives from what stands here
+    from bench.interface.parts import is_oracle, needs_history, preflight
+
+    assert isinstance(method, Method)
+    dataset = bench.load_dataset(data) if isinstance(data, str) else data
+    library = Library.of(dataset, dataset.card.template)
+    history = History.of(dataset, library, dataset.rows(dataset.card.split))
+    if is_oracle(method):
+        raise UsageError(
+            f"{method} is shown the gold of the queries, so that it can only be run: bench.run({method!r})."
+        )
+    if needs_history(method) and not history.gold.counts.any():
+        raise UsageError(f"{method} needs past queries, and {dataset.spec} has none.")
+    preflight(method, library, history)
+    if len(history):
+        method.fit(history)
+    method.index(library)
+    method._searched = library
+    return method
+
+
+class Usable(metaclass=ByKeywords):
+    """What people do with a method; `Method` derives from it."""
+
+    name: str = ""
+    #: The library that `fit(data)` has indexed.
+    _searched: Library | None = None
+
+    if TYPE_CHECKING:
+        parameters: Any
+        context: Context
+
+        # Keywords are taken by `ByKeywords.__call__`, which mypy does not ask.
+        def __init__(self, parameters: Any = ..., context: Context = ..., **named: Any) -> None: ...
+        @property
+        def spec(self) -> Spec: ...
+        def fit(self, history: Any) -> Any: ...
+        def index(self, library: Library) -> None: ...
+        def rank(self, queries: Queries, depth: int) -> Ranking: ...
+
+    else:
+
+        def __init__(self, parameters: Any, context: Context) -> None:
+            self.parameters = parameters
+            self.context = context
+
+    def search(self, text: str, k: int = 10) -> list[tuple[str, float | None]]:
+        """The best tools for a text, after `fit(data)`.
+
+        Args:
+            text: a request.
+            k: how many tools at most.
+
+        Returns:
+            Pairs of a tool's id and its score, best first; the score is None if the method gives none.
+
+        Raises:
+            UsageError: nothing was indexed, text is no string, or k is no whole number of 1 or more.
+
+        Examples:
+            >>> from bench.methods.bm25 import BM25
+            >>> found = BM25(k1=1.5).fit("starter").search("who is our contact at the bakery?", k=3)
+            >>> found[0][0]
+            'rolobox.find_contact'
+        """
+        if self._searched is None:
+            raise UsageError(f"{self} has no tools to search yet; call fit(data) with a dataset first.")
+        depth = k if isinstance(k, int) else getattr(k, "item", lambda: 0)()
+        if not isinstance(text, str) or not isinstance(depth, int) or depth < 1:
+            raise UsageError(f"search takes a text and a whole number k of 1 or more, not {text!r:.80} and {k!r:.40}.")
+        ranking = self.rank(Queries((text,), np.zeros(1, dtype=np.int64)), depth)
+        found: list[tuple[str, float | None]] = []
+        for place, code in enumerate(ranking.tools[0].tolist()):
+            if code >= 0:
+                score = None if ranking.scores is None else float(ranking.scores[0, place])
+                found.append((self._searched.tools[code].tool_id, score))
+        return found
+
+    def __str__(self) -> str:
+        """The spec; `bench.build_method` makes the method again from it."""
+        return str(self.spec) if self.name else type(self).__name__
+
+    def __repr__(self) -> str:
+        return one_line(str(self), _MOST_SHOWN)
+
+    def _repr_html_(self) -> str:
+        from bench.show.tables import Table, html
+
+        table = Table(["parameter", "value", "default", "meaning"], title=repr(self))
+        for name, field in getattr(type(self.parameters), "model_fields", {}).items():
+            value, usual = getattr(self.parameters, name), field.get_default()
+            table.add(name, _shown(value), _shown(usual), field.description or "")
+        table.notes = [(inspect.getdoc(type(self)) or "").split("\n")[0]]
+        return html(table)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return one_line(f"[{', '.join(map(_shown, value))}]", _MOST_SHOWN)
+    return one_line(str(value) if isinstance(value, Spec) else format_value(value), _MOST_SHOWN)

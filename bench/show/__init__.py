@@ -1,0 +1,1 @@
+"""How bench shows things: numbers, tables and figures, for every reader and format."""

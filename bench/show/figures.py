@@ -1,0 +1,136 @@
+"""The parts that SVG charts are made of: scales, grids, marks, and names that stay text.
+
+A chart is a list of these parts with a head (`document`). Names come from outside: `text` and `tip` escape them, and
+leave out what XML cannot hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from xml.sax.saxutils import escape, quoteattr
+
+from bench.base.text import clean, label
+
+#: From a value to its place on a scale.
+Scale = Callable[[float], float]
+#: Dashes of lines, as many as there are colours.
+DASHES = ("", "7 4", "2 3", "9 3 2 3", "", "7 4", "2 3", "9 3 2 3")
+#: The style of a chart that stands in a file of its own.
+STYLE = """
+text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1a1a1a; }
+.title { font-size: 16px; font-weight: bold; }
+.note { font-size: 12px; fill: #555; }
+.end { text-anchor: end; } .middle { text-anchor: middle; }
+.axis { stroke: #8a8a8a; fill: none; } .grid { stroke: #e4e4e4; }
+"""
+#: Distances between ticks.
+_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+
+
+# Scales -----------------------------------------------------------------------------------------------------------
+
+
+def linear(low: float, high: float, start: float, end: float) -> Scale:
+    """A scale on which `low` is at `start` and `high` at `end`."""
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def logarithmic(low: float, high: float, start: float, end: float) -> Scale:
+    """The same with equal distances for equal ratios; `low` and `high` are above zero."""
+    first, last = math.log(low), math.log(high)
+    return lambda value: start + (math.log(value) - first) / (last - first) * (end - start)
+
+
+def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
+    """A range with room at both ends; one of a single value is not empty."""
+    room = (high - low) * share or 0.05
+    return low - room, high + room
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Fewer than nine round numbers within a range."""
+    for step in _STEPS:
+        first = math.ceil(low / step)
+        marks = [round((first + i) * step, 10) for i in range(9) if (first + i) * step <= high]
+        if len(marks) < 9:
+            return [mark + 0.0 for mark in marks]
+    return []
+
+
+def apart(places: Sequence[float], gap: float, top: float, bottom: float) -> list[float]:
+    """Sorted places, moved such that neighbours are a gap apart, within the borders if there is room."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + gap if moved else top))
+    limit = bottom
+    for i in reversed(range(len(moved))):
+        moved[i] = min(moved[i], limit)
+        limit = moved[i] - gap
+    return moved
+
+
+# Parts ------------------------------------------------------------------------------------------------------------
+
+
+def text(x: float, y: float, words: str, kind: str = "") -> str:
+    """A text; `kind` is its class."""
+    name = f" class={quoteattr(kind)}" if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{name}>{escaped(label(words, 120))}</text>'
+
+
+def tip(words: str) -> str:
+    """What a reader sees who points at a mark."""
+    return f"<title>{escaped(label(words, 200))}</title>"
+
+
+def escaped(words: str) -> str:
+    """A text within an element."""
+    return escape(clean(words))
+
+
+def columns(values: Iterable[float], x: Scale, top: float, bottom: float) -> list[str]:
+    """A vertical line at each value, and the value below it."""
+    parts = []
+    for value in values:
+        parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
+        parts.append(text(x(value), bottom + 18, f"{value:g}", "note middle"))
+    return parts
+
+
+def rows(values: Iterable[float], y: Scale, left: float, right: float, gap: float = 8) -> list[str]:
+    """A horizontal line at each value, and the value in front of it."""
+    parts = []
+    for value in values:
+        parts.append(f'<path class="grid" d="M{left},{y(value):.1f}H{right}"/>')
+        parts.append(text(left - gap, y(value) + 4, f"{value:g}", "note end"))
+    return parts
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    """The data of a line through points."""
+    return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def dashed(i: int) -> str:
+    """The attribute that gives the i-th line its dashes."""
+    return f' stroke-dasharray="{DASHES[i]}"' if DASHES[i] else ""
+
+
+# Documents --------------------------------------------------------------------------------------------------------
+
+
+def document(title: str, parts: Sequence[str], width: float, height: float, style: str = "") -> str:
+    """A chart in a file of its own: its title stands above it, and its style is that of all charts, and more."""
+    size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={quoteattr(label(title, 200))}>'
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    body = [f"<style>{STYLE}{style.lstrip()}</style>", ground, text(12, 28, title, "title")]
+    return "\n".join([head, *body, *parts, "</svg>"]) + "\n"
+
+
+def within_page(title: str, parts: Sequence[str], width: float, height: float) -> str:
+    """A chart within a page, whose style sheet gives it its colours."""
+    size = f'viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}"'
+    head = f'<svg class="chart" {size} role="img" aria-label={quoteattr(label(title, 200))}>'
+    return "\n".join([head, *parts, "</svg>"])

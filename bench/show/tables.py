@@ -1,0 +1,350 @@
+"""One table, written for a terminal, as plain text, Markdown, LaTeX, HTML and CSV.
+
+Whoever has something to show makes a `Table` of texts; a writer knows its format and nothing else. Texts come from run
+files, datasets and other people's results: each writer escapes what its format would obey.
+"""
+
+from __future__ import annotations
+
+import csv
+import html as html_text
+import io
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from bench.base.text import clean, one_line
+from bench.show.numbers import NONE, fixed, interval
+
+if TYPE_CHECKING:
+    import rich.table
+
+#: The best and the second best of a column, a text that is code (an id or a name), and colours of a terminal.
+Emphasis = Literal["", "best", "second", "code", "good", "bad", "gold"]
+#: How a whole row stands out; the title of those below it has no other cells.
+Style = Literal["", "bold", "dim", "title", "good", "bad", "gold"]
+_COLOURS = {"good": "green", "bad": "red", "gold": "bold green"}
+_CELL_STYLES = {**_COLOURS, "best": "bold", "second": "underline"}
+_ROW_STYLES = {**_COLOURS, "bold": "bold", "dim": "dim", "title": "bold"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that is more than a text.
+
+    Attributes:
+        text: a name or a number.
+        mark: a sign behind it: a dagger, or numbers of notes.
+        before: a sign in front of it.
+        emphasis: how it stands out.
+        below: what stands on lines of their own where a format has room for them.
+    """
+
+    text: str
+    mark: str = ""
+    before: str = ""
+    emphasis: Emphasis = ""
+    below: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> str:
+        """What it says on one line."""
+        return " ".join([clean(self.before) + one_line(self.text) + one_line(self.mark), *map(one_line, self.below)])
+
+
+def lines(texts: Sequence[str]) -> Cell:
+    """A cell of several lines."""
+    return Cell(texts[0] if texts else "", below=tuple(texts[1:]))
+
+
+class Mean(Protocol):
+    """A mean with its 95% interval, as far as it has one."""
+
+    @property
+    def mean(self) -> float: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
+
+
+def mean_cell(value: Mean | None, before: str = "") -> Cell:
+    """A mean, and its interval on the line below; a dash where there is none."""
+    if value is None:
+        return Cell(NONE)
+    ends = interval(value.low, value.high, "short", none="")
+    return Cell(fixed(value.mean), before=before, below=(ends,) if ends else ())
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells of a row; one that is shorter than the heads leaves the last columns empty.
+
+    Attributes:
+        rule: whether a line parts it from the row above.
+    """
+
+    cells: tuple[Cell, ...]
+    style: Style = ""
+    rule: bool = False
+
+
+@dataclass
+class Table:
+    """Heads and rows of cells.
+
+    Attributes:
+        heads: names of the columns; a terminal keeps their line ends.
+        right: positions of columns that are flush right.
+        title: what it is about.
+        notes: sentences below it.
+        whole: positions of columns that a terminal does not break over lines.
+        widths: position -> the width that a column has in a terminal.
+        tight: whether columns stand close to each other there.
+    """
+
+    heads: Sequence[str]
+    right: Collection[int] = ()
+    title: str = ""
+    notes: Sequence[str] = ()
+    whole: Collection[int] = ()
+    widths: Mapping[int, int] = field(default_factory=dict)
+    tight: bool = False
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, *cells: str | Cell, style: Style = "", rule: bool = False) -> None:
+        """Add a row."""
+        if len(cells) > len(self.heads):
+            raise ValueError(f"{len(cells)} cells for {len(self.heads)} columns")
+        made = (cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
+        self.rows.append(Row(tuple(made), style, rule))
+
+    def extend(self, *cells: str | Cell) -> None:
+        """Add cells to the last row."""
+        last = self.rows.pop()
+        self.add(*last.cells, *cells, style=last.style, rule=last.rule)
+
+    def filled(self, row: Row) -> list[Cell]:
+        """The cells of a row, one for each column."""
+        return [*row.cells, *[Cell("")] * (len(self.heads) - len(row.cells))]
+
+    def __rich__(self) -> rich.table.Table:
+        return terminal(self)
+
+
+def table_of(
+    heads: Sequence[str], rows: Iterable[Sequence[str | Cell]], title: str = "", notes: Sequence[str] = ()
+) -> Table:
+    """A table whose first column is flush left and whose others are flush right."""
+    table = Table(heads, right=range(1, len(heads)), title=title, notes=notes)
+    for row in rows:
+        table.add(*row)
+    return table
+
+
+# Terminal and plain text ------------------------------------------------------------------------------------------
+
+
+def terminal(table: Table) -> rich.table.Table:
+    """A table without vertical lines, which rich fits to the width of the terminal."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=table.tight, header_style="bold")
+    for i, head in enumerate(table.heads):
+        made.add_column(
+            Text("\n".join(_head(head, table.widths.get(i)))),
+            justify="right" if i in table.right else "left",
+            overflow="fold",
+            no_wrap=i in table.whole,
+            width=table.widths.get(i),
+        )
+    for row in table.rows:
+        if row.rule:
+            made.add_section()
+        cells = []
+        for cell in row.cells:
+            text = Text(clean(cell.before)).append(one_line(cell.text), _CELL_STYLES.get(cell.emphasis))
+            text.append(one_line(cell.mark)).append("".join("\n" + one_line(line) for line in cell.below))
+            cells.append(text)
+        made.add_row(*cells, style=_ROW_STYLES.get(row.style))
+    return made
+
+
+def _head(head: str, width: int | None) -> list[str]:
+    """The lines of a head; a long one is broken at its hyphens where its column has a width."""
+    lines = [one_line(line) for line in head.split("\n")]
+    return lines if width is None else [part for line in lines for part in textwrap.wrap(line, width)]
+
+
+def text(table: Table) -> str:
+    """Columns of equal width, whatever that comes to; for logs and notebooks."""
+    lines = [[clean(one_line(head)) for head in table.heads]]
+    lines += [[cell.plain for cell in table.filled(row)] for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    aligned = [
+        "  ".join(
+            cell.rjust(width) if i in table.right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    parts = [one_line(table.title)] if table.title else []
+    parts += [aligned[0], rule, *aligned[1:]] if table.heads else []
+    return "\n".join([*parts, *map(one_line, table.notes)])
+
+
+# Markdown -----------------------------------------------------------------------------------------------------------
+
+_MARKUP = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;", **{sign: "\\" + sign for sign in "\\`*|$~"}})
+#: Inside a word an underscore is one (GitHub's Markdown).
+_UNDERSCORE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+#: What would begin a heading or a list.
+_BEGINNING = re.compile(r"^(#{1,6}|[+-]|\d{1,9}(?=[.)]))(?=[.)]?(?:\s|$))")
+
+
+def markdown_text(words: str) -> str:
+    """A text on one line in which nothing is markup, at the beginning of a paragraph or of an item too."""
+    return _BEGINNING.sub(lambda match: match[1] + "\\" if match[1].isdigit() else "\\" + match[1], _inline(words))
+
+
+def _inline(words: str) -> str:
+    return _UNDERSCORE.sub(r"\\_", one_line(words).translate(_MARKUP)).replace("](", "]\\(")
+
+
+def markdown_code(words: str, in_table: bool = False) -> str:
+    """A code span, in which nothing is markup, a mention or a link.
+
+    The fence is longer than any run of backticks inside (CommonMark, section 6.1). In a table a `|` ends a cell even
+    inside a code span, and is written `\\|` there (GitHub's extension).
+    """
+    inner = one_line(words) or "(empty)"
+    fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
+    inner = inner.replace("|", "\\|") if in_table else inner
+    pad = " " if inner.startswith("`") or inner.endswith("`") else ""
+    return f"{fence}{pad}{inner}{pad}{fence}"
+
+
+def _markdown_cell(cell: Cell, style: Style) -> str:
+    if cell.emphasis == "code":
+        return markdown_code(cell.text, in_table=True) + _inline(cell.mark)
+    own, said = _inline(cell.text), _inline(cell.before + cell.text + cell.mark)
+    around = "**" if cell.emphasis == "best" or style in ("bold", "title") else "*" if cell.emphasis == "second" else ""
+    if own and around:
+        said = f"{_inline(cell.before)}{around}{own}{around}{_inline(cell.mark)}"
+    return " ".join([said, *map(_inline, cell.below)])
+
+
+def markdown(table: Table) -> str:
+    """A table of GitHub's Markdown, without title and notes."""
+    dashes = ["---:" if i in table.right else "---" for i in range(len(table.heads))]
+    lines = [[_inline(head) for head in table.heads], dashes]
+    lines += [[_markdown_cell(cell, row.style) for cell in table.filled(row)] for row in table.rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# LaTeX --------------------------------------------------------------------------------------------------------------
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: "\\" + sign for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': r"\symbol{34}",
+}
+_LATEX_MARKS = {"†": r"\dagger", "‡": r"\ddagger"}
+
+
+def latex_text(words: str, most: int | None = None) -> str:
+    """A text that LaTeX sets as it is, and runs nothing of."""
+    signs = "".join(_LATEX.get(sign, sign) for sign in one_line(words, most))
+    # Two in a row would join: hyphens to a dash, quotes to one sign.
+    return re.sub(r"([-'])(?=\1)", r"\1{}", signs)
+
+
+def _latex_cell(cell: Cell) -> str:
+    # A dash of its own is one in LaTeX too.
+    said = "--" if cell.text == "-" else latex_text(cell.text)
+    command = {"best": r"\textbf", "second": r"\underline"}.get(cell.emphasis)
+    said = f"{command}{{{said}}}" if command and said else said
+    mark = _LATEX_MARKS.get(cell.mark, latex_text(cell.mark))
+    return f"{latex_text(cell.before)}{said}$^{{{mark}}}$" if mark else latex_text(cell.before) + said
+
+
+def latex(table: Table, caption: str) -> str:
+    r"""A table with the lines of booktabs.
+
+    Args:
+        table: its title and notes are the caption's affair.
+        caption: LaTeX; `latex_text` makes it of a text.
+    """
+    columns = "".join("r" if i in table.right else "l" for i in range(len(table.heads)))
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        " & ".join(map(latex_text, table.heads)) + r" \\",
+        r"\midrule",
+    ]
+    for i, row in enumerate(table.rows):
+        # Below the heads there is a line already.
+        lines += [r"\midrule"] if row.rule and i else []
+        if row.style == "title":
+            lines.append(rf"\multicolumn{{{len(table.heads)}}}{{l}}{{\emph{{{_latex_cell(row.cells[0])}}}}} \\")
+        else:
+            lines.append(" & ".join(map(_latex_cell, table.filled(row))) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+# HTML ---------------------------------------------------------------------------------------------------------------
+
+
+def html(table: Table) -> str:
+    """A table with its title and notes, without a style of its own."""
+    heads = "".join(f"<th>{_html(head)}</th>" for head in table.heads)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{_html_cell(cell)}</td>" for cell in table.filled(row)) + "</tr>" for row in table.rows
+    )
+    notes = "".join(f"<div>{_html(note)}</div>" for note in table.notes)
+    grid = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if table.heads else ""
+    return f"<div><strong>{_html(table.title)}</strong>{grid}{notes}</div>"
+
+
+def _html(words: str) -> str:
+    return html_text.escape(clean(words))
+
+
+def _html_cell(cell: Cell) -> str:
+    tag = {"best": "strong", "second": "u", "code": "code"}.get(cell.emphasis)
+    own = f"<{tag}>{_html(cell.text)}</{tag}>" if tag else _html(cell.text)
+    return "<br>".join([f"{_html(cell.before)}{own}{_html(cell.mark)}", *map(_html, cell.below)])
+
+
+# CSV ----------------------------------------------------------------------------------------------------------------
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Lines of values: numbers as they are, `true` and `false`, and no text that a spreadsheet takes for a formula."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(map(_csv_value, row) for row in rows)
+    return out.getvalue()
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+
+
+_FORMULA = frozenset("=+-@\t\r")

@@ -1,0 +1,97 @@
+"""The audit of a dataset as a whole: what is found, what scores can be reached, and which queries are dependent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from bench.data.dataset import Dataset
+from bench.registry import build_method
+from bench.show.numbers import fixed
+from bench.show.objects import Shown, frame
+from bench.show.tables import Table, table_of
+from bench.validation.ceilings import Ceilings, ceilings
+from bench.validation.dataset import Finding, audit, audit_against
+from bench.validation.units import Dependence, audit_units
+
+if TYPE_CHECKING:
+    import pandas
+
+#: The methods whose answers the audit compares: they need no model and no past queries.
+CHEAP = ("bm25", "tfidf")
+
+
+@dataclass(frozen=True, repr=False)
+class Audit(Shown):
+    """What is wrong with a dataset, and what a reader of its results should know.
+
+    Attributes:
+        dataset: its spec.
+        unit: its unit of independence.
+        findings: counts with examples; a `harmful` one above zero is a defect or a leak, others are properties.
+        ceilings: the best means that any ranking reaches; None without queries.
+        dependence: how alike methods answer the queries of a unit, and a proposal; None without queries.
+    """
+
+    dataset: str
+    unit: str
+    findings: tuple[Finding, ...]
+    ceilings: Ceilings | None
+    dependence: Dependence | None
+
+    @staticmethod
+    def of(dataset: Dataset, against: Sequence[Dataset] = ()) -> Audit:
+        """Audit a dataset; `against` are others that may share queries and tools with it."""
+        findings = [*audit(dataset), *(found for other in against for found in audit_against(dataset, other))]
+        # A catalogue without queries has nothing that could be dependent, and no gold to miss.
+        best = ceilings(dataset) if dataset.queries else None
+        alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
+        return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike)
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """One row a finding: `check`, `what`, `count`, `total`, `share`, `examples`, `harmful`.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        columns = ("check", "what", "count", "total", "share", "examples", "harmful")
+        return frame([{name: getattr(finding, name) for name in columns} for finding in self.findings], columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was found, as `bench data audit --json` prints it."""
+        found = self.dependence
+        return {
+            "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in self.findings],
+            "ceilings": dataclasses.asdict(self.ceilings) if self.ceilings else None,
+            "unit": self.unit,
+            "proposed_unit": found.proposed if found else None,
+            "units": [
+                {**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()}
+                for rule in (found.rules if found else ())
+            ],
+        }
+
+    def _line(self) -> str:
+        harmful = [finding.check for finding in self.findings if finding.harmful and finding.count]
+        return f"{self.dataset}: {len(self.findings)} checks, {len(harmful)} with defects or leaks"
+
+    def _tables(self) -> list[Table]:
+        rows = [
+            [
+                finding.check,
+                finding.what,
+                f"{finding.count} of {finding.total}",
+                fixed(finding.share),
+                "defect or leak" if finding.harmful and finding.count else "",
+                "; ".join(finding.examples),
+            ]
+            for finding in self.findings
+        ]
+        notes = [f"unit of independence: {self.unit}"]
+        if self.dependence is not None and self.dependence.proposed != self.unit:
+            notes.append(f"the data speak for the unit {self.dependence.proposed}")
+        return [table_of(("check", "what", "count", "share", "", "examples"), rows, self.dataset, notes)]
