@@ -238,7 +238,7 @@ def test_a_method_that_raises_is_named_by_what_it_was_doing(tiny: Dataset) -> No
     method, library = Ends(Ends.Parameters(), Context(build_method)), Library.of(tiny, "description")
     prepare(method, library)
     queries = Queries(("a", "b"), np.arange(2))
-    with pytest.raises(MethodError, match=r"ends failed while ranking 2 queries: LookupError: no word\.$"):
+    with pytest.raises(MethodError, match=r"ends failed while ranking 2 queries: LookupError: no word\b"):
         ask_queries(method, queries, len(library), 5)
-    with pytest.raises(MethodError, match=r"ends failed while looking around: LookupError: no word\.$"):
+    with pytest.raises(MethodError, match=r"ends failed while looking around: LookupError: no word\b"):
         ask_queries(method, queries, len(library), 5, "looking around")
