@@ -213,19 +213,16 @@ def _grid_of(
         each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
         table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
-        columns = [
-            _means(metric, _oracles(dataset))
-            for dataset in datasets
-            for metric in dataset.metrics
-            if metric.metric == name
-        ]
-        if len(columns) < len(datasets):
+        own = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]
+        if len(own) < len(datasets):
             continue
+        columns = [_means(metric, _oracles(dataset)) for dataset, metric in own]
+        higher = own[0][1].higher_is_better
         table.add(name, style="title", rule=True)
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
-        means = _marked({name: item.mean for name, item in macro.items()}, True, set())
+        means = _marked({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
         for system in systems:
-            over = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
+            over: list[str | Cell] = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
     return table
 
