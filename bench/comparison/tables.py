@@ -22,7 +22,7 @@ _MOST_TOOLS = 5
 #: Widths of the columns of `grid`, and of the names of systems, in a terminal.
 _NARROWEST, _WIDEST, _LABEL = 6, 12, 24
 #: What the two columns over all datasets take of a line with the margins, and what is between columns.
-_OVERALL, _BETWEEN = 14, 2
+_OVERALL, _BETWEEN = 15, 2
 
 
 def dagger(difference: Difference | None) -> str:
@@ -195,7 +195,7 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
         return [table]
     room = len(report.datasets)
     if width is not None:
-        label = min(_LABEL, max(map(len, systems)))
+        label = min(_LABEL, max(map(len, [*systems, *metrics])))
         room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
     return [_grid_of(report, part, metrics, last=part is parts[-1], width=width) for part in parts]
@@ -209,7 +209,7 @@ def _grid_of(
     heads = ["Method", *(dataset.dataset for dataset in datasets), *(["mean", "rank"] if macros else [])]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     if width is not None:
-        label = min(_LABEL, max(map(len, systems)))
+        label = min(_LABEL, max(map(len, [*systems, *metrics])))
         each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
         table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
