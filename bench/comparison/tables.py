@@ -65,7 +65,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_named(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(fixed(standing.mean), mark=dagger(d) or "\N{NO-BREAK SPACE}", below=_ends(standing))
+            mean = Cell(fixed(standing.mean), mark=dagger(d), below=_ends(standing))
             table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
@@ -86,7 +86,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_named(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(fixed(standing.mean), mark=dagger(d) or "\N{NO-BREAK SPACE}")
+            mean = Cell(fixed(standing.mean), mark=dagger(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
             if d is not None:
                 table.extend(signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
