@@ -13,6 +13,8 @@ from bench.cli.compare import _print_short
 from bench.comparison.render import csv_text, latex, markdown
 from bench.comparison.report import Comparison, MacroStanding
 from bench.comparison.tables import grid
+from bench.show.numbers import DAGGERS
+from bench.stats.noninferiority import LEVEL
 
 Make = Callable[..., Comparison]
 HOSTILE = "a|b*c`d<script>\\_[x](y)&%$#{}~^\nnext"
@@ -139,6 +141,10 @@ def test_more_datasets_than_fit_make_several_tables_and_one_in_latex(make: Make)
     rows = [line for line in table.splitlines() if line.startswith("system-")]
     assert len(rows) == 6 * 6
     assert {line.count("&") for line in rows} == {17}
+
+
+def test_the_weakest_dagger_is_the_level_of_the_tests() -> None:
+    assert DAGGERS[-1][0] == LEVEL
 
 
 def test_an_oracle_is_neither_best_nor_second(make: Make) -> None:
