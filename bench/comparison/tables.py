@@ -22,7 +22,7 @@ _MOST_TOOLS = 5
 #: Widths of the columns of `grid`, and of the names of systems, in a terminal.
 _NARROWEST, _WIDEST, _LABEL = 6, 12, 24
 #: What the two columns over all datasets take of a line with the margins, and what is between columns.
-_OVERALL, _BETWEEN = 14, 2
+_OVERALL, _BETWEEN = 15, 2
 
 
 def dagger(difference: Difference | None) -> str:
@@ -65,7 +65,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_named(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(fixed(standing.mean), mark=dagger(d) or "\N{NO-BREAK SPACE}", below=_ends(standing))
+            mean = Cell(fixed(standing.mean), mark=dagger(d), below=_ends(standing))
             table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
@@ -86,7 +86,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_named(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(fixed(standing.mean), mark=dagger(d) or "\N{NO-BREAK SPACE}")
+            mean = Cell(fixed(standing.mean), mark=dagger(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
             if d is not None:
                 table.extend(signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
@@ -195,7 +195,7 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
         return [table]
     room = len(report.datasets)
     if width is not None:
-        label = min(_LABEL, max(map(len, systems)))
+        label = min(_LABEL, max(map(len, [*systems, *metrics])))
         room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
     return [_grid_of(report, part, metrics, last=part is parts[-1], width=width) for part in parts]
@@ -209,21 +209,18 @@ def _grid_of(
     heads = ["Method", *(dataset.dataset for dataset in datasets), *(["mean", "rank"] if macros else [])]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     if width is not None:
-        label = min(_LABEL, max(map(len, systems)))
+        label = min(_LABEL, max(map(len, [*systems, *metrics])))
         each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
         table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
-        columns = [
-            _means(metric, _oracles(dataset))
-            for dataset in datasets
-            for metric in dataset.metrics
-            if metric.metric == name
-        ]
-        if len(columns) < len(datasets):
+        own = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]
+        if len(own) < len(datasets):
             continue
+        columns = [_means(metric, _oracles(dataset)) for dataset, metric in own]
+        higher = own[0][1].higher_is_better
         table.add(name, style="title", rule=True)
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
-        means = _marked({name: item.mean for name, item in macro.items()}, True, set())
+        means = _marked({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
         for system in systems:
             over: list[str | Cell] = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)

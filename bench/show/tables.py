@@ -154,6 +154,10 @@ def terminal(table: Table) -> rich.table.Table:
     from rich.text import Text
 
     made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=table.tight, header_style="bold")
+    # Signs stand behind numbers, and numbers below each other.
+    signs = {
+        i: max((len(row.cells[i].mark) for row in table.rows if i < len(row.cells)), default=0) for i in table.right
+    }
     for i, head in enumerate(table.heads):
         made.add_column(
             Text("\n".join(_head(head, table.widths.get(i)))),
@@ -166,10 +170,10 @@ def terminal(table: Table) -> rich.table.Table:
         if row.rule:
             made.add_section()
         cells = []
-        for cell in row.cells:
+        for i, cell in enumerate(row.cells):
             text = Text(clean(cell.before)).append(one_line(cell.text), _CELL_STYLES.get(cell.emphasis))
-            text.append(one_line(cell.mark)).append("".join("\n" + one_line(line) for line in cell.below))
-            cells.append(text)
+            text.append(one_line(cell.mark).ljust(signs.get(i, 0) if cell.text else 0))
+            cells.append(text.append("".join("\n" + one_line(line) for line in cell.below)))
         made.add_row(*cells, style=_ROW_STYLES.get(row.style))
     return made
 

@@ -47,6 +47,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters.update(
         num=_fixed,
+        percent=numbers.percent,
         signed=numbers.signed,
         span=_interval_of,
         secs=numbers.duration,
@@ -120,9 +121,9 @@ def quoted(text: str) -> str:
     return shlex.quote(label(text))
 
 
-def _fixed(value: float | None) -> str:
+def _fixed(value: float | None, digits: int = 3) -> str:
     """A number for a page, which leaves empty what there is not."""
-    return numbers.fixed(value, none="")
+    return numbers.fixed(value, digits, none="")
 
 
 def _interval(low: float | None, high: float | None) -> str:

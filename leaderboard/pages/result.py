@@ -29,6 +29,7 @@ from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, Result
 from bench.results.units import numbered
+from bench.show.numbers import significant
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.units import robust_mean
 
@@ -150,7 +151,7 @@ def _risk(result: Result) -> dict[str, Any] | None:
 
 def _threshold(score: float) -> str:
     """A score; of failures and of empty answers, which have none, what they are."""
-    return f"{score:.4g}" if math.isfinite(score) else "failed" if score > 0 else "nothing returned"
+    return significant(score) if math.isfinite(score) else "failed" if score > 0 else "nothing returned"
 
 
 def _key(digest: str) -> str:

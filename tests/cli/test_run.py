@@ -74,7 +74,7 @@ def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
         "run.parquet",
     ]
     # The second time the result exists; with `always`, nothing needs to be encoded.
-    assert bench("run", "--limit", 8).out == said.out
+    assert bench("run", "--limit", 8, "--all").out == said.out
     again = bench("run", "--limit", 8, "--overwrite", "always", "--json").json[0]
     assert again["manifest"]["facts"]["texts_encoded"] == 0
     assert again["folder"] == str(folder)
@@ -244,7 +244,7 @@ def test_tables_fit_the_terminal(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     for name in ("COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     bench("run", *METHODS, "--limit", 9, "-q")
-    run, show = ["run", *METHODS, "--limit", "9", "-q"], ["show", "oracle@starter"]
+    run, show = ["run", *METHODS, "--limit", "9", "-q"], ["show", "oracle@starter", "--all"]
     for columns in (80, 100):
         compared, shown = on_terminals((columns, run), (columns, show))
         assert longest(compared) <= columns
@@ -256,6 +256,21 @@ def test_tables_fit_the_terminal(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
 
 
 # Showing ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_five_metrics_those_that_were_asked_for_and_the_latency(bench: Bench) -> None:
+    said = bench("run", "-m", "bm25", "--limit", 8, "--metric", "ndcg@7", "--metric", "map@100")
+    metrics = re.findall(r"^ ([a-z]\w*@\d+) ", said.out, re.M)
+    assert metrics == ["recall@5", "ndcg@5", "pass@5", "mmrr@100", "tracc@5", "ndcg@7", "map@100"]
+    assert "one query: p50" in said.out
+    assert len(said.out.splitlines()) < 24
+    whole = bench("run", "-m", "bm25", "--limit", 8, "--all").out
+    assert len(re.findall(r"^ [a-z]\w*(?:@\w+)? .*0\.\d{3}", whole, re.M)) > 40
+    several = bench(
+        "run", "-m", "bm25", "-m", "random", "--limit", 8, *(f"--metric=ndcg@{k}" for k in range(11, 20))
+    ).out
+    assert all(f"ndcg@{k}" in several for k in range(11, 20))
+    assert max(map(len, several.splitlines())) <= 100
 
 
 def test_show_prints_what_run_printed(bench: Bench) -> None:

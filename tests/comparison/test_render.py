@@ -6,8 +6,15 @@ import csv
 import io
 from collections.abc import Callable
 
+import pytest
+
+from bench.cli import output
+from bench.cli.compare import _print_short
 from bench.comparison.render import csv_text, latex, markdown
-from bench.comparison.report import Comparison
+from bench.comparison.report import Comparison, MacroStanding
+from bench.comparison.tables import grid
+from bench.show.numbers import DAGGERS
+from bench.stats.noninferiority import LEVEL
 
 Make = Callable[..., Comparison]
 HOSTILE = "a|b*c`d<script>\\_[x](y)&%$#{}~^\nnext"
@@ -74,3 +81,80 @@ def test_where_queries_come_from_is_said_in_markdown_and_in_the_caption(make: Ma
     report = report.model_copy(update={"datasets": [dataset.model_copy(update={"origin": [said]})]})
     assert f"- {said.replace('_', chr(92) + '_')}\n" in markdown(report) or f"- {said}\n" in markdown(report)
     assert r"Synthetic queries: 12 of 100 queries are written by some\_model. " in latex(report)
+
+
+# Several datasets ---------------------------------------------------------------------------------------------------
+
+
+def over(make: Make, count: int, systems: int = 6) -> Comparison:
+    """Systems on datasets with long names, on six metrics."""
+    names = [f"system-{i}" for i in range(systems)]
+    report = make(
+        names=names,
+        means=[0.5 + 0.05 * i for i in range(systems)],
+        corrected=[0.004] * (systems - 1),
+        tiers=[1] * systems,
+        macro=True,
+    )
+    (dataset,) = report.datasets
+    metrics = [dataset.metrics[0].model_copy(update={"metric": f"metric@{i}"}) for i in range(6)]
+    datasets = [
+        dataset.model_copy(update={"dataset": f"github-mcp-distractors-{i}", "metrics": metrics, "slices": []})
+        for i in range(count)
+    ]
+    standings = [MacroStanding(system=name, mean=0.5, low=0.4, high=0.6, rank=i + 1) for i, name in enumerate(names)]
+    macro = [report.macro[0].model_copy(update={"metric": metric.metric, "standings": standings}) for metric in metrics]
+    return report.model_copy(update={"datasets": datasets, "macro": macro})
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_six_systems_on_six_datasets_take_two_screens(
+    make: Make, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(output, "_NO_TERMINAL_WIDTH", width)
+    _print_short(over(make, 6), [], False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 48
+    assert max(map(len, lines)) <= width
+    assert any("metric@3, metric@4, metric@5" in line for line in lines)
+
+
+def test_metrics_that_are_named_are_shown_however_many_they_are(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    report = over(make, 2)
+    names = [metric.metric for metric in report.datasets[0].metrics]
+    _print_short(report, names, False)
+    out = capsys.readouterr().out
+    assert all(f" {name} " in out for name in names)
+
+
+def test_more_datasets_than_fit_make_several_tables_and_one_in_latex(make: Make) -> None:
+    report = over(make, 15)
+    parts = grid(report, ["metric@0"], 100)
+    assert len(parts) > 1
+    assert [head for part in parts for head in part.heads if head.startswith("github")] == [
+        dataset.dataset for dataset in report.datasets
+    ]
+    assert [part.heads[-1] == "rank" for part in parts] == [False] * (len(parts) - 1) + [True]
+    table = latex(report)
+    assert table.count("\\begin{table}") == 1
+    assert table.count("{") - table.count("\\{") == table.count("}") - table.count("\\}")
+    rows = [line for line in table.splitlines() if line.startswith("system-")]
+    assert len(rows) == 6 * 6
+    assert {line.count("&") for line in rows} == {17}
+
+
+def test_the_weakest_dagger_is_the_level_of_the_tests() -> None:
+    assert DAGGERS[-1][0] == LEVEL
+
+
+def test_an_oracle_is_neither_best_nor_second(make: Make) -> None:
+    report = make()
+    (dataset,) = report.datasets
+    systems = [
+        item.model_copy(update={"marks": ["oracle"]} if item.name == "other" else {}) for item in dataset.systems
+    ]
+    report = report.model_copy(update={"datasets": [dataset.model_copy(update={"systems": systems})]})
+    table = latex(report)
+    assert r"other & 0.700$^{\ddagger}$ \\" in table
+    assert r"base & \textbf{0.500} \\" in table
+    assert r"third & \underline{0.400}$^{\dagger}$ \\" in table

@@ -21,7 +21,7 @@ from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
 from bench.show.numbers import duration, fixed
-from bench.show.tables import Cell, Table
+from bench.show.tables import Table
 
 
 @click.command("train", cls=Command)
@@ -85,7 +85,7 @@ def command(
     table = Table(["step", "loss", card.measure], right=(0, 1, 2))
     for seen in card.evaluations:
         chosen = " best" if seen.step == card.best_step else ""
-        table.add(str(seen.step), fixed(seen.loss, 4), Cell(fixed(seen.value), mark=chosen))
+        table.add(str(seen.step), fixed(seen.loss, 4), f"{fixed(seen.value)}{chosen}")
     console().print(table)
     click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {duration(card.seconds)}")
     click.echo(f"validated on {card.validation}; the model is in {out}")
