@@ -17,7 +17,7 @@ from bench.comparison.tool_report import FIRST, ToolsReport, counted, tools_repo
 from bench.registry import load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.store import Result as StoredResult
+from bench.results.store import StoredResult
 from bench.results.units import judged_sample
 
 if TYPE_CHECKING:

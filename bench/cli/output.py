@@ -16,7 +16,7 @@ from bench.base.text import clean, told
 from bench.results.comparability import Usual, comparable, doubtful_leads, marks, ordered, usual
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import judged_sample
 
 if TYPE_CHECKING:
@@ -129,13 +129,13 @@ def seconds(value: float) -> str:
     return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.1f} s" if value < 90 else f"{value / 60:.1f} min"
 
 
-def set_metrics(result: Result) -> tuple[str, ...]:
+def set_metrics(result: StoredResult) -> tuple[str, ...]:
     """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
     found = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
     return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
 
 
-def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
+def print_result(result: StoredResult, metrics: Sequence[str] = ()) -> None:
     """One result: its metrics with intervals and tie bands, its costs, and where it is."""
     from rich.text import Text
 
@@ -179,7 +179,7 @@ def print_result(result: Result, metrics: Sequence[str] = ()) -> None:
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
 
-def _why_not(metric: str, results: Sequence[Result]) -> str:
+def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
     """Why results have no value of a metric that was asked for."""
     from bench.metrics.catalogue import parse_metric
 
@@ -190,7 +190,7 @@ def _why_not(metric: str, results: Sequence[Result]) -> str:
     return "no evaluated query has what it is about"
 
 
-def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
+def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> None:
     """The variance within and between queries, where there are repeats."""
     found = result.metrics.repeats
     if found is None:
@@ -221,7 +221,7 @@ def _band(value: MetricValue) -> str:
     return f"{number(value.tie_low)} to {number(value.tie_high)}, expected {number(value.tie_expected)}"
 
 
-def _print_costs(out: Console, result: Result) -> None:
+def _print_costs(out: Console, result: StoredResult) -> None:
     from bench.results.costs import break_even
 
     manifest, scored = result.manifest, result.metrics
@@ -258,7 +258,7 @@ def _tokens(tokens: Mapping[str, float]) -> str:
     return ", ".join(f"{words} {tokens[name]:.0f}" for name, words in names.items() if name in tokens)
 
 
-def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> None:
+def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = ()) -> None:
     """Several results: a table per dataset, best first, as many metrics as fit, intervals below the means."""
     from rich.text import Text
 
@@ -300,7 +300,7 @@ def print_comparison(results: Sequence[Result], metrics: Sequence[str] = ()) -> 
     out.print(Text("below each mean: its 95% interval; `bench show RESULT` prints the rest", style="dim"))
 
 
-def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:
+def _fitting(members: Sequence[StoredResult], metrics: Sequence[str], labels: Sequence[str], width: int) -> list[str]:
     """As many metrics as fit next to the longest label; requested ones come first."""
     preferred = [*metrics, "recall@5", "ndcg@5", "pass@5", "recall@10", "pass@10", "tracc", *HEADLINE]
     names = [name for name in dict.fromkeys(preferred) if any(name in item.metrics.metrics for item in members)]
@@ -309,13 +309,13 @@ def _fitting(members: Sequence[Result], metrics: Sequence[str], labels: Sequence
     return names[: max(2, (width - label - 12) // 12)]
 
 
-def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:
+def _method_label(result: StoredResult, most: Usual, shared: Sequence[Mark]) -> str:
     label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
     found = [mark for mark in marks(result, most) if mark not in shared]
     return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
 
 
-def _cell(result: Result, name: str, doubtful: bool) -> str:
+def _cell(result: StoredResult, name: str, doubtful: bool) -> str:
     return mean_cell(result.metrics.metrics.get(name), "~" if doubtful else "")
 
 
@@ -330,7 +330,7 @@ def mean_cell(value: MetricValue | None, mark: str = "") -> str:
     return f"{mean}\n{low}-{high}"
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: StoredResult) -> dict[str, Any]:
     """A result for machines: where it is, its manifest and metrics."""
     return {
         "folder": str(result.folder),

@@ -31,7 +31,7 @@ from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
@@ -116,7 +116,7 @@ def command(
     executor = chosen_executor(jobs, address, runner.load)
     plans = list(dict.fromkeys(_checked(plan) for plan in chosen.plans()))
     extra = [str(metric) for metric in runner.metrics]
-    done: list[Result] = []
+    done: list[StoredResult] = []
     problems: list[BenchError] = []
     for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor):
         if isinstance(outcome, BenchError):

@@ -21,7 +21,7 @@ from bench.cli.output import (
     say,
     set_metrics,
 )
-from bench.results.store import Result, find_result, settings
+from bench.results.store import StoredResult, find_result, settings
 
 
 @click.command("show")
@@ -101,7 +101,7 @@ def command(
 _MOST_METRICS = 6
 
 
-def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
+def _show_slices(result: StoredResult, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
     from bench.base.bars import progress
     from bench.metrics import parse_metric
     from bench.registry import load_dataset

@@ -20,7 +20,7 @@ from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, MethodIdentity
 from bench.results.settings import EvaluatedSplit
-from bench.results.store import Result, result_folder, result_lock, write_result
+from bench.results.store import StoredResult, result_folder, result_lock, write_result
 
 
 def score_run_file(
@@ -34,7 +34,7 @@ def score_run_file(
     split: EvaluatedSplit | None = None,
     template: Template | None = None,
     metrics: Sequence[Metric] = (),
-) -> Result:
+) -> StoredResult:
     """Score a TREC or JSONL run file and store it as a result.
 
     Args:

@@ -90,15 +90,15 @@ _LARGEST_JSON = 64 << 20
 
 
 @dataclass(frozen=True)
-class Result:
-    """A stored result. The tables are read when they are asked for."""
+class StoredResult:
+    """A stored result as the harness reads it; `bench.Result` shows it. The tables are read when they are asked for."""
 
     folder: Path
     manifest: Manifest
     metrics: Metrics
 
     @staticmethod
-    def read(folder: Path) -> Result:
+    def read(folder: Path) -> StoredResult:
         """Open a result folder.
 
         Raises:
@@ -124,7 +124,7 @@ class Result:
             raise ResultError(
                 f"{folder / MANIFEST} does not say which code computed {shortened(lacking[0], 40)!r}; run it again."
             )
-        return Result(folder, manifest, metrics)
+        return StoredResult(folder, manifest, metrics)
 
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
@@ -205,7 +205,7 @@ class Result:
             )
         return table
 
-    def of_repeat(self, number: int = 1) -> Result:
+    def of_repeat(self, number: int = 1) -> StoredResult:
         """The result as if one repeat were all of it: its rankings and per-query values, beside the means of all.
 
         A result without repeats is returned as it is.
@@ -221,7 +221,7 @@ class Result:
         if self.repeats is None:
             return self
         queries = len(self.per_query)
-        one = Result(self.folder, self.manifest, self.metrics)
+        one = StoredResult(self.folder, self.manifest, self.metrics)
         # A cached property looks there first.
         vars(one)["per_query"] = self.repeats.slice((number - 1) * queries, queries).drop_columns(["repeat"])
         if "run" in vars(self) or self.has_run:
@@ -373,7 +373,7 @@ def write_result(
     run: pa.Table | None,
     per_query: pa.Table,
     repeats: pa.Table | None = None,
-) -> Result:
+) -> StoredResult:
     """Write a result folder and put it in its place whole. The caller holds the result's lock.
 
     A result whose ranking is kept elsewhere (`run` is None) keeps the sha256 that its manifest has of it.
@@ -393,10 +393,10 @@ def write_result(
         files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
         manifest = manifest.model_copy(update={"files": files}).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-    return Result(folder, manifest, metrics)
+    return StoredResult(folder, manifest, metrics)
 
 
-def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | None = None) -> Result:
+def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentity | None = None) -> StoredResult:
     """Give a stored result other metrics; what does not change stays byte for byte. The caller holds the result's lock.
 
     Args:
@@ -419,10 +419,10 @@ def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | No
         update = {"files": files, "dataset": data or result.manifest.dataset}
         manifest = result.manifest.model_copy(update=update).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-    return Result(folder, manifest, metrics)
+    return StoredResult(folder, manifest, metrics)
 
 
-def renamed(result: Result, manifest: Manifest) -> Result:
+def renamed(result: StoredResult, manifest: Manifest) -> StoredResult:
     """Give a result the name that another manifest gives it, in the folder where it lies; its tables keep their bytes.
 
     What has that name already stays, and then so does the result, unless its tables are the same. The caller holds the
@@ -444,7 +444,7 @@ def renamed(result: Result, manifest: Manifest) -> Result:
                 files = manifest.files | {METRICS: sha256_of(fresh / METRICS)}
                 manifest = manifest.model_copy(update={"files": files}).sealed()
                 (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-        found = Result.read(folder)
+        found = StoredResult.read(folder)
         if all(found.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
             # Without its manifest it is no result, wherever the removal may be ended.
             (result.folder / MANIFEST).unlink()
@@ -468,7 +468,7 @@ def _folders(results: Path) -> list[Path]:
     return standing([path.parent for path in results.glob(f"*/*/{MANIFEST}")])
 
 
-def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Result | ResultError]:
+def find_results(results: Path, without: Container[Path] = ()) -> Iterator[StoredResult | ResultError]:
     """Every result below a folder, sorted by path; those that cannot be read come as errors that know their folder.
 
     Args:
@@ -479,13 +479,13 @@ def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Resul
         if folder in without:
             continue
         try:
-            yield Result.read(folder)
+            yield StoredResult.read(folder)
         except ResultError as error:
             error.folder = folder
             yield error
 
 
-def find_result(results: Path, name: str, *, older: bool = False) -> Result:
+def find_result(results: Path, name: str, *, older: bool = False) -> StoredResult:
     """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
 
     `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`.
@@ -504,9 +504,9 @@ def find_result(results: Path, name: str, *, older: bool = False) -> Result:
     return found
 
 
-def _found(results: Path, name: str, *, older: bool) -> Result:
+def _found(results: Path, name: str, *, older: bool) -> StoredResult:
     if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
-        return Result.read(Path(name))
+        return StoredResult.read(Path(name))
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
         method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
@@ -534,7 +534,7 @@ def _found(results: Path, name: str, *, older: bool) -> Result:
     return latest(found)[0]
 
 
-def _named(results: Path, method: str, dataset: str) -> list[Result]:
+def _named(results: Path, method: str, dataset: str) -> list[StoredResult]:
     """The results of a method, with or without its cut, on a dataset.
 
     One that cannot be read is left out, or, if there is no other, its error is raised.
@@ -543,7 +543,7 @@ def _named(results: Path, method: str, dataset: str) -> list[Result]:
     its strings as it is.
     """
     label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
-    found, damaged = list[Result](), list[ResultError]()
+    found, damaged = list[StoredResult](), list[ResultError]()
     for folder in _folders(results):
         with suppress(OSError):
             text = read_regular(folder / MANIFEST, _LARGEST_JSON)
@@ -553,7 +553,7 @@ def _named(results: Path, method: str, dataset: str) -> list[Result]:
             ):
                 continue
             try:
-                item = Result.read(folder)
+                item = StoredResult.read(folder)
             except ResultError as error:
                 if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
                     damaged.append(error)
@@ -566,22 +566,22 @@ def _named(results: Path, method: str, dataset: str) -> list[Result]:
     return found
 
 
-def _with_id(results: Path, start: str) -> list[Result]:
+def _with_id(results: Path, start: str) -> list[StoredResult]:
     """The results whose id begins so. Their folders end with the id; one that was renamed is found by its manifest.
 
     Raises:
         ResultError: the only one that fits cannot be read.
     """
     fits = [folder for folder in _folders(results) if folder.name.rpartition("-")[2].startswith(start)]
-    named = [Result.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
+    named = [StoredResult.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
     found = [item for item in named if item.manifest.result_id.startswith(start)]
     return found or [item for item in _readable(_folders(results)) if item.manifest.result_id.startswith(start)]
 
 
-def _readable(folders: Iterable[Path]) -> Iterator[Result]:
+def _readable(folders: Iterable[Path]) -> Iterator[StoredResult]:
     for folder in folders:
         with suppress(ResultError):
-            yield Result.read(folder)
+            yield StoredResult.read(folder)
 
 
 def _canonical_method(text: str) -> str:
@@ -606,7 +606,7 @@ def _canonical_dataset(text: str) -> str:
         return text
 
 
-def _on_current_data(found: list[Result], name: str) -> list[Result]:
+def _on_current_data(found: list[StoredResult], name: str) -> list[StoredResult]:
     """Of results on a dataset that its user has replaced, those on the data as they are now.
 
     Raises:
@@ -625,7 +625,7 @@ def _on_current_data(found: list[Result], name: str) -> list[Result]:
     return current
 
 
-def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
+def _of_today(found: list[StoredResult], name: str, *, older: bool) -> list[StoredResult]:
     """Of results of a method, those of its code as it is now.
 
     Raises:
@@ -678,9 +678,9 @@ def settings(manifest: Manifest, usual: str = "") -> str:
     return ", ".join(word for word in words if word)
 
 
-def latest(results: Sequence[Result]) -> list[Result]:
+def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
     """The answer of today's code to each question, or else the latest: others are of other versions of the code."""
-    groups: defaultdict[tuple[object, ...], list[Result]] = defaultdict(list)
+    groups: defaultdict[tuple[object, ...], list[StoredResult]] = defaultdict(list)
     for item in sorted(
         results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
     ):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from bench.base.errors import UsageError
 from bench.base.text import label, one_line
 from bench.metrics import parse_metric
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 _SIGNS = {
     "\\": r"\textbackslash{}",
@@ -30,7 +30,7 @@ def escaped(text: str) -> str:
     return re.sub(r"([-'])(?=\1)", r"\1{}", signs)
 
 
-def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[str, Sequence[str]]) -> str:
+def board_latex(rows: Sequence[StoredResult], metrics: Sequence[str], marks: Mapping[str, Sequence[str]]) -> str:
     """The table of one board.
 
     Args:
@@ -64,14 +64,14 @@ def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[s
     return "\n".join(lines) + "\n"
 
 
-def _method(row: Result, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> str:
+def _method(row: StoredResult, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> str:
     """The method's name with a number for each of its marks, which the caption explains."""
     numbers = [str(notes.setdefault(mark, len(notes) + 1)) for mark in marks.get(row.manifest.result_id, ())]
     text = escaped(label(row.label.rpartition(" @ ")[0]))
     return f"{text}$^{{{','.join(numbers)}}}$" if numbers else text
 
 
-def _best(rows: Sequence[Result], metric: str) -> str | None:
+def _best(rows: Sequence[StoredResult], metric: str) -> str | None:
     """The best printed value of a column; None if it is not known which direction is better."""
     means = [row.metrics.metrics[metric].mean for row in rows if metric in row.metrics.metrics]
     try:
@@ -81,7 +81,7 @@ def _best(rows: Sequence[Result], metric: str) -> str | None:
     return f"{max(means) if higher else min(means):.3f}" if means else None
 
 
-def _cell(row: Result, metric: str, best: str | None) -> str:
+def _cell(row: StoredResult, metric: str, best: str | None) -> str:
     value = row.metrics.metrics.get(metric)
     if value is None:
         return "--"

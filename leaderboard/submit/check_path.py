@@ -14,7 +14,7 @@ from bench.leaderboard.submit.check import CheckedSubmission, Load, check_member
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, REPEATS, RUN, Result, question_of, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, StoredResult, question_of, result_folder
 
 _FILES = (*PARTS, REPEATS)
 
@@ -86,7 +86,7 @@ def check_place(
         yield verdict
 
 
-def beside_board(verdict: CheckedSubmission, board: Sequence[Result]) -> CheckedSubmission:
+def beside_board(verdict: CheckedSubmission, board: Sequence[StoredResult]) -> CheckedSubmission:
     """An accepted submission that would replace a result of a board is refused, unless its method was made again.
 
     A board shows the latest answer to a question, and the date of a result, the name of its method and the version of

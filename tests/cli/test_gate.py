@@ -21,7 +21,7 @@ from bench.base.errors import UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
-from bench.results.store import Result, find_result
+from bench.results.store import StoredResult, find_result
 
 Bench = Callable[..., Any]
 
@@ -292,7 +292,7 @@ def test_two_that_bless_at_once_do_not_replace_each_other_without_a_reason(
     monkeypatch.setattr("bench.gating.bless.write_baseline", slow)
     said: list[str] = []
 
-    def blesses(result: Result) -> None:
+    def blesses(result: StoredResult) -> None:
         try:
             said.append("written" if bless([result], Path("new.json"), by="x")[0].written else "left")
         except UsageError as error:
