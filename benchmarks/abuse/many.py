@@ -63,7 +63,7 @@ def _spec(number: int) -> str:
     return f"bm25(k1={(number % METHODS + 1) / 100})"
 
 
-def _copied(first: Result, number: int) -> None:
+def _copied(first: StoredResult, number: int) -> None:
     """A copy of a result under another id, as one of another method."""
     from bench.results.store import MANIFEST, METRICS, to_json
 
