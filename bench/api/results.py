@@ -195,11 +195,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Manifest and metrics, as `bench run --json` prints them."""
-        return {
-            "folder": str(self.folder),
-            "manifest": self.stored.manifest.model_dump(mode="json"),
-            "metrics": self.stored.metrics.model_dump(mode="json"),
-        }
+        return self.stored.to_dict()
 
     def _line(self) -> str:
         data, values = self.stored.manifest.dataset, self.stored.metrics.metrics

@@ -328,12 +328,3 @@ def mean_cell(value: MetricValue | None, mark: str = "") -> str:
         return mean
     low, high = (f"{end:.2f}".removeprefix("0") for end in (value.low, value.high))
     return f"{mean}\n{low}-{high}"
-
-
-def result_json(result: StoredResult) -> dict[str, Any]:
-    """A result for machines: where it is, its manifest and metrics."""
-    return {
-        "folder": str(result.folder),
-        "manifest": result.manifest.model_dump(mode="json"),
-        "metrics": result.metrics.model_dump(mode="json"),
-    }

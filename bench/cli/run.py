@@ -22,7 +22,7 @@ from bench.cli.options import (
     source_options,
     use_session,
 )
-from bench.cli.output import print_comparison, print_json, print_result, result_json
+from bench.cli.output import print_comparison, print_json, print_result
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
@@ -128,7 +128,7 @@ def command(
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} {outcome.label}: {outcome.manifest.result_id}")
     if as_json and (done or not problems):
-        print_json([result_json(result) for result in done])
+        print_json([result.to_dict() for result in done])
     elif len(plans) == 1 and done:
         print_result(done[0], extra)
     elif done:

@@ -17,7 +17,6 @@ from bench.cli.output import (
     plain_table,
     print_json,
     print_result,
-    result_json,
     say,
     set_metrics,
 )
@@ -77,7 +76,7 @@ def command(
             raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
         _show_slices(found, by, metrics, as_json or form == "json")
     elif as_json or form == "json":
-        print_json(result_json(found))
+        print_json(found.to_dict())
     elif form in {"trec", "jsonl"}:
         from bench.evaluation.run_files import write_jsonl, write_trec
 

@@ -26,7 +26,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -254,6 +254,14 @@ class StoredResult:
         values = np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
         check_values(values, metric, str(self.folder / PER_QUERY))
         return values
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines: where it is, its manifest and metrics."""
+        return {
+            "folder": str(self.folder),
+            "manifest": self.manifest.model_dump(mode="json"),
+            "metrics": self.metrics.model_dump(mode="json"),
+        }
 
     @property
     def label(self) -> str:
