@@ -37,7 +37,7 @@ from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
 from bench.registry import build_method  # noqa: E402
 from bench.results.code_versions import method_code, template_hash  # noqa: E402
 from bench.results.current import SAME_METHODS, SameMethods, same_methods  # noqa: E402
-from bench.results.store import PER_QUERY, RUN, Result, find_results  # noqa: E402
+from bench.results.store import PER_QUERY, RUN, StoredResult, find_results  # noqa: E402
 
 RESULTS = ROOT / "board" / "results"
 BUILD = ROOT / "build" / "samemethods"
@@ -53,9 +53,9 @@ _WORDS = (
 )
 
 
-def chosen(results: Iterable[Result], most: int) -> dict[str, list[Result]]:
+def chosen(results: Iterable[StoredResult], most: int) -> dict[str, list[StoredResult]]:
     """Old code -> the results of it that took least time, each on another dataset if there are so many."""
-    groups: defaultdict[str, list[Result]] = defaultdict(list)
+    groups: defaultdict[str, list[StoredResult]] = defaultdict(list)
     for item in results:
         if item.manifest.method.run_file is None:
             groups[item.manifest.method.code].append(item)
@@ -114,7 +114,7 @@ def _causal(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(folder)
 
 
-def run(code: Path, rows: Iterable[Result], results: Path) -> None:
+def run(code: Path, rows: Iterable[StoredResult], results: Path) -> None:
     """Run the commands of results with the code in a folder."""
     variables = os.environ | {"PYTHONPATH": str(code)}
     together: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -137,14 +137,14 @@ def run(code: Path, rows: Iterable[Result], results: Path) -> None:
             sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{done.stdout.decode()[-2000:]}\n")
 
 
-def named(item: Result) -> tuple[str, str, str]:
+def named(item: StoredResult) -> tuple[str, str, str]:
     """Dataset, method and its code."""
     return item.manifest.dataset.spec, item.manifest.method.spec, item.manifest.method.code
 
 
-def made(results: Path) -> dict[tuple[str, str, str], Result]:
+def made(results: Path) -> dict[tuple[str, str, str], StoredResult]:
     """(dataset, method, its code) -> the result."""
-    return {named(item): item for item in find_results(results) if isinstance(item, Result)}
+    return {named(item): item for item in find_results(results) if isinstance(item, StoredResult)}
 
 
 def main() -> int:
@@ -152,7 +152,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=ROWS, help="results of each method's code (default %(default)s)")
     rows = parser.parse_args().rows
-    groups = chosen((item for item in find_results(RESULTS) if isinstance(item, Result)), rows)
+    groups = chosen((item for item in find_results(RESULTS) if isinstance(item, StoredResult)), rows)
     today = {code: method_code(build_method(group[0].manifest.method.spec)) for code, group in groups.items()}
     groups = {code: group for code, group in groups.items() if code != today[code]}
     for name in {name for group in groups.values() for item in group for name in _MODEL.findall(item.label)}:
@@ -161,7 +161,7 @@ def main() -> int:
     old, new = BUILD / "results" / "old", BUILD / "results" / "today"
     run(ROOT, items, new)
     # A row that was renamed has the code of the commit that renamed it.
-    by_commit: defaultdict[str, list[Result]] = defaultdict(list)
+    by_commit: defaultdict[str, list[StoredResult]] = defaultdict(list)
     for item in items:
         by_commit[str(item.manifest.environment.commit)].append(item)
     for commit, its in by_commit.items():
@@ -206,7 +206,7 @@ def main() -> int:
     return 1 if other else 0
 
 
-def _equal(one: Result, other: Result) -> bool:
+def _equal(one: StoredResult, other: StoredResult) -> bool:
     """Whether values are equal to the last bit, and rankings up to the last bits of embeddings.
 
     These depend on which texts were encoded together, and differ between two runs of the same code, too: tools whose

@@ -46,7 +46,7 @@ from bench.leaderboard.pages.slices import slices_path, write_slices
 from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.pages.trend import write_trend
 from bench.leaderboard.writer import Writer, Written, is_path
-from bench.results.store import PER_QUERY, REPEATS, RUN, Result
+from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
@@ -70,7 +70,7 @@ class Job:
         interrupted: whether a build of this site was killed since the last that came to its end.
     """
 
-    members: tuple[Result, ...]
+    members: tuple[StoredResult, ...]
     results: Path
     out: Path
     verify: bool
@@ -272,7 +272,7 @@ def _left(job: Job) -> Done | None:
     return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)), pairs)
 
 
-def _verified(result: Result, runs: bool) -> list[str]:
+def _verified(result: StoredResult, runs: bool) -> list[str]:
     """The tables of a result that are read only to be verified; they are, if its rankings are."""
     return [*([RUN] if runs and result.has_run else []), *([REPEATS] if runs and result.manifest.repeats > 1 else [])]
 

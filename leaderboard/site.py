@@ -32,7 +32,7 @@ from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.result import ENDINGS, download_lines
 from bench.leaderboard.writer import Writer, Written
 from bench.results.current import Built, is_of_today
-from bench.results.store import RUN, Result
+from bench.results.store import RUN, StoredResult
 
 #: Folders of a site.
 FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "n", "r", "s", "static", "t", "tables"})
@@ -152,7 +152,7 @@ def build_site(
         return Site(tuple(boards), tuple(rejected), incomplete, writer.finish())
 
 
-def _coming(groups: Sequence[Sequence[Result]]) -> Iterator[str]:
+def _coming(groups: Sequence[Sequence[StoredResult]]) -> Iterator[str]:
     """Files that results may get later; those of the site as a whole are always rewritten."""
     for group in groups:
         board = slug_of(group[0])
@@ -182,7 +182,7 @@ def check_apart(results: Path, out: Path) -> None:
 
 
 def _jobs(
-    groups: Sequence[Sequence[Result]],
+    groups: Sequence[Sequence[StoredResult]],
     results: Path,
     out: Path,
     downloads: bool | None,

@@ -32,7 +32,7 @@ from bench.evaluation.runner import Runner
 from bench.gating.example import write_example
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -231,10 +231,10 @@ def test_sizes_are_shown_and_methods_are_listed(light: Bench) -> None:
 def test_a_result_gets_its_token_counts_where_they_can_be_had_and_keeps_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def made() -> Result:
+    def made() -> StoredResult:
         runner = Runner(tmp_path, load_dataset, build_method)
         (result,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"))])
-        assert isinstance(result, Result)
+        assert isinstance(result, StoredResult)
         return result
 
     def tokenizer(here: bool) -> None:

@@ -11,20 +11,20 @@ from bench.base.spec import parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 pytestmark = pytest.mark.slow("real data")
 
 
-def run(folder: Path, dataset: str, method: str, **plan: Any) -> Result:
+def run(folder: Path, dataset: str, method: str, **plan: Any) -> StoredResult:
     runner = Runner(folder / "results", load=load_dataset, build=build_method)
     (result,) = runner.run([Plan(parse(dataset), parse(method), **plan)])
-    assert isinstance(result, Result)
+    assert isinstance(result, StoredResult)
     assert result.metrics.n_failed == 0
     return result
 
 
-def mean(result: Result, metric: str) -> float:
+def mean(result: StoredResult, metric: str) -> float:
     return result.metrics.metrics[metric].mean
 
 

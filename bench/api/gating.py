@@ -142,8 +142,11 @@ def bless(
         StorageError: the file cannot be written.
 
     Examples:
-        >>> bench.bless(bench.run("bm25"), "baselines/bm25.json", by="me")
-        <Blessed bm25 @ starter in baselines/bm25.json: new>
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = bench.bless(bench.run("bm25"), folder, by="me")
+        >>> made.path.name, made.written
+        ('starter-bm25.json', True)
     """
     extra = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
     (done,) = bless_results([opened(result, results)], expanded(out), reason, by, extra, current_session().progress)

@@ -16,7 +16,7 @@ from bench.evaluation.external import open_result
 from bench.registry import load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.store import Result as StoredResult
+from bench.results.store import StoredResult
 from bench.results.units import judged_sample
 from bench.show.numbers import fixed, interval
 from bench.show.objects import SHOWN, Shown, frame, pandas_module
@@ -197,11 +197,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Manifest and metrics, as `bench run --json` prints them."""
-        return {
-            "folder": str(self.folder),
-            "manifest": self.stored.manifest.model_dump(mode="json"),
-            "metrics": self.stored.metrics.model_dump(mode="json"),
-        }
+        return self.stored.to_dict()
 
     def _line(self) -> str:
         data, values = self.stored.manifest.dataset, self.stored.metrics.metrics

@@ -36,12 +36,12 @@ def command(
     from bench.comparison.library_sizes import draw, library_sizes, markdown, sizes_table
     from bench.evaluation.experiment import read_experiment
     from bench.metrics import parse_metrics
-    from bench.results.store import Result, find_results
+    from bench.results.store import StoredResult, find_results
     from bench.results.units import sample
 
     (name,) = (str(each) for each in parse_metrics([metric]))
     plans = read_experiment(experiment).plans()
-    stored = [item for item in find_results(results or results_folder()) if isinstance(item, Result)]
+    stored = [item for item in find_results(results or results_folder()) if isinstance(item, StoredResult)]
     sizes = library_sizes(plans, stored, name)
     if picture is not None:
         write_text(picture, draw(sizes))

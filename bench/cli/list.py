@@ -70,12 +70,12 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
     from bench.results.comparability import usual_template
     from bench.results.current import Built, command, is_of_today
     from bench.results.finding import latest, settings
-    from bench.results.store import Result, find_results
+    from bench.results.store import StoredResult, find_results
 
     folder = results or results_folder()
     found = list(find_results(folder))
-    readable = [item for item in found if isinstance(item, Result)]
-    broken = [str(item) for item in found if not isinstance(item, Result)]
+    readable = [item for item in found if isinstance(item, StoredResult)]
+    broken = [str(item) for item in found if not isinstance(item, StoredResult)]
     built: Built = {}
     current = {item.folder for item in latest(readable) if is_of_today(item.manifest, built=built) is not False}
     older = {item.folder for item in readable} - current

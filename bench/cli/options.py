@@ -40,9 +40,9 @@ def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Ids of stored results for the shell."""
-    from bench.results.store import Result, find_results
+    from bench.results.store import StoredResult, find_results
 
-    ids = [item.manifest.result_id for item in find_results(results_folder()) if isinstance(item, Result)]
+    ids = [item.manifest.result_id for item in find_results(results_folder()) if isinstance(item, StoredResult)]
     return [name for name in ids if name.startswith(incomplete)]
 
 

@@ -16,7 +16,7 @@ from bench.base.text import clean, told
 from bench.results.comparability import Usual, comparable, doubtful_leads, marks, ordered, usual
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import judged_sample
 from bench.show.numbers import count, duration, fixed, interval, money, percent, size
 from bench.show.tables import Cell, Style, Table, mean_cell
@@ -111,19 +111,19 @@ def print_field(name: str, value: str) -> None:
     console().print(grid)
 
 
-def set_metrics(result: Result) -> tuple[str, ...]:
+def set_metrics(result: StoredResult) -> tuple[str, ...]:
     """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
     found = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
     return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
 
 
-def first_metrics(results: Sequence[Result]) -> tuple[str, ...]:
+def first_metrics(results: Sequence[StoredResult]) -> tuple[str, ...]:
     """The five metrics that a run ends with."""
     sets = any("tracc" in result.metrics.metrics for result in results)
     return (*FIRST, "tracc" if sets else "tracc@5")
 
 
-def print_result(result: Result, metrics: Sequence[str] = (), everything: bool = False) -> None:
+def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: bool = False) -> None:
     """One result: its metrics with intervals and tie bands, its costs, and where it is.
 
     Args:
@@ -178,7 +178,7 @@ def print_result(result: Result, metrics: Sequence[str] = (), everything: bool =
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
 
-def _why_not(metric: str, results: Sequence[Result]) -> str:
+def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
     """Why results have no value of a metric that was asked for."""
     from bench.metrics.catalogue import parse_metric
 
@@ -189,7 +189,7 @@ def _why_not(metric: str, results: Sequence[Result]) -> str:
     return "no evaluated query has what it is about"
 
 
-def _print_repeats(out: Console, result: Result, names: Sequence[str]) -> None:
+def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> None:
     """The variance within and between queries, where there are repeats."""
     found = result.metrics.repeats
     if found is None:
@@ -220,7 +220,7 @@ def _band(value: MetricValue) -> str:
     return f"{interval(value.tie_low, value.tie_high)}, expected {fixed(value.tie_expected)}"
 
 
-def _print_costs(out: Console, result: Result, everything: bool) -> None:
+def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
     from bench.results.costs import break_even
 
     manifest, scored = result.manifest, result.metrics
@@ -257,7 +257,7 @@ def _tokens(tokens: Mapping[str, float]) -> str:
     return ", ".join(f"{words} {count(tokens[name])}" for name, words in names.items() if name in tokens)
 
 
-def print_comparison(results: Sequence[Result], metrics: Sequence[str] = (), everything: bool = False) -> None:
+def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (), everything: bool = False) -> None:
     """Several results: for each dataset the best first, intervals below the means.
 
     Args:
@@ -312,7 +312,7 @@ def _room(labels: Sequence[str], width: int) -> int:
     return max(2, (width - label - 12) // 12)
 
 
-def _chosen(members: Sequence[Result], metrics: Sequence[str], room: int, everything: bool) -> list[str]:
+def _chosen(members: Sequence[StoredResult], metrics: Sequence[str], room: int, everything: bool) -> list[str]:
     """The metrics that are shown: all, or those that were named and as many of the first ones as there is room for."""
     usual = first_metrics(members)
     if everything:
@@ -322,20 +322,11 @@ def _chosen(members: Sequence[Result], metrics: Sequence[str], room: int, everyt
     return found if everything else found[: max(room, sum(name in metrics for name in found))]
 
 
-def _method_label(result: Result, most: Usual, shared: Sequence[Mark]) -> str:
+def _method_label(result: StoredResult, most: Usual, shared: Sequence[Mark]) -> str:
     label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
     found = [mark for mark in marks(result, most) if mark not in shared]
     return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
 
 
-def _cell(result: Result, name: str, doubtful: bool) -> Cell:
+def _cell(result: StoredResult, name: str, doubtful: bool) -> Cell:
     return mean_cell(result.metrics.metrics.get(name), "~" if doubtful else "")
-
-
-def result_json(result: Result) -> dict[str, Any]:
-    """A result for machines: where it is, its manifest and metrics."""
-    return {
-        "folder": str(result.folder),
-        "manifest": result.manifest.model_dump(mode="json"),
-        "metrics": result.metrics.model_dump(mode="json"),
-    }

@@ -18,7 +18,7 @@ from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
 from bench.results.current import Built, adopted
 from bench.results.finding import find_result
-from bench.results.store import Result, find_results, renamed, result_lock
+from bench.results.store import StoredResult, find_results, renamed, result_lock
 from bench.show.tables import Table
 
 
@@ -44,7 +44,7 @@ def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: 
     bars = progress(quiet)
     loaded: dict[str, Dataset | BenchError] = {}
 
-    def dataset_of(result: Result) -> Dataset:
+    def dataset_of(result: StoredResult) -> Dataset:
         spec = result.manifest.dataset.spec
         if spec not in loaded:
             try:
@@ -76,7 +76,9 @@ def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: 
         raise CheckFailed(f"{failed} of {len(rows)} results could not be scored again.")
 
 
-def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset], built: Built) -> dict[str, str]:
+def _outcome(
+    item: StoredResult | ResultError, dataset_of: Callable[[StoredResult], Dataset], built: Built
+) -> dict[str, str]:
     """What became of one result, for the table."""
     if isinstance(item, ResultError):
         return {"result": str(item.folder), "outcome": "failed", "error": str(item)}
@@ -84,7 +86,7 @@ def _outcome(item: Result | ResultError, dataset_of: Callable[[Result], Dataset]
     try:
         dataset = dataset_of(item)
         with result_lock(item.folder.parent.parent, item.folder):
-            current = Result.read(item.folder)
+            current = StoredResult.read(item.folder)
             if current.manifest.dataset.content_hash == dataset.content_hash and up_to_date(current, dataset):
                 row["outcome"] = "up to date"
             else:

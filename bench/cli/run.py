@@ -23,7 +23,7 @@ from bench.cli.options import (
     source_options,
     use_session,
 )
-from bench.cli.output import print_comparison, print_json, print_result, result_json
+from bench.cli.output import print_comparison, print_json, print_result
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
@@ -32,7 +32,7 @@ from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
@@ -119,7 +119,7 @@ def command(
     executor = chosen_executor(jobs, address, runner.load)
     plans = list(dict.fromkeys(_checked(plan) for plan in chosen.plans()))
     extra = [str(metric) for metric in runner.metrics]
-    done: list[Result] = []
+    done: list[StoredResult] = []
     problems: list[BenchError] = []
     for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor):
         if isinstance(outcome, BenchError):
@@ -131,7 +131,7 @@ def command(
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} {outcome.label}: {outcome.manifest.result_id}")
     if as_json and (done or not problems):
-        print_json([result_json(result) for result in done])
+        print_json([result.to_dict() for result in done])
     elif len(plans) == 1 and done:
         print_result(done[0], extra, everything)
     elif done:

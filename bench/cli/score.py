@@ -18,7 +18,7 @@ from bench.cli.options import (
     settings_options,
     source_options,
 )
-from bench.cli.output import print_json, print_result, result_json
+from bench.cli.output import print_json, print_result
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.run_files import read_run_file
@@ -71,7 +71,7 @@ def command(
         metrics=extra,
     )
     if as_json:
-        print_json(result_json(result))
+        print_json(result.to_dict())
     else:
         print_result(result, [str(metric) for metric in extra], everything)
 

@@ -16,12 +16,11 @@ from bench.cli.output import (
     console,
     print_json,
     print_result,
-    result_json,
     say,
     set_metrics,
 )
 from bench.results.finding import find_result, settings
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.numbers import fixed
 from bench.show.tables import Table, mean_cell
 
@@ -81,7 +80,7 @@ def command(
             raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
         _show_slices(found, by, metrics, as_json or form == "json")
     elif as_json or form == "json":
-        print_json(result_json(found))
+        print_json(found.to_dict())
     elif form in {"trec", "jsonl"}:
         from bench.evaluation.run_files import write_jsonl, write_trec
 
@@ -104,7 +103,7 @@ def command(
 _MOST_METRICS = 6
 
 
-def _show_slices(result: Result, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
+def _show_slices(result: StoredResult, by: str, metrics: tuple[str, ...], as_json: bool) -> None:
     from bench.base.bars import progress
     from bench.metrics import parse_metric
     from bench.registry import load_dataset

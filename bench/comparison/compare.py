@@ -40,7 +40,7 @@ from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient
 from bench.results.intervals import difference_span
 from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
@@ -83,7 +83,7 @@ class Question:
 
 
 def compare_results(
-    results: Sequence[Result], question: Question, *, across: bool = False, progress: Progress = QUIET
+    results: Sequence[StoredResult], question: Question, *, across: bool = False, progress: Progress = QUIET
 ) -> Comparison:
     """Compare stored results with the first one.
 

@@ -21,7 +21,7 @@ from bench.data.dataset import Dataset
 from bench.interface.explanation import Position, called
 from bench.interface.method import Method
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.search.similar import TextVectors
 from bench.search.words import words
 
@@ -47,7 +47,7 @@ class Why:
 
 
 def whys(
-    result: Result,
+    result: StoredResult,
     dataset: Dataset,
     rivalries: Sequence[Rivalry],
     library: TextVectors,
@@ -83,7 +83,7 @@ def whys(
     return found, note
 
 
-def _silent(result: Result) -> str:
+def _silent(result: StoredResult) -> str:
     """Why a method is not asked, in a sentence; empty if it is."""
     if note := unexplainable(result.manifest):
         return note
@@ -97,7 +97,7 @@ def _silent(result: Result) -> str:
 
 
 def _asked(
-    result: Result, dataset: Dataset, rivalries: Sequence[Rivalry], repeat: int, progress: Progress
+    result: StoredResult, dataset: Dataset, rivalries: Sequence[Rivalry], repeat: int, progress: Progress
 ) -> tuple[list[str], str]:
     """What the method says of each, empty where it says nothing; and why, where it says nothing of all."""
     asked = [_case(result, dataset, item) for item in rivalries]
@@ -109,7 +109,7 @@ def _asked(
     return said, "" if any(said) else next(filter(None, notes), "")
 
 
-def _case(result: Result, dataset: Dataset, item: Rivalry) -> Asked:
+def _case(result: StoredResult, dataset: Dataset, item: Rivalry) -> Asked:
     """The gold tools of the query and the tool that is shown in place of one, as the ranking has them."""
     query = dataset.queries[item.row]
     stored = result.run.filter(pc.equal(result.run["query_id"], query.query_id))

@@ -29,7 +29,7 @@ from bench.registry import build_method
 from bench.results.comparability import data_differences
 from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.numbers import fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of
@@ -82,7 +82,7 @@ class Explained(Shown):
         repeat: which repeat of the result it is.
     """
 
-    result: Result
+    result: StoredResult
     query: Query
     slices: Mapping[str, str]
     values: Mapping[str, float]
@@ -125,7 +125,7 @@ class Explained(Shown):
         return [table_of(("tool", "gold", "rank", "score", "why"), rows, title, notes)]
 
 
-def query_named(result: Result, name: str, dataset: Dataset) -> str:
+def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
     """The id of a query of a result, by the id or its unambiguous beginning.
 
     Args:
@@ -163,7 +163,7 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(repr(query)[1:-1] for query in ids[:_MOST_IDS]) + (", …" if len(ids) > _MOST_IDS else "")
 
 
-def check_same_data(first: Result, second: Result) -> None:
+def check_same_data(first: StoredResult, second: StoredResult) -> None:
     """Refuse to put results of different data side by side (rule 8).
 
     Raises:
@@ -176,7 +176,7 @@ def check_same_data(first: Result, second: Result) -> None:
 
 
 def explain(
-    result: Result, dataset: Dataset, query_id: str, progress: Progress = QUIET, *, repeat: int = 1
+    result: StoredResult, dataset: Dataset, query_id: str, progress: Progress = QUIET, *, repeat: int = 1
 ) -> Explained:
     """Explain one query of a stored result.
 
@@ -227,7 +227,7 @@ def explain(
     )
 
 
-def _stored(result: Result, query_id: str) -> tuple[list[str], list[float | None]]:
+def _stored(result: StoredResult, query_id: str) -> tuple[list[str], list[float | None]]:
     """The stored ranking of one query: tool ids, best first, and their scores."""
     import pyarrow.compute as pc
 
@@ -287,7 +287,7 @@ def _writes(spec: Spec) -> bool:
 
 
 def _answer_today(
-    result: Result, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
+    result: StoredResult, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
 ) -> tuple[ExplainedAnswer | None, str]:
     """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
     (answer,) = answers_today(result, dataset, [Asked(row, shown, _rivals(shown))], progress, repeat)
@@ -310,7 +310,7 @@ class Asked:
 
 
 def answers_today(
-    result: Result, dataset: Dataset, asked: Sequence[Asked], progress: Progress = QUIET, repeat: int = 1
+    result: StoredResult, dataset: Dataset, asked: Sequence[Asked], progress: Progress = QUIET, repeat: int = 1
 ) -> list[tuple[ExplainedAnswer | None, str]]:
     """What a result's method, made again once, answers to each query today, and why.
 

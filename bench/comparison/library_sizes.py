@@ -19,7 +19,7 @@ from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.results.finding import latest
 from bench.results.manifest import Manifest, MetricValue
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import sample
 from bench.show import tables
 from bench.show.figures import Scale, apart, dashed, document, escaped, linear, logarithmic, path, text, tip
@@ -39,7 +39,7 @@ class Point(Record):
     result: str
 
     @staticmethod
-    def of(result: Result, metric: str) -> Point:
+    def of(result: StoredResult, metric: str) -> Point:
         """The point of a result that has the metric."""
         return Point(
             tools=result.manifest.dataset.tools,
@@ -73,7 +73,7 @@ class LibrarySizes(Record):
     schema_version: Literal[1] = 1
 
 
-def library_sizes(plans: Sequence[Plan], results: Iterable[Result], metric: str) -> LibrarySizes:
+def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric: str) -> LibrarySizes:
     """The curves of an experiment.
 
     Args:
@@ -133,7 +133,7 @@ def without_size(dataset: str) -> str:
     return str(Spec.of(spec.name, {key: value for key, value in spec.arguments if key != "tools"}))
 
 
-def _result(stored: Sequence[Result], dataset: str, method: str, plan: Plan) -> Result | None:
+def _result(stored: Sequence[StoredResult], dataset: str, method: str, plan: Plan) -> StoredResult | None:
     fitting = [item for item in stored if _answers(item.manifest, dataset, method, plan)]
     return latest(fitting)[-1] if fitting else None
 

@@ -20,7 +20,7 @@ from bench.results.across_catalogues import (
 )
 from bench.results.comparability import differences, metric_difference
 from bench.results.manifest import DatasetIdentity
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import numbered
 
 
@@ -52,7 +52,7 @@ class Field:
         catalogues: (systems,) what each was asked of, where they are compared across catalogues; else empty.
     """
 
-    results: tuple[Result, ...]
+    results: tuple[StoredResult, ...]
     names: tuple[str, ...]
     query_ids: tuple[str, ...]
     judged: NDArray[np.bool_]
@@ -104,7 +104,7 @@ class Field:
         ]
 
 
-def on_same_queries(results: Sequence[Result]) -> Field:
+def on_same_queries(results: Sequence[StoredResult]) -> Field:
     """Results side by side.
 
     Raises:
@@ -126,7 +126,7 @@ def on_same_queries(results: Sequence[Result]) -> Field:
     return Field(tuple(results), _names(results), tuple(ids), np.array(counts, dtype=np.int64) > 0, units)
 
 
-def across_catalogues(results: Sequence[Result], load: Callable[[DatasetIdentity], Dataset]) -> Field:
+def across_catalogues(results: Sequence[StoredResult], load: Callable[[DatasetIdentity], Dataset]) -> Field:
     """Results on the same queries and on catalogues that differ, side by side.
 
     A requirement of a query whose tools were all removed since the first result counts as missed. Units of independence
@@ -144,7 +144,7 @@ def across_catalogues(results: Sequence[Result], load: Callable[[DatasetIdentity
     ids = first.per_query["query_id"].to_pylist()
     data = first.manifest.dataset
     catalogues: list[Catalogue] = []
-    brought: list[Result] = []
+    brought: list[StoredResult] = []
     for result in results:
         dataset = load(result.manifest.dataset)
         own = result.per_query["query_id"].to_pylist()
@@ -162,7 +162,7 @@ def across_catalogues(results: Sequence[Result], load: Callable[[DatasetIdentity
     return Field(tuple(brought), _names(results), tuple(ids), counts > 0, first.units, tuple(catalogues))
 
 
-def _as_asked(result: Result, then: Asked, ids: Sequence[str]) -> Result:
+def _as_asked(result: StoredResult, then: Asked, ids: Sequence[str]) -> StoredResult:
     """A result with the values that it has on the queries as they were asked before tools were removed."""
     if not result.has_run or result.manifest.repeats > 1:
         raise ResultError(
@@ -170,13 +170,13 @@ def _as_asked(result: Result, then: Asked, ids: Sequence[str]) -> Result:
             "missing them: that takes the ranking of a run without repeats."
         )
     table = values_as_asked(result.run, result.per_query, then, ids, list(result.metrics.metrics))
-    one = Result(result.folder, result.manifest, result.metrics.model_copy(update={"lenient": None}))
+    one = StoredResult(result.folder, result.manifest, result.metrics.model_copy(update={"lenient": None}))
     # A cached property looks there first.
     vars(one).update(per_query=table, run=result.run)
     return one
 
 
-def _check(results: Sequence[Result], *, across: bool) -> None:
+def _check(results: Sequence[StoredResult], *, across: bool) -> None:
     """Raise unless the results are different ones that answer the same question."""
     first = results[0]
     seen: set[str] = set()
@@ -193,19 +193,19 @@ def _check(results: Sequence[Result], *, across: bool) -> None:
             )
 
 
-def by_dataset(results: Sequence[Result]) -> list[Field]:
+def by_dataset(results: Sequence[StoredResult]) -> list[Field]:
     """Results side by side, dataset by dataset, in the order in which they come.
 
     Raises:
         ResultError: two on the same dataset are not comparable; says what differs.
     """
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, list[StoredResult]] = {}
     for result in results:
         groups.setdefault(result.manifest.dataset.spec, []).append(result)
     return [on_same_queries(members) for members in groups.values()]
 
 
-def _names(results: Sequence[Result]) -> tuple[str, ...]:
+def _names(results: Sequence[StoredResult]) -> tuple[str, ...]:
     """What tells the systems apart, as short as it can be."""
     plain = [_method(result) for result in results]
     labels = [result.label for result in results]
@@ -218,6 +218,6 @@ def _names(results: Sequence[Result]) -> tuple[str, ...]:
     )
 
 
-def _method(result: Result) -> str:
+def _method(result: StoredResult) -> str:
     method = result.manifest.method
     return method.spec + (f" + {method.cut}" if method.cut else "")

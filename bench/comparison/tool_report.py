@@ -29,7 +29,7 @@ from bench.data.tables import Template
 from bench.interface.ranking import PAD
 from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens
-from bench.results.store import RUN_SCHEMA, Result
+from bench.results.store import RUN_SCHEMA, StoredResult
 from bench.search.similar import TextVectors
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
@@ -290,7 +290,7 @@ class Counted:
         confusions: pairs of missed and shown tools.
     """
 
-    result: Result
+    result: StoredResult
     dataset: Dataset
     repeat: int
     rows: NDArray[np.int64]
@@ -306,7 +306,7 @@ class Counted:
         return [self.dataset.tools[code].tool_id for code in codes.tolist()]
 
 
-def counted(result: Result, dataset: Dataset, k: int = FIRST, repeat: int = 1) -> Counted:
+def counted(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat: int = 1) -> Counted:
     """Count by tool what a stored ranking shows.
 
     Args:
@@ -448,7 +448,7 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(repr(name)[1:-1] for name in ids[:_MOST_IDS]) + (", …" if len(ids) > _MOST_IDS else "")
 
 
-def _ranked(result: Result, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
+def _ranked(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
     """(queries, depth) the stored ranking as codes."""
     for name in ("query_id", "rank", "tool_id"):
         column, wanted = result.run[name], RUN_SCHEMA.field(name).type
@@ -466,14 +466,14 @@ def _ranked(result: Result, dataset: Dataset, query_ids: Sequence[str]) -> NDArr
     return ranked
 
 
-def _coded(column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: Result) -> NDArray[np.int64]:
+def _coded(column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: StoredResult) -> NDArray[np.int64]:
     """A column of ids as codes."""
     encoded = column.combine_chunks().dictionary_encode()
     known = np.array(_codes(encoded.dictionary.to_pylist(), codes, kind, result), dtype=np.int64)
     return known[_numbers(encoded.indices)]
 
 
-def _codes(names: Sequence[str], codes: Mapping[str, int], kind: str, result: Result) -> list[int]:
+def _codes(names: Sequence[str], codes: Mapping[str, int], kind: str, result: StoredResult) -> list[int]:
     """Ids as codes."""
     unknown = [name for name in names if name not in codes]
     if unknown:

@@ -21,6 +21,13 @@ class Gold:
     Each of them is a requirement. `groups` has, in the same order, the tools any of which meets it, the gold tool
     first; None where every requirement is met by its gold tool alone. `forbidden` has the tools that look right and do
     harm (with relevance 1); None where no query has any.
+
+    Examples:
+        >>> gold = bench.Gold.of([{7: 1, 2: 3}, {}, {5: 1}])
+        >>> gold.counts.tolist(), gold.row(0).tolist()
+        ([2, 0, 1], [2, 7])
+        >>> gold.tools.tolist(), gold.starts.tolist(), gold.grades.tolist()
+        ([2, 7, 5], [0, 2, 2, 3], [3, 1, 1])
     """
 
     starts: NDArray[np.int64]

@@ -30,7 +30,7 @@ from bench.evaluation.runner import Runner
 from bench.evaluation.worker import Cell
 from bench.interface import Method
 from bench.interface.parts import methods_of, models, needs_llm
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 #: What the libraries of linear algebra, torch and numba take their number of threads from, once, when they are loaded.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -48,7 +48,7 @@ class Executor(Protocol):
         ...
 
 
-def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> Iterator[Result | BenchError]:
+def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> Iterator[StoredResult | BenchError]:
     """Check every plan as `Runner.run` does, then run them by an executor.
 
     The workers read datasets and build methods by their specs, so both have to be found by name.
@@ -96,7 +96,7 @@ def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> I
                 yield from runner.run([plan])
             else:
                 outcome = next(outcomes)
-                yield outcome if isinstance(outcome, BenchError) else Result.read(outcome)
+                yield outcome if isinstance(outcome, BenchError) else StoredResult.read(outcome)
 
 
 def _none() -> Generator[Path | BenchError]:

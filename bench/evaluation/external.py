@@ -24,7 +24,7 @@ from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, MethodIdentity
 from bench.results.settings import EvaluatedSplit
-from bench.results.store import Result, result_folder, result_lock, write_result
+from bench.results.store import StoredResult, result_folder, result_lock, write_result
 
 
 def score_run_file(
@@ -38,7 +38,7 @@ def score_run_file(
     split: EvaluatedSplit | None = None,
     template: Template | None = None,
     metrics: Sequence[Metric] = (),
-) -> Result:
+) -> StoredResult:
     """Score a TREC or JSONL run file and store it as a result.
 
     Args:
@@ -100,7 +100,7 @@ def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | No
     return shlex.join(words)
 
 
-def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> Result:
+def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:
     """A result by its folder, id or `method@dataset`; or a run file, which is scored and stored like any other.
 
     Args:
@@ -132,7 +132,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> Result:
+def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:
     if dataset is None:
         raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
     data = read_run_file(path)

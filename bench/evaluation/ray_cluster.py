@@ -34,7 +34,7 @@ from bench.evaluation.machine import cores
 from bench.evaluation.ray_shards import Shards, task_options
 from bench.evaluation.worker import Cell, work
 from bench.models.shards import spread_by
-from bench.results.store import Result, result_lock
+from bench.results.store import StoredResult, result_lock
 
 #: Another node is tried so often when one dies with a cell, or a cell's process does.
 _RETRIES = 3
@@ -318,7 +318,7 @@ def _stored(cell: Cell, returned: Returned, progress: Progress) -> Path | BenchE
                 for name, content in returned.outcome.items():
                     (fresh / name).write_bytes(content)
             forget(folder.with_name(f".{folder.name}.partial"))
-        Result.read(folder).verify()
+        StoredResult.read(folder).verify()
     except BenchError as error:
         return error
     return folder

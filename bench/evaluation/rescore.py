@@ -27,14 +27,14 @@ from bench.results.comparability import code_of, interval_code, lenient_code, to
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations
-from bench.results.store import PER_QUERY_SCHEMA, Result, replace_metrics, write_result
+from bench.results.store import PER_QUERY_SCHEMA, StoredResult, replace_metrics, write_result
 from bench.results.units import unit_counts
 
 #: Of the rankings' scores, which are not in the per-query values.
 _BANDS = ("tie_low", "tie_expected", "tie_high")
 
 
-def up_to_date(result: Result, dataset: Dataset, metrics: Sequence[Metric] = ()) -> bool:
+def up_to_date(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric] = ()) -> bool:
     """Whether a result has these metrics, and all its numbers by the rules, units and code of today.
 
     Older code counts as today's if it is known to give the same numbers.
@@ -42,19 +42,19 @@ def up_to_date(result: Result, dataset: Dataset, metrics: Sequence[Metric] = ())
     return _has_lenient(result) and _has_repeated_gold(result) and _same_numbers(result, dataset, metrics)
 
 
-def _has_lenient(result: Result) -> bool:
+def _has_lenient(result: StoredResult) -> bool:
     """Whether lenient means are those of today, or cannot be had without the ranking."""
     lenient = result.metrics.lenient
     return not result.has_run or (lenient is not None and lenient_code(lenient) == lenient_hash())
 
 
-def _has_repeated_gold(result: Result) -> bool:
+def _has_repeated_gold(result: StoredResult) -> bool:
     """Whether a result with past queries says whether their gold sets are asked for again."""
     data = result.manifest.dataset
     return not data.history or data.repeated_gold is not None
 
 
-def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
+def _same_numbers(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> bool:
     """Whether everything else is that of today."""
     if result.manifest.protocol != version_for(dataset.gold) or result.manifest.dataset.unit != dataset.unit:
         return False
@@ -76,7 +76,7 @@ def _same_numbers(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -
     return same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now)
 
 
-def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Result:
+def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> StoredResult:
     """Score a stored result again with the default metrics, its other metrics and these, and replace it.
 
     Without its ranking (a folder of results may keep large ones elsewhere) its per-query values are kept, and means and
@@ -117,7 +117,7 @@ def rescore(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Resu
     return write_result(result.folder, fresh, found, run, per_query, repeats)
 
 
-def _with_repeated_gold(data: DatasetIdentity, result: Result, dataset: Dataset) -> DatasetIdentity:
+def _with_repeated_gold(data: DatasetIdentity, result: StoredResult, dataset: Dataset) -> DatasetIdentity:
     if not data.history:
         return data
     rows = np.array([dataset.query_codes[name] for name in result.per_query["query_id"].to_pylist()], dtype=np.int64)
@@ -125,7 +125,7 @@ def _with_repeated_gold(data: DatasetIdentity, result: Result, dataset: Dataset)
 
 
 def _from_values(
-    result: Result, dataset: Dataset, metrics: Sequence[Metric]
+    result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]
 ) -> tuple[Metrics, pa.Table, pa.Table | None]:
     """Means and intervals of the stored per-query values, and these with the units of today."""
     had, own = _had(result), result.manifest.scoring
@@ -161,20 +161,20 @@ def _with_units(table: pa.Table, units: pa.Array) -> pa.Table:
     return table.add_column(place, PER_QUERY_SCHEMA.field("unit"), units)
 
 
-def repeated_values(result: Result, metrics: Sequence[str]) -> NDArray[np.float64]:
+def repeated_values(result: StoredResult, metrics: Sequence[str]) -> NDArray[np.float64]:
     """(repeats, queries, metrics) values of a result with repeats."""
     parts = [result.of_repeat(number) for number in range(1, result.manifest.repeats + 1)]
     return np.stack([[part.values(name) for name in metrics] for part in parts]).swapaxes(1, 2)
 
 
-def _with_lenient(result: Result, dataset: Dataset) -> Metrics:
+def _with_lenient(result: StoredResult, dataset: Dataset) -> Metrics:
     rows, repeats = repeated_answers(result, dataset)
     rankings = [answers.ranking for answers in repeats]
     lenient = lenient_mean(rankings, lenient_gold(dataset, rows), dataset.gold.take(rows), _had(result))
     return result.metrics.model_copy(update={"lenient": lenient})
 
 
-def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:
+def rescored(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:
     """The numbers of a stored ranking by the code of today; nothing is written."""
     manifest = result.manifest
     rows, repeats = repeated_answers(result, dataset)
@@ -190,7 +190,7 @@ def rescored(result: Result, dataset: Dataset, metrics: Sequence[Metric]) -> Sco
     return replace(scored, metrics=scored.metrics.model_copy(update={"tokens": tokens}))
 
 
-def _had(result: Result) -> list[Metric]:
+def _had(result: StoredResult) -> list[Metric]:
     """The metrics of a result that this bench knows; those of a plug-in that is gone cannot be made again."""
     found: list[Metric] = []
     for name in result.metrics.metrics:
@@ -199,7 +199,7 @@ def _had(result: Result) -> list[Metric]:
     return found
 
 
-def repeated_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:
+def repeated_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:
     """The queries of a stored result as rows of its dataset, and what was answered to them in each repeat.
 
     Raises:
@@ -210,7 +210,7 @@ def repeated_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64
     return found[0][0], [answers for _, answers in found]
 
 
-def stored_answers(result: Result, dataset: Dataset) -> tuple[NDArray[np.int64], Answers]:
+def stored_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], Answers]:
     """The queries of a stored result as rows of its dataset, and what was answered to them."""
     table = result.per_query
     ids = table["query_id"].to_pylist()

@@ -28,7 +28,7 @@ from bench.evaluation.ask import Answers
 from bench.interface import Ranking, ToolSets
 from bench.interface.ranking import in_order
 from bench.metrics.ties import Beyond
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 @dataclass
@@ -225,7 +225,7 @@ def _answers(rows: list[_Answer | None]) -> Answers:
     return Answers(ranking, Beyond.none(len(rows)), sets)
 
 
-def write_trec(result: Result) -> Iterator[str]:
+def write_trec(result: StoredResult) -> Iterator[str]:
     """Lines of a TREC run; a method without scores gets 1 / rank, which keeps its order."""
     tag = _escaped(result.manifest.method.spec)
     for row in result.run.to_pylist():
@@ -233,7 +233,7 @@ def write_trec(result: Result) -> Iterator[str]:
         yield f"{_escaped(row['query_id'])} Q0 {_escaped(row['tool_id'])} {row['rank']} {score!r} {tag}\n"
 
 
-def write_jsonl(result: Result) -> Iterator[str]:
+def write_jsonl(result: StoredResult) -> Iterator[str]:
     """JSON lines, one for every evaluated query, as `bench score` reads them."""
     tools: dict[str, list[str]] = {}
     scores: dict[str, list[float | None]] = {}

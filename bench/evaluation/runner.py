@@ -42,7 +42,7 @@ from bench.results.code_versions import method_code, method_packages
 from bench.results.ids import method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
-from bench.results.store import Result, check_writable, is_complete, result_folder, result_lock, write_result
+from bench.results.store import StoredResult, check_writable, is_complete, result_folder, result_lock, write_result
 from bench.results.units import unit_counts
 
 Overwrite = Literal["never", "missing", "remote", "always"]
@@ -86,7 +86,7 @@ class Runner:
     jobs: int = 1
     _datasets: dict[Spec, Dataset] = field(default_factory=dict)
 
-    def run(self, plans: Sequence[Plan]) -> Iterator[Result | BenchError]:
+    def run(self, plans: Sequence[Plan]) -> Iterator[StoredResult | BenchError]:
         """Check every plan before the first expensive step, then run them in order.
 
         Yields:
@@ -97,12 +97,12 @@ class Runner:
         """
         yield from self.run_checked(self.check(plans))
 
-    def run_checked(self, prepared: deque[Prepared]) -> Iterator[Result | BenchError]:
+    def run_checked(self, prepared: deque[Prepared]) -> Iterator[StoredResult | BenchError]:
         """Run what `check` gave, as `run` does, and empty it."""
         # Loaded models are shared by the plans, and each run counts for itself.
         shared = current_session()
         while prepared:
-            outcome: Result | BenchError
+            outcome: StoredResult | BenchError
             try:
                 # Closed before the result is handed out: a generator shares the context of its caller.
                 with config_context(shared, repeat=1):
@@ -132,7 +132,7 @@ class Runner:
         if self.overwrite == "always" or not is_complete(item.folder):
             return False
         try:
-            return self.overwrite == "missing" or not _asks_elsewhere(Result.read(item.folder))
+            return self.overwrite == "missing" or not _asks_elsewhere(StoredResult.read(item.folder))
         except ResultError:
             return False
 
@@ -172,12 +172,12 @@ class Runner:
         identifier = result_id(plan.asked(dataset), method_hash(method))
         return Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
-    def _run(self, item: Prepared) -> Result:
+    def _run(self, item: Prepared) -> StoredResult:
         with result_lock(self.results, item.folder, self.progress):
             recover(item.folder)
             if is_complete(item.folder) and self.overwrite != "always":
                 try:
-                    kept = Result.read(item.folder)
+                    kept = StoredResult.read(item.folder)
                     kept.verify()
                 except ResultError as error:
                     self.progress.note(f"{error} Running it again.")
@@ -189,7 +189,7 @@ class Runner:
                     )
             return self._make(item)
 
-    def _kept(self, result: Result, plan: Plan) -> Result:
+    def _kept(self, result: StoredResult, plan: Plan) -> StoredResult:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
         made = result.manifest.environment.created
         dataset = self._dataset(plan.dataset)
@@ -199,7 +199,7 @@ class Runner:
         self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
         return rescore(result, dataset, self.metrics)
 
-    def _make(self, item: Prepared) -> Result:
+    def _make(self, item: Prepared) -> StoredResult:
         plan, method, dataset = item.plan, item.method, self._dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
@@ -360,7 +360,7 @@ def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> En
     )
 
 
-def _asks_elsewhere(result: Result) -> bool:
+def _asks_elsewhere(result: StoredResult) -> bool:
     """Whether the method asked a service of which nothing tells that it is still the same (its mark `remote`)."""
     return any(mark.text == "remote" for mark in result.manifest.marks)
 

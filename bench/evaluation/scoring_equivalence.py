@@ -30,7 +30,7 @@ from bench.evaluation.scoring import scoring_code
 from bench.metrics.measure import measure_name
 from bench.registry import load_dataset
 from bench.results.comparability import SAME_SCORING, same_scoring
-from bench.results.store import Result, find_results
+from bench.results.store import StoredResult, find_results
 
 RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
 
@@ -68,7 +68,7 @@ class Comparison:
     results: int = 0
     values: int = 0
 
-    def enter(self, result: Result, dataset: Dataset) -> None:
+    def enter(self, result: StoredResult, dataset: Dataset) -> None:
         """Score a result again and compare its numbers."""
         scored = rescored(result, dataset, [])
         old, new = result.manifest.scoring, scoring_code(scored.metrics.metrics)
@@ -134,7 +134,7 @@ def compared(folders: Iterable[Path], told: list[str]) -> Comparison:
     return found
 
 
-def _results(folders: Iterable[Path], told: list[str]) -> Iterator[Result]:
+def _results(folders: Iterable[Path], told: list[str]) -> Iterator[StoredResult]:
     for folder in folders:
         for item in find_results(folder):
             if isinstance(item, ResultError):

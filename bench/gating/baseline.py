@@ -26,7 +26,7 @@ from bench.results.across_catalogues import Asked, Ranked, gold_ranks
 from bench.results.comparability import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 BASELINE_VERSION = 2
 
@@ -195,7 +195,7 @@ def label_of(method: MethodIdentity, dataset: DatasetIdentity) -> str:
 
 
 def make_baseline(
-    result: Result, blessing: Blessing, metrics: Sequence[str] = (), asked: Asked | None = None
+    result: StoredResult, blessing: Blessing, metrics: Sequence[str] = (), asked: Asked | None = None
 ) -> Baseline:
     """A result as a baseline.
 
@@ -308,7 +308,7 @@ def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def file_name(result: Result) -> str:
+def file_name(result: StoredResult) -> str:
     """`dataset-method.json`; ids never become paths unescaped."""
     manifest = result.manifest
     label = f"{manifest.dataset.spec}-{manifest.method.spec}"

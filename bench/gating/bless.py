@@ -21,7 +21,7 @@ from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, 
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Asked, asked_of
 from bench.results.comparability import code_of
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.numbers import fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of
@@ -69,7 +69,7 @@ class Blessed(Shown):
 
 
 def bless(
-    results: Sequence[Result],
+    results: Sequence[StoredResult],
     out: Path,
     reason: str = "",
     by: str = "",
@@ -107,7 +107,7 @@ def bless(
 
 
 def _blessed(
-    results: Sequence[Result], out: Path, as_file: bool, blessing: Blessing, reason: str, metrics: Sequence[str]
+    results: Sequence[StoredResult], out: Path, as_file: bool, blessing: Blessing, reason: str, metrics: Sequence[str]
 ) -> list[Blessed]:
     """The work of `bless`, under its lock."""
     planned: list[Blessed] = []
@@ -150,7 +150,7 @@ def _standing(path: Path) -> Baseline | None:
         return None
 
 
-def _asked(result: Result) -> Asked | None:
+def _asked(result: StoredResult) -> Asked | None:
     """What a result was asked: only a dataset that a user added can change, and the others need no such record.
 
     None also where the dataset is not at hand; the baseline then compares with results on the same data only.

@@ -30,7 +30,7 @@ from bench.results.across_catalogues import Asked
 from bench.results.comparability import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 #: What a project's own search is: the text of a query in, ids of tools out, best first.
 Search = Callable[[str], Iterable[str]]
@@ -100,7 +100,7 @@ class Candidate:
         )
 
     @staticmethod
-    def of(result: Result) -> Candidate:
+    def of(result: StoredResult) -> Candidate:
         """A stored result; raises `ResultError` where its tables cannot be read."""
         manifest, scored = result.manifest, result.metrics
         sets = result.per_query if result.repeats is None else result.repeats

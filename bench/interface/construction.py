@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from abc import ABCMeta
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,8 +34,8 @@ _MOST_SHOWN = 200
 class ByKeywords(ABCMeta):
     """The class of the classes of methods: calling one with keywords checks the parameters and gives a method.
 
-    `BM25(k1=1.5)` is what `bench.build_method(BM25, k1=1.5)` is. A call with a context is the harness's own, and is
-    left as Python has it, so that a method's `__init__` is as its author wrote it.
+    `BM25(k1=1.5)` is what `bench.build_method(BM25, k1=1.5)` is. A call that fits the method's `__init__` is left as
+    Python has it: the harness's, with parameters and a context, and those of authors who wrote another.
     """
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **more: Any) -> None:
@@ -46,16 +46,19 @@ class ByKeywords(ABCMeta):
             type.__setattr__(cls, "fit", _fitting(fit))
 
     def __call__(cls, *arguments: Any, **parameters: Any) -> Any:
-        if arguments or _is_context(parameters.get("context")):
+        if arguments or _fits(cls, parameters):
             return super().__call__(*arguments, **parameters)
         # By the public face of bench: names and the registry lie above this room.
         return bench.build_method(cls, **parameters)
 
 
-def _is_context(value: object) -> bool:
-    from bench.interface.method import Context
-
-    return isinstance(value, Context)
+def _fits(kind: Any, given: Mapping[str, Any]) -> bool:
+    """Whether the constructor of a class takes these keywords: then they are its own, and no parameters."""
+    try:
+        inspect.signature(kind.__init__).bind(None, **given)
+    except TypeError:
+        return False
+    return True
 
 
 def _fitting(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,6 +29,13 @@ class Ranking:
             method does not say. It lets the tie band see past the depth.
         replies: one text per query, as the search sent it and an agent would read it, None where there is none; None
             altogether where no search outside of the method answers. Their tokens are counted, and they are not kept.
+
+    Examples:
+        >>> ranking = bench.Ranking.of_lists([[4, 1], [2]])
+        >>> ranking.tools.tolist()
+        [[4, 1], [2, -1]]
+        >>> ranking.scores is None
+        True
     """
 
     tools: NDArray[np.int32]

@@ -30,6 +30,14 @@ class Library:
         texts: (tools,) the text of each tool by the run's template.
         template: the template's name.
         edges: annotated dependencies, (edges, 2) int32 codes [dependent, prerequisite]; may be empty.
+
+    Examples:
+        >>> data = bench.load_dataset("starter")
+        >>> library = bench.Library.of(data, "name_description")
+        >>> len(library) == len(library.tools) == len(library.texts)
+        True
+        >>> library.codes[library.tools[3].tool_id]
+        3
     """
 
     tools: tuple[Tool, ...]
@@ -72,6 +80,15 @@ class History:
         texts: (queries,) query texts.
         gold: judgements of these queries; a row is a bundle.
         split: (queries,) index into ("train", "dev", "test").
+
+    Examples:
+        >>> data = bench.load_dataset("starter")
+        >>> library = bench.Library.of(data, "name_description")
+        >>> history = bench.History.of(data, library, data.rows("test"))
+        >>> len(history) == len(data.rows("train")) + len(data.rows("dev"))
+        True
+        >>> [library.tools[code].tool_id for code in history.gold.row(0)]
+        ['branchyard.search_code']
     """
 
     library: Library
@@ -110,6 +127,12 @@ class Queries:
         texts: (queries,) query texts.
         rows: (queries,) the query's number in this run: the same in every batch. The runner asks in an order that has
             nothing to do with the queries' ids, since upstream often sorts its files by gold.
+
+    Examples:
+        >>> data = bench.load_dataset("starter")
+        >>> queries = bench.Queries.of(data, data.rows("test"))
+        >>> len(queries), queries.rows[:3].tolist()
+        (134, [0, 1, 2])
     """
 
     texts: tuple[str, ...]

@@ -23,14 +23,14 @@ from bench.registry.versions import current_content
 from bench.results.comparability import Question
 from bench.results.current import Built, adopted, command, is_of_today, today
 from bench.results.manifest import Manifest
-from bench.results.store import LARGEST_JSON, MANIFEST, Result, folders_of
+from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
 _SHORTEST_ID = 4
 #: A name with the id of a result of older code.
 _WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
 
 
-def find_result(results: Path, name: str, *, older: bool = False) -> Result:
+def find_result(results: Path, name: str, *, older: bool = False) -> StoredResult:
     """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
 
     `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`.
@@ -49,9 +49,9 @@ def find_result(results: Path, name: str, *, older: bool = False) -> Result:
     return result
 
 
-def _by_name(results: Path, name: str, *, older: bool) -> Result:
+def _by_name(results: Path, name: str, *, older: bool) -> StoredResult:
     if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
-        return Result.read(Path(name))
+        return StoredResult.read(Path(name))
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
         method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
@@ -79,7 +79,7 @@ def _by_name(results: Path, name: str, *, older: bool) -> Result:
     return latest(found)[0]
 
 
-def _named(results: Path, method: str, dataset: str) -> list[Result]:
+def _named(results: Path, method: str, dataset: str) -> list[StoredResult]:
     """The results of a method, with or without its cut, on a dataset.
 
     One that cannot be read is left out, or, if there is no other, its error is raised.
@@ -88,7 +88,7 @@ def _named(results: Path, method: str, dataset: str) -> list[Result]:
     its strings as it is.
     """
     label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
-    found, damaged = list[Result](), list[ResultError]()
+    found, damaged = list[StoredResult](), list[ResultError]()
     for folder in folders_of(results):
         with suppress(OSError):
             text = read_regular(folder / MANIFEST, LARGEST_JSON)
@@ -98,7 +98,7 @@ def _named(results: Path, method: str, dataset: str) -> list[Result]:
             ):
                 continue
             try:
-                item = Result.read(folder)
+                item = StoredResult.read(folder)
             except ResultError as error:
                 if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
                     damaged.append(error)
@@ -111,22 +111,22 @@ def _named(results: Path, method: str, dataset: str) -> list[Result]:
     return found
 
 
-def _with_id(results: Path, start: str) -> list[Result]:
+def _with_id(results: Path, start: str) -> list[StoredResult]:
     """The results whose id begins so. Their folders end with the id; one that was renamed is found by its manifest.
 
     Raises:
         ResultError: the only one that fits cannot be read.
     """
     fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2].startswith(start)]
-    named = [Result.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
+    named = [StoredResult.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
     found = [item for item in named if item.manifest.result_id.startswith(start)]
     return found or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
 
 
-def _readable(folders: Iterable[Path]) -> Iterator[Result]:
+def _readable(folders: Iterable[Path]) -> Iterator[StoredResult]:
     for folder in folders:
         with suppress(ResultError):
-            yield Result.read(folder)
+            yield StoredResult.read(folder)
 
 
 def _canonical_method(text: str) -> str:
@@ -151,7 +151,7 @@ def _canonical_dataset(text: str) -> str:
         return text
 
 
-def _on_current_data(found: list[Result], name: str) -> list[Result]:
+def _on_current_data(found: list[StoredResult], name: str) -> list[StoredResult]:
     """Of results on a dataset that its user has replaced, those on the data as they are now.
 
     Raises:
@@ -170,7 +170,7 @@ def _on_current_data(found: list[Result], name: str) -> list[Result]:
     return current
 
 
-def _of_today(found: list[Result], name: str, *, older: bool) -> list[Result]:
+def _of_today(found: list[StoredResult], name: str, *, older: bool) -> list[StoredResult]:
     """Of results of a method, those of its code as it is now.
 
     Raises:
@@ -223,9 +223,9 @@ def settings(manifest: Manifest, usual: str = "") -> str:
     return ", ".join(word for word in words if word)
 
 
-def latest(results: Sequence[Result]) -> list[Result]:
+def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
     """The answer of today's code to each question, or else the latest: others are of other versions of the code."""
-    groups: defaultdict[tuple[object, ...], list[Result]] = defaultdict(list)
+    groups: defaultdict[tuple[object, ...], list[StoredResult]] = defaultdict(list)
     for item in sorted(
         results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
     ):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RiskCoverage:
         return int(np.searchsorted(self.answered, np.ceil(share * self.queries - 1e-9)))
 
 
-def risk_coverage(result: Result, k: int = 5) -> RiskCoverage | None:
+def risk_coverage(result: StoredResult, k: int = 5) -> RiskCoverage | None:
     """The curve of a result; of a run with repeats, that of the first.
 
     Returns:
@@ -72,7 +72,7 @@ def risk_coverage(result: Result, k: int = 5) -> RiskCoverage | None:
     if not (result.metrics.n and result.metrics.n_no_gold and result.has_run):
         return None
     # A copy, which does not keep the tables for as long as the result lives.
-    result = Result(result.folder, result.manifest, result.metrics).of_repeat()
+    result = StoredResult(result.folder, result.manifest, result.metrics).of_repeat()
     table, name = result.per_query, f"hit@{k}"
     first = result.run.filter(pc.equal(result.run["rank"], 1))
     if name not in table.column_names or not len(first) or first["score"].null_count:

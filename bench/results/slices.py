@@ -16,7 +16,7 @@ from bench.data.parents import parent_of
 from bench.metrics import Scores, parse_metric, parse_metrics
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 #: Slices that every dataset has, without anyone's annotation.
 GENERAL = ("category", "gold", "length", "parent", "tool")
@@ -84,7 +84,7 @@ def slice_values(dataset: Dataset, name: str) -> dict[str, str]:
     raise UsageError(f"{dataset.spec} has no slice {name!r}; it has {', '.join(slice_names(dataset))}.")
 
 
-def by_slice(result: Result, dataset: Dataset, name: str, metrics: Sequence[str]) -> list[Slice]:
+def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequence[str]) -> list[Slice]:
     """Means and intervals of a result for each value of a slice.
 
     The values partition the queries: those without a value come last, as `-`. An interval resamples the units of

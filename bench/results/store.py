@@ -22,7 +22,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -77,15 +77,15 @@ LARGEST_JSON = 64 << 20
 
 
 @dataclass(frozen=True)
-class Result:
-    """A stored result. The tables are read when they are asked for."""
+class StoredResult:
+    """A stored result as the harness reads it; `bench.Result` shows it. The tables are read when they are asked for."""
 
     folder: Path
     manifest: Manifest
     metrics: Metrics
 
     @staticmethod
-    def read(folder: Path) -> Result:
+    def read(folder: Path) -> StoredResult:
         """Open a result folder.
 
         Raises:
@@ -111,7 +111,7 @@ class Result:
             raise ResultError(
                 f"{folder / MANIFEST} does not say which code computed {shortened(lacking[0], 40)!r}; run it again."
             )
-        return Result(folder, manifest, metrics)
+        return StoredResult(folder, manifest, metrics)
 
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
@@ -192,7 +192,7 @@ class Result:
             )
         return table
 
-    def of_repeat(self, number: int = 1) -> Result:
+    def of_repeat(self, number: int = 1) -> StoredResult:
         """The result as if one repeat were all of it: its rankings and per-query values, beside the means of all.
 
         A result without repeats is returned as it is.
@@ -208,7 +208,7 @@ class Result:
         if self.repeats is None:
             return self
         queries = len(self.per_query)
-        one = Result(self.folder, self.manifest, self.metrics)
+        one = StoredResult(self.folder, self.manifest, self.metrics)
         # A cached property looks there first.
         vars(one)["per_query"] = self.repeats.slice((number - 1) * queries, queries).drop_columns(["repeat"])
         if "run" in vars(self) or self.has_run:
@@ -241,6 +241,14 @@ class Result:
         values = np.array(self.per_query[metric].to_pylist(), dtype=np.float64)
         check_values(values, metric, str(self.folder / PER_QUERY))
         return values
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines: where it is, its manifest and metrics."""
+        return {
+            "folder": str(self.folder),
+            "manifest": self.manifest.model_dump(mode="json"),
+            "metrics": self.metrics.model_dump(mode="json"),
+        }
 
     @property
     def label(self) -> str:
@@ -360,7 +368,7 @@ def write_result(
     run: pa.Table | None,
     per_query: pa.Table,
     repeats: pa.Table | None = None,
-) -> Result:
+) -> StoredResult:
     """Write a result folder and put it in its place whole. The caller holds the result's lock.
 
     A result whose ranking is kept elsewhere (`run` is None) keeps the sha256 that its manifest has of it.
@@ -380,10 +388,10 @@ def write_result(
         files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
         manifest = manifest.model_copy(update={"files": files}).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-    return Result(folder, manifest, metrics)
+    return StoredResult(folder, manifest, metrics)
 
 
-def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | None = None) -> Result:
+def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentity | None = None) -> StoredResult:
     """Give a stored result other metrics; what does not change stays byte for byte. The caller holds the result's lock.
 
     Args:
@@ -406,10 +414,10 @@ def replace_metrics(result: Result, metrics: Metrics, data: DatasetIdentity | No
         update = {"files": files, "dataset": data or result.manifest.dataset}
         manifest = result.manifest.model_copy(update=update).sealed()
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-    return Result(folder, manifest, metrics)
+    return StoredResult(folder, manifest, metrics)
 
 
-def renamed(result: Result, manifest: Manifest) -> Result:
+def renamed(result: StoredResult, manifest: Manifest) -> StoredResult:
     """Give a result the name that another manifest gives it, in the folder where it lies; its tables keep their bytes.
 
     What has that name already stays, and then so does the result, unless its tables are the same. The caller holds the
@@ -431,7 +439,7 @@ def renamed(result: Result, manifest: Manifest) -> Result:
                 files = manifest.files | {METRICS: sha256_of(fresh / METRICS)}
                 manifest = manifest.model_copy(update={"files": files}).sealed()
                 (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-        found = Result.read(folder)
+        found = StoredResult.read(folder)
         if all(found.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
             # Without its manifest it is no result, wherever the removal may be ended.
             (result.folder / MANIFEST).unlink()
@@ -455,7 +463,7 @@ def folders_of(results: Path) -> list[Path]:
     return standing([path.parent for path in results.glob(f"*/*/{MANIFEST}")])
 
 
-def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Result | ResultError]:
+def find_results(results: Path, without: Container[Path] = ()) -> Iterator[StoredResult | ResultError]:
     """Every result below a folder, sorted by path; those that cannot be read come as errors that know their folder.
 
     Args:
@@ -466,7 +474,7 @@ def find_results(results: Path, without: Container[Path] = ()) -> Iterator[Resul
         if folder in without:
             continue
         try:
-            yield Result.read(folder)
+            yield StoredResult.read(folder)
         except ResultError as error:
             error.folder = folder
             yield error

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.results.store import Result
+    from bench.results.store import StoredResult
 
 Row = tuple[str, int, list[str]]
 BENCH = [sys.executable, "-m", "bench"]
@@ -25,13 +25,13 @@ METHODS = 100
 
 def results(folder: Path, count: int) -> list[Row]:
     """`list results`, `compare`, and the site until it answers, on a fifth of the results and on all."""
-    from bench.results.store import Result
+    from bench.results.store import StoredResult
 
     made, site = folder / "made", folder / "site"
     line = [*BENCH, "run", "-m", "bm25", "-m", "tfidf", "-d", "starter", "--results", str(made), "-q"]
     subprocess.run(line, check=True, capture_output=True)
     (stored,) = (made / "starter").glob("bm25-*")
-    first = Result.read(stored)
+    first = StoredResult.read(stored)
     times: dict[str, list[float]] = {}
     done = 0
     for upto in (count // 5, count):
@@ -63,7 +63,7 @@ def _spec(number: int) -> str:
     return f"bm25(k1={(number % METHODS + 1) / 100})"
 
 
-def _copied(first: Result, number: int) -> None:
+def _copied(first: StoredResult, number: int) -> None:
     """A copy of a result under another id, as one of another method."""
     from bench.results.store import MANIFEST, METRICS, to_json
 

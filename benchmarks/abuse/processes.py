@@ -154,11 +154,11 @@ def _writing(folder: Path, model: str) -> dict[str, Writing]:
 
 def _outdated(made: Path, copy: Path) -> None:
     """A copy of results without lenient means, as older versions left them."""
-    from bench.results.store import MANIFEST, METRICS, Result, to_json
+    from bench.results.store import MANIFEST, METRICS, StoredResult, to_json
 
     shutil.copytree(made, copy)
     (stored,) = (copy / "starter").glob("bm25-*")
-    manifest = Result.read(stored).manifest
+    manifest = StoredResult.read(stored).manifest
     fields = json.loads((stored / METRICS).read_text())
     del fields["lenient"]
     text = json.dumps(fields, indent=1, ensure_ascii=False) + "\n"

@@ -35,7 +35,7 @@ from bench.results.comparability import (
 from bench.results.current import command
 from bench.results.finding import latest
 from bench.results.manifest import Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result, find_results
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, StoredResult, find_results
 from bench.results.units import numbered
 from bench.show.numbers import count
 
@@ -84,7 +84,7 @@ class Row:
         samples: kind of queries (`all`, `seen`, `unseen`) -> the row over these; empty where `values` were None.
     """
 
-    result: Result
+    result: StoredResult
     key: str
     name: str
     title: str
@@ -117,7 +117,7 @@ class Row:
 class Superseded:
     """An older answer to a question, and the id of the newer one."""
 
-    result: Result
+    result: StoredResult
     newer: str
     marks: tuple[Mark, ...]
 
@@ -163,7 +163,7 @@ class Board:
         return self.protocol in CURRENT_VERSIONS
 
     @property
-    def first(self) -> Result:
+    def first(self) -> StoredResult:
         """A result, for what all of them share."""
         return self.rows[0].result
 
@@ -180,9 +180,9 @@ class Board:
         return label(self.spec, 60) + (f" ({', '.join(words)})" if words else "")
 
 
-def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
+def read_results(results: Path) -> tuple[list[list[StoredResult]], list[Rejected]]:
     """All readable results in comparable groups, sorted, and what cannot be read."""
-    good: dict[str, Result] = {}
+    good: dict[str, StoredResult] = {}
     rejected: list[Rejected] = []
     strange = dict(_strange(results))
     rejected += [Rejected(place_of(folder, results), reason) for folder, reason in strange.items()]
@@ -205,7 +205,7 @@ def read_results(results: Path) -> tuple[list[list[Result]], list[Rejected]]:
 
 
 def make_board(
-    members: Sequence[Result], results: Path, verify: bool, older: Collection[str] = ()
+    members: Sequence[StoredResult], results: Path, verify: bool, older: Collection[str] = ()
 ) -> tuple[Board | None, list[Rejected]]:
     """A board of comparable results; those whose tables are not what they should be are left out.
 
@@ -242,7 +242,7 @@ def make_board(
 
 
 def assembled(
-    sound: Sequence[Result],
+    sound: Sequence[StoredResult],
     tables: Mapping[str, NDArray[np.float64] | None],
     standings: Mapping[str, RankedSystems] | None = None,
     older: Collection[str] = (),
@@ -307,7 +307,7 @@ def assembled(
     return board
 
 
-def _judged_units(result: Result) -> NDArray[np.int64]:
+def _judged_units(result: StoredResult) -> NDArray[np.int64]:
     table = read_columns(result, PER_QUERY, ["unit", "n_gold"])
     names = np.array(table["unit"].to_pylist(), dtype=str)[table["n_gold"].to_numpy() > 0]
     units: NDArray[np.int64] = np.unique(names, return_inverse=True)[1]
@@ -315,10 +315,10 @@ def _judged_units(result: Result) -> NDArray[np.int64]:
 
 
 def _row(
-    result: Result,
+    result: StoredResult,
     marks: Sequence[Mark],
     template: str,
-    newest: Result,
+    newest: StoredResult,
     values: NDArray[np.float64] | None,
     doubtful: frozenset[str],
 ) -> Row:
@@ -378,7 +378,7 @@ def variants(rows: Sequence[Row]) -> tuple[frozenset[str], dict[str, int]]:
     return frozenset(folded), over
 
 
-def _name(result: Result) -> str:
+def _name(result: StoredResult) -> str:
     method = result.manifest.method
     return label(method.spec + (f" + {method.cut}" if method.cut else ""))
 
@@ -387,13 +387,13 @@ def _clean(found: Sequence[Mark]) -> list[Mark]:
     return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in found]
 
 
-def _older_code(result: Result) -> list[Mark]:
+def _older_code(result: StoredResult) -> list[Mark]:
     """The mark of a result of older code that no other takes the place of."""
     why = f"made by other code of the method than today's; to make it anew: {command(result.manifest)}"
     return _clean([Mark(kind="older version", text="older code", why=why)])
 
 
-def _marks(result: Result, most: Usual, newest: Result) -> list[Mark]:
+def _marks(result: StoredResult, most: Usual, newest: StoredResult) -> list[Mark]:
     manifest = result.manifest
     found = _clean(marks(result, most))
     if result.metrics.n_failed:
@@ -412,13 +412,15 @@ def _marks(result: Result, most: Usual, newest: Result) -> list[Mark]:
     return found
 
 
-def _older(result: Result, newest: Result) -> frozenset[str]:
+def _older(result: StoredResult, newest: StoredResult) -> frozenset[str]:
     """Metrics of the board that do not compare with those of its newest result."""
     mine, others = result.manifest, newest.manifest
     return frozenset(name for name in (*RANKED, *COLUMNS) if metric_difference(mine, others, name) is not None)
 
 
-def _superseded(sound: Sequence[Result], shown: Sequence[Result], most: Usual, newest: Result) -> Iterator[Superseded]:
+def _superseded(
+    sound: Sequence[StoredResult], shown: Sequence[StoredResult], most: Usual, newest: StoredResult
+) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
     for item in sound:
         if item.manifest.result_id not in kept:
@@ -428,14 +430,14 @@ def _superseded(sound: Sequence[Result], shown: Sequence[Result], most: Usual, n
             yield Superseded(item, newer, (*_marks(item, most, newest), older))
 
 
-def slug_of(result: Result) -> str:
+def slug_of(result: StoredResult) -> str:
     """The name of the board that a result belongs to."""
     data = result.manifest.dataset
     more = [data.split, data.limit, data.content_hash, result.manifest.protocol]
     return unique_slug(data.spec, *more)
 
 
-def _order(result: Result) -> tuple[str, str, int, str, str]:
+def _order(result: StoredResult) -> tuple[str, str, int, str, str]:
     data = result.manifest.dataset
     return data.spec, data.split, data.limit or 0, data.content_hash, result.manifest.protocol
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 #: When what has no date was made: it was always there.
 FIRST_DATE = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
-def created(result: Result) -> datetime.datetime | None:
+def created(result: StoredResult) -> datetime.datetime | None:
     """When a result was made, in UTC; none where its manifest has no date."""
     return moment(result.manifest.environment.created)
 

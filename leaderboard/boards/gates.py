@@ -29,7 +29,7 @@ from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import numbered
 
 #: The policy of a folder of baselines, where no other one is named.
@@ -44,7 +44,7 @@ class _Moment:
 
     at: datetime.datetime
     version: Version | None
-    result: Result | None
+    result: StoredResult | None
     against: Baseline | None
 
 
@@ -64,7 +64,7 @@ class Event:
     at: datetime.datetime
     value: MetricValue | None
     version: Version | None
-    result: Result | None
+    result: StoredResult | None
     against: Baseline | None
     report: GateReport | None
 
@@ -126,7 +126,7 @@ def read_gates(baselines: Path, policy: Path | None = None) -> Gates:
     return Gates(read_policy(policy or beside), tuple(ledgers))
 
 
-def gate_histories(gates: Gates, results: Iterable[Result]) -> list[Gate]:
+def gate_histories(gates: Gates, results: Iterable[StoredResult]) -> list[Gate]:
     """The history of each baseline.
 
     Args:
@@ -139,7 +139,7 @@ def gate_histories(gates: Gates, results: Iterable[Result]) -> list[Gate]:
     return [_history(ledger, metric, known, judged) for ledger in gates.ledgers]
 
 
-def _history(ledger: Ledger, metric: str, known: Mapping[str, Result], judged: _Judge) -> Gate:
+def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], judged: _Judge) -> Gate:
     blessed = {version.baseline.result_id for version in ledger.versions}
     moments: list[_Moment] = []
     for i, version in enumerate(ledger.versions):

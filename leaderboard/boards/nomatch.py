@@ -14,7 +14,7 @@ from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
 from bench.leaderboard.boards.tables import read_columns
 from bench.results.comparability import competes
-from bench.results.store import PER_QUERY, Result
+from bench.results.store import PER_QUERY, StoredResult
 from bench.results.units import numbered
 from bench.stats.noninferiority import FEWEST_UNITS
 
@@ -91,7 +91,7 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
     return [name for name in SHOWN if any(name in row.result.metrics.metrics for row in rows)]
 
 
-def _values(result: Result) -> tuple[NDArray[np.float64], pa.Table]:
+def _values(result: StoredResult) -> tuple[NDArray[np.float64], pa.Table]:
     """(queries,) the values whose mean is the metric, over all queries; and the queries.
 
     Raises:

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.paths import read_regular
 from bench.base.text import label
-from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, Result
+from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
 
 _TOLERANCE = 1e-9
 _IDS = ("query_id", "tool_id")
 
 
-def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None, coded: Sequence[str] = ()) -> pa.Table:
+def read_columns(
+    result: StoredResult, name: str, wanted: Sequence[str] | None = None, coded: Sequence[str] = ()
+) -> pa.Table:
     """Those of the columns that a table of a result has; all of them by default.
 
     Args:
@@ -59,7 +61,7 @@ def read_columns(result: Result, name: str, wanted: Sequence[str] | None = None,
 
 
 def checked_values(
-    result: Result, metrics: Sequence[str], verify: bool, orders: list[pa.Table]
+    result: StoredResult, metrics: Sequence[str], verify: bool, orders: list[pa.Table]
 ) -> tuple[NDArray[np.float64] | None, int]:
     """Per-query values of some metrics over the judged queries, and which queries these are.
 
@@ -116,7 +118,7 @@ def _order(queries: pa.Table, orders: list[pa.Table], where: str) -> int:
     return len(orders) - 1
 
 
-def read_run(result: Result) -> pa.Table:
+def read_run(result: StoredResult) -> pa.Table:
     """A result's ranking: query_id, rank, tool_id, score; and repeat, if it has several. Ids are dictionaries.
 
     Raises:

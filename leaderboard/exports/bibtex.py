@@ -10,7 +10,7 @@ from bench.base.errors import BenchError
 from bench.base.spec import Spec, Value, parse
 from bench.base.text import one_line
 from bench.registry import dataset_entry, method_class, method_names
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,{}]+)\s*,")
 #: `Gao et al. 2025, "Tool Graph Retriever: ...".` as a module's docstring has it.
@@ -19,7 +19,7 @@ _CITED = re.compile(r'^(?P<who>[A-Z][^"\n]*?)(?: (?P<year>(?:19|20)\d\d))?, "(?P
 _SIGNS = {sign: "\\" + sign for sign in "&%$#_"} | {"\\": " ", "{": "", "}": "", "~": " ", "^": " "}
 
 
-def methods_bib(results: Sequence[Result]) -> str:
+def methods_bib(results: Sequence[StoredResult]) -> str:
     """Every paper that a method or dataset of these results comes from, once, sorted by key."""
     entries: dict[str, str] = {}
     for name in sorted({_name(result.manifest.dataset.spec) for result in results}):
@@ -47,7 +47,7 @@ def _name(text: str) -> str:
         return text
 
 
-def _methods(result: Result) -> Iterator[str]:
+def _methods(result: StoredResult) -> Iterator[str]:
     """The names of a result's method and of those it is built on; none for a run file, which only bears a name."""
     if result.manifest.method.run_file is not None:
         return

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bench.base.errors import UsageError
 from bench.base.text import label
 from bench.metrics import parse_metric
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.numbers import fixed
 from bench.show.tables import Cell, Table, latex, latex_text
 
@@ -15,7 +15,7 @@ from bench.show.tables import Cell, Table, latex, latex_text
 _MOST = 300
 
 
-def board_latex(rows: Sequence[Result], metrics: Sequence[str], marks: Mapping[str, Sequence[str]]) -> str:
+def board_latex(rows: Sequence[StoredResult], metrics: Sequence[str], marks: Mapping[str, Sequence[str]]) -> str:
     """The table of one board.
 
     Args:
@@ -42,13 +42,13 @@ def _text(words: str) -> str:
     return latex_text(words, _MOST)
 
 
-def _method(row: Result, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> Cell:
+def _method(row: StoredResult, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> Cell:
     """The method's name with a number for each of its marks, which the caption explains."""
     numbers = [str(notes.setdefault(mark, len(notes) + 1)) for mark in marks.get(row.manifest.result_id, ())]
     return Cell(label(row.label.rpartition(" @ ")[0]), mark=",".join(numbers))
 
 
-def _best(rows: Sequence[Result], metric: str) -> str | None:
+def _best(rows: Sequence[StoredResult], metric: str) -> str | None:
     """The best printed value of a column; None if it is not known which direction is better."""
     means = [row.metrics.metrics[metric].mean for row in rows if metric in row.metrics.metrics]
     try:
@@ -58,7 +58,7 @@ def _best(rows: Sequence[Result], metric: str) -> str | None:
     return fixed(max(means) if higher else min(means)) if means else None
 
 
-def _cell(row: Result, metric: str, best: str | None) -> Cell:
+def _cell(row: StoredResult, metric: str, best: str | None) -> Cell:
     value = row.metrics.metrics.get(metric)
     if value is None:
         return Cell("-")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from bench.base.text import one_line
 from bench.leaderboard.boards.names import title_of
 from bench.results.costs import money_per_query
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.tables import csv_text
 
 COLUMNS = (
@@ -19,7 +19,7 @@ COLUMNS = (
 )
 
 
-def results_csv(results: Sequence[Result], latest: frozenset[str], marks: Mapping[str, Sequence[str]]) -> str:
+def results_csv(results: Sequence[StoredResult], latest: frozenset[str], marks: Mapping[str, Sequence[str]]) -> str:
     """The table.
 
     Args:

@@ -31,10 +31,10 @@ from bench.leaderboard.exports.schema import (
     ExportedStanding,
 )
 from bench.results.costs import money_per_query
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
-def table_path(result: Result) -> str:
+def table_path(result: StoredResult) -> str:
     """Where the LaTeX table of a result's board is, relative to the site."""
     return f"tables/{slug_of(result)}.tex"
 
@@ -66,10 +66,10 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
     put("methods.bib", methods_bib(results))
 
 
-def _results(board: Board) -> list[Result]:
+def _results(board: Board) -> list[StoredResult]:
     """What a board has, older answers included, by method and date."""
 
-    def place(result: Result) -> tuple[str, str, str]:
+    def place(result: StoredResult) -> tuple[str, str, str]:
         manifest = result.manifest
         return result.label.rpartition(" @ ")[0], manifest.environment.created, manifest.result_id
 
@@ -88,7 +88,7 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
 
 
 def _exported_result(
-    result: Result, board: str, latest: frozenset[str], marks: Mapping[str, list[str]]
+    result: StoredResult, board: str, latest: frozenset[str], marks: Mapping[str, list[str]]
 ) -> ExportedResult:
     own = result.manifest.result_id
     return ExportedResult(

@@ -27,7 +27,7 @@ from bench.metrics import parse_metric
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.risk_coverage import risk_coverage
-from bench.results.store import PER_QUERY, RUN, Result
+from bench.results.store import PER_QUERY, RUN, StoredResult
 from bench.results.units import numbered
 from bench.show.numbers import significant
 from bench.stats.noninferiority import FEWEST_UNITS
@@ -65,7 +65,7 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], most_lin
 
 
 def _write(
-    result: Result,
+    result: StoredResult,
     name: str,
     family: str,
     marks: Sequence[Any],
@@ -114,13 +114,13 @@ def _write(
         writer.put_made(f"{start}.csv.gz", _key(values), partial(_csv, result))
 
 
-def download_lines(result: Result) -> int:
+def download_lines(result: StoredResult) -> int:
     """Lines of the downloads of a result, at least one: of its ranking, or if that is elsewhere of its values."""
     data = result.manifest.dataset
     return max(1, data.queries * (min(result.manifest.depth, data.tools) if result.has_run else 1))
 
 
-def _risk(result: Result) -> dict[str, Any] | None:
+def _risk(result: StoredResult) -> dict[str, Any] | None:
     """The risk-coverage curve: its picture, and a row for each tenth of the queries; None where there is none."""
     try:
         curve = risk_coverage(result)
@@ -163,12 +163,12 @@ def _gzip(data: bytes) -> bytes:
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 
-def _trec(result: Result) -> bytes:
+def _trec(result: StoredResult) -> bytes:
     # Of several repeats the first: the format has room for one.
     return _gzip("".join(write_trec(result.of_repeat())).encode("utf-8", "surrogatepass"))
 
 
-def _csv(result: Result) -> bytes:
+def _csv(result: StoredResult) -> bytes:
     import pyarrow.csv as pc
 
     table = result.per_query

@@ -24,7 +24,7 @@ from bench.metrics import parse_metric
 from bench.results.comparability import metric_difference
 from bench.results.intervals import difference_span
 from bench.results.manifest import MetricValue
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.stats.noninferiority import LEVEL, pair_verdict
 from bench.stats.paired import Paired, compare
 
@@ -43,7 +43,7 @@ class Step:
         change: the comparison with the result before it, where both compare.
     """
 
-    result: Result
+    result: StoredResult
     value: MetricValue
     verdict: str
     change: Paired | None
@@ -74,10 +74,10 @@ def write_trend(board: Board, writer: Writer) -> None:
     writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL))
 
 
-def _steps(board: Board, results: Sequence[Result]) -> list[Step]:
+def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
     """The results of a question, the oldest first; those that lack the metric are left out."""
     found: list[Step] = []
-    before: tuple[Result, NDArray[np.float64] | None] | None = None
+    before: tuple[StoredResult, NDArray[np.float64] | None] | None = None
     orders: list[pa.Table] = []
     for result in sorted(results, key=lambda item: (str(created(item) or ""), item.manifest.result_id)):
         value = result.metrics.metrics.get(METRIC)
@@ -92,8 +92,8 @@ def _steps(board: Board, results: Sequence[Result]) -> list[Step]:
 
 def _compared(
     board: Board,
-    new: tuple[Result, NDArray[np.float64] | None],
-    old: tuple[Result, NDArray[np.float64] | None],
+    new: tuple[StoredResult, NDArray[np.float64] | None],
+    old: tuple[StoredResult, NDArray[np.float64] | None],
 ) -> tuple[str, Paired | None]:
     (result, values), (earlier, others) = new, old
     if values is None or others is None or board.units is None or not len(values):

@@ -25,7 +25,7 @@ from bench.base.errors import ResultError
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Result
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, StoredResult
 
 #: Members that every archive has.
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
@@ -49,7 +49,7 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = (stat.S_IFREG | 0o644) << 16
 
 
-def pack(result: Result, code: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
+def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({})) -> bytes:
     """The archive of a stored result.
 
     Args:

@@ -15,7 +15,7 @@ from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
 from bench.results.finding import question_of
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, REPEATS, RUN, Result, result_folder
+from bench.results.store import MANIFEST, REPEATS, RUN, StoredResult, result_folder
 
 _FILES = (*PARTS, REPEATS)
 
@@ -87,7 +87,7 @@ def check_place(
         yield verdict
 
 
-def beside_board(verdict: CheckedSubmission, board: Sequence[Result]) -> CheckedSubmission:
+def beside_board(verdict: CheckedSubmission, board: Sequence[StoredResult]) -> CheckedSubmission:
     """An accepted submission that would replace a result of a board is refused, unless its method was made again.
 
     A board shows the latest answer to a question, and the date of a result, the name of its method and the version of

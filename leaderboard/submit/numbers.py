@@ -23,7 +23,7 @@ from bench.results.comparability import code_of, interval_code, lenient_code, to
 from bench.results.intervals import check_values, means_and_intervals
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
 from bench.results.repeats import variations
-from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, Result
+from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
 
 #: Numbers that differ by less are the same: processors and versions of libraries round the last digits differently.
@@ -99,9 +99,9 @@ def in_memory(
     per_query: pa.Table,
     repeats: pa.Table | None,
     run: pa.Table | None = None,
-) -> Result:
+) -> StoredResult:
     """A result of tables that were read under limits; no file is read for it."""
-    stored = Result(Path(), manifest, metrics)
+    stored = StoredResult(Path(), manifest, metrics)
     # A cached property looks there first.
     vars(stored).update(per_query=per_query, repeats=repeats)
     if run is not None:

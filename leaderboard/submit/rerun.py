@@ -36,7 +36,7 @@ from bench.leaderboard.submit.tables import MOST_CELLS
 from bench.registry import method_names
 from bench.results.manifest import Manifest, Metrics
 from bench.results.settings import CutKind
-from bench.results.store import RUN, Result
+from bench.results.store import RUN, StoredResult
 
 Verdict = Literal["made again", "differs", "could not run"]
 
@@ -70,7 +70,7 @@ class Sound:
 
     dataset: Dataset
     plan: Plan
-    result: Result
+    result: StoredResult
 
 
 def rerun(

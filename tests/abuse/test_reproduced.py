@@ -35,7 +35,7 @@ from bench.registry import build_method
 from bench.registry import methods as building
 from bench.results.finding import find_result
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, RUN, Result
+from bench.results.store import MANIFEST, RUN, StoredResult
 
 Bench = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -316,10 +316,10 @@ def test_a_manifest_with_a_changed_letter_is_refused(tmp_path: Path, bench: Benc
         changed = text[:-1] + chr(ord(text[-1]) ^ 1)
         path.write_text(whole.replace(json.dumps(text), json.dumps(changed)))
         with pytest.raises(ResultError, match="its fields do not give its digest"):
-            Result.read(result.folder).verify()
+            StoredResult.read(result.folder).verify()
         assert bench("submit", "check", result.folder, code=1).out
     path.write_text(whole)
-    Result.read(result.folder).verify()
+    StoredResult.read(result.folder).verify()
     bench("submit", "check", result.folder)
 
 

@@ -127,6 +127,16 @@ def test_the_constructor_of_the_harness_is_unchanged() -> None:
     assert repr(plain) == "BM25"
 
 
+def test_a_constructor_of_an_author_s_own_is_called_as_it_is_written() -> None:
+    class Own(BM25):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(BM25.Parameters(), Context(build_method))
+            self.options = options
+
+    assert Own().options == {}
+    assert Own(k1=3).options == {"k1": 3}
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

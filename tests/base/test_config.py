@@ -25,7 +25,7 @@ from bench.models.encoders import Encoder
 from bench.models.llm import LanguageModel, Message, Request
 from bench.models.vectorcache import text_key
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.search.topk import top_k
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,14 +140,14 @@ def test_two_runs_in_two_threads_count_their_requests_separately(chat_server: Ch
     meet = Met()
     dataset = load_dataset("starter")
 
-    def run(model: str, prompts: int) -> Callable[[], Result]:
+    def run(model: str, prompts: int) -> Callable[[], StoredResult]:
         def build(spec: Spec) -> Method:
             return Interleaved(model, prompts, meet)
 
-        def work() -> Result:
+        def work() -> StoredResult:
             plan = Plan(parse("starter"), parse("bm25"), limit=8)
             (outcome,) = Runner(tmp_path / model, load=lambda spec: dataset, build=build).run([plan])
-            assert isinstance(outcome, Result), outcome
+            assert isinstance(outcome, StoredResult), outcome
             return outcome
 
         return work

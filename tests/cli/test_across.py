@@ -22,7 +22,7 @@ from bench.registry import load_dataset
 from bench.registry.versions import MOST_EARLIER, current_content, load_version
 from bench.results.across_catalogues import asked_of, values_as_asked
 from bench.results.finding import find_result
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 Bench = Callable[..., Any]
 Write = Callable[..., None]
@@ -322,7 +322,7 @@ def test_scoring_by_what_was_asked_gives_a_run_s_own_values(
     bench: Bench, write: Write, tmp_path: Path, measured: None
 ) -> None:
     (path,) = (tmp_path / "results").glob("mine/*")
-    result = Result.read(path)
+    result = StoredResult.read(path)
     ids = result.per_query["query_id"].to_pylist()
     asked = asked_of(load_dataset("mine"), ids)
     metrics = list(result.metrics.metrics)

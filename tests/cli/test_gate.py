@@ -24,7 +24,7 @@ from bench.gating.baseline import read_baseline, write_baseline
 from bench.gating.bless import bless
 from bench.results.finding import find_result
 from bench.results.manifest import ScoringCode
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 Bench = Callable[..., Any]
 
@@ -297,7 +297,7 @@ def test_two_that_bless_at_once_do_not_replace_each_other_without_a_reason(
     monkeypatch.setattr("bench.gating.bless.write_baseline", slow)
     said: list[str] = []
 
-    def blesses(result: Result) -> None:
+    def blesses(result: StoredResult) -> None:
         try:
             said.append("written" if bless([result], Path("new.json"), by="x")[0].written else "left")
         except UsageError as error:

@@ -15,7 +15,7 @@ import pytest
 from kit.grids import alive, files, manifests, soon
 
 from bench.base.paths import results_folder
-from bench.results.store import Result, find_results
+from bench.results.store import StoredResult, find_results
 
 ROOT = Path(__file__).parents[2]
 Bench = Callable[..., Any]
@@ -85,7 +85,7 @@ def test_two_jobs_give_the_bytes_of_one(bench: Bench, tmp_path: Path) -> None:
     assert manifests(tmp_path / "one") == manifests(tmp_path / "two")
     for name, jobs in (("one", None), ("two", 2)):
         for result in find_results(tmp_path / name):
-            assert isinstance(result, Result)
+            assert isinstance(result, StoredResult)
             result.verify()
             # Timings of cells that shared a machine say so.
             assert result.manifest.environment.hardware.get("jobs") == jobs

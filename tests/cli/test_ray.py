@@ -29,7 +29,7 @@ from bench.evaluation.ray_shards import Shards
 from bench.evaluation.runner import Runner
 from bench.evaluation.worker import Cell
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result, find_results
+from bench.results.store import StoredResult, find_results
 
 Bench = Callable[..., Any]
 #: Nothing is given away.
@@ -153,7 +153,7 @@ def test_a_cluster_gives_the_bytes_of_one_process_though_a_node_is_killed(
     assert len(files(tmp_path / "one")) == 12
     assert manifests(tmp_path / "one") == manifests(tmp_path / "many")
     for result in find_results(tmp_path / "many"):
-        assert isinstance(result, Result)
+        assert isinstance(result, StoredResult)
         result.verify()
 
 

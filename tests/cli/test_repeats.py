@@ -20,7 +20,7 @@ from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.gating.baseline import answers_digest
 from bench.results.finding import find_result
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 Bench = Callable[..., Any]
 Beside = Callable[[str], None]
@@ -39,14 +39,14 @@ def repeated_results(once: Once, shared_cache: Path) -> Path:
 
 
 @pytest.fixture
-def repeated(repeated_results: Path, tmp_path: Path) -> Result:
+def repeated(repeated_results: Path, tmp_path: Path) -> StoredResult:
     """A copy of them, as this test's own results."""
     shutil.copytree(repeated_results, tmp_path / "results", ignore=LOCKS)
     return find_result(tmp_path / "results", "random@starter")
 
 
 @pytest.fixture
-def beside(repeated: Result, lexical_results: Path, tmp_path: Path) -> Beside:
+def beside(repeated: StoredResult, lexical_results: Path, tmp_path: Path) -> Beside:
     """Put a result without repeats beside them."""
 
     def beside(method: str) -> None:
@@ -56,7 +56,7 @@ def beside(repeated: Result, lexical_results: Path, tmp_path: Path) -> Beside:
     return beside
 
 
-def test_run_and_show_tell_the_variance_and_what_more_repeats_bring(bench: Bench, repeated: Result) -> None:
+def test_run_and_show_tell_the_variance_and_what_more_repeats_bring(bench: Bench, repeated: StoredResult) -> None:
     said = bench("show", "random@starter").out
     assert "3 repeats of every query (none failed); values are means over them" in " ".join(said.split())
     assert repeated.metrics.repeats is not None
@@ -94,7 +94,7 @@ def test_the_number_of_repeats_is_checked(bench: Bench, tmp_path: Path) -> None:
     assert "repeats" in bench("run", experiment, code=2).err
 
 
-def test_a_run_is_written_repeat_by_repeat(bench: Bench, repeated: Result) -> None:
+def test_a_run_is_written_repeat_by_repeat(bench: Bench, repeated: StoredResult) -> None:
     first = bench("show", "random@starter", "--format", "trec")
     assert "this is repeat 1 of 3; --repeat N chooses another" in first.err
     second = bench("show", "random@starter", "--format", "trec", "--repeat", "2")
@@ -112,7 +112,7 @@ def test_a_run_is_written_repeat_by_repeat(bench: Bench, repeated: Result) -> No
     assert "--repeat goes with" in bench("show", "random@starter", "--repeat", "2", code=2).err
 
 
-def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: Result, beside: Beside) -> None:
+def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: StoredResult, beside: Beside) -> None:
     query = repeated.per_query["query_id"][0].as_py()
     first = bench("explain", "random@starter", query)
     assert "repeat 1 of 3 (--repeat N shows another)" in first.out
@@ -135,7 +135,7 @@ def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: Re
 
 
 def test_a_result_with_repeats_compares_with_one_without_and_says_so(
-    bench: Bench, repeated: Result, beside: Beside
+    bench: Bench, repeated: StoredResult, beside: Beside
 ) -> None:
     beside("bm25")
     said = bench("compare", "bm25@starter", "random@starter", "--metric", "recall@5")
@@ -151,7 +151,7 @@ def test_a_result_with_repeats_compares_with_one_without_and_says_so(
 
 
 def test_a_baseline_with_repeats_passes_its_own_result_and_sees_other_sets(
-    bench: Bench, repeated: Result, tmp_path: Path
+    bench: Bench, repeated: StoredResult, tmp_path: Path
 ) -> None:
     baseline, policy = tmp_path / "b.json", tmp_path / "gate.toml"
     policy.write_text('margin = 0.001\n[[rule]]\nmetric = "recall@5"\n')
@@ -168,13 +168,13 @@ def test_a_baseline_with_repeats_passes_its_own_result_and_sees_other_sets(
     assert json.loads(baseline.read_text("utf-8"))["rankings"] == digest
 
 
-def test_slices_take_the_means(bench: Bench, repeated: Result) -> None:
+def test_slices_take_the_means(bench: Bench, repeated: StoredResult) -> None:
     found = bench("show", "random@starter", "--by", "gold", "--json").json["slices"]
     total = sum(item["n"] * item["metrics"]["recall@5"]["mean"] for item in found if item["n"])
     assert total / repeated.metrics.n == pytest.approx(repeated.metrics.metrics["recall@5"].mean)
 
 
-def test_rescore_leaves_what_is_up_to_date(bench: Bench, repeated: Result) -> None:
+def test_rescore_leaves_what_is_up_to_date(bench: Bench, repeated: StoredResult) -> None:
     assert bench("rescore", "--json").json[0]["outcome"] == "up to date"
 
 
@@ -200,7 +200,7 @@ def test_python_takes_and_shows_repeats(tmp_path: Path) -> None:
             library.run("random", "starter", repeats=wrong)  # type: ignore[arg-type]
 
 
-def test_the_site_shows_repeats(bench: Bench, repeated: Result, beside: Beside, tmp_path: Path) -> None:
+def test_the_site_shows_repeats(bench: Bench, repeated: StoredResult, beside: Beside, tmp_path: Path) -> None:
     beside("random")
     beside("bm25")
     bench("leaderboard", "build", "--out", tmp_path / "site", "--downloads")

@@ -14,7 +14,7 @@ import pytest
 from kit.results import rehash
 
 from bench.results.finding import find_result
-from bench.results.store import MANIFEST, PER_QUERY, RUN, Result
+from bench.results.store import MANIFEST, PER_QUERY, RUN, StoredResult
 
 Bench = Callable[..., Any]
 
@@ -46,7 +46,7 @@ def as_of_protocol_1(folder: Path) -> None:
 
 @pytest.mark.parametrize("ranking", [True, False])
 def test_an_older_result_gets_the_numbers_of_a_new_one(bench: Bench, fresh: list[Path], ranking: bool) -> None:
-    wanted = {folder: Result.read(folder) for folder in fresh}
+    wanted = {folder: StoredResult.read(folder) for folder in fresh}
     tables = {folder: result.per_query for folder, result in wanted.items()}
     root = fresh[0].parent.parent
     for folder in fresh:
@@ -62,7 +62,7 @@ def test_an_older_result_gets_the_numbers_of_a_new_one(bench: Bench, fresh: list
     said = bench("rescore", "--results", root, "--json")
     assert [row["outcome"] for row in json.loads(said.out)] == ["rescored", "rescored"]
     for folder in fresh:
-        again = Result.read(folder)
+        again = StoredResult.read(folder)
         assert again.metrics == wanted[folder].metrics
         assert again.manifest.dataset == wanted[folder].manifest.dataset
         assert again.manifest.protocol == wanted[folder].manifest.protocol
@@ -80,7 +80,7 @@ def test_a_run_scores_an_older_result_again_instead_of_ranking(bench: Bench, fre
     as_of_protocol_1(fresh[0])
     said = bench("run", "-m", "bm25", "-d", "starter", "--results", fresh[0].parent.parent)
     assert "ranking kept from" in said.err
-    assert Result.read(fresh[0]).manifest.dataset.units == 93
+    assert StoredResult.read(fresh[0]).manifest.dataset.units == 93
 
 
 def test_what_cannot_be_scored_again_is_named_and_left_as_it_is(bench: Bench, fresh: list[Path]) -> None:
@@ -121,18 +121,18 @@ def without_lenient_means(folder: Path) -> None:
 def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_changes(
     bench: Bench, fresh: list[Path]
 ) -> None:
-    wanted = {folder: Result.read(folder) for folder in fresh}
+    wanted = {folder: StoredResult.read(folder) for folder in fresh}
     for folder in fresh:
         without_lenient_means(folder)
-        older = Result.read(folder)
+        older = StoredResult.read(folder)
         assert older.metrics == wanted[folder].metrics.model_copy(update={"lenient": None})
     (fresh[1] / RUN).unlink()
     tables = [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)]
     root = fresh[0].parent.parent
     said = bench("rescore", "--results", root, "--json")
     assert [row["outcome"] for row in json.loads(said.out)] == ["rescored", "up to date"]
-    again = Result.read(fresh[0])
+    again = StoredResult.read(fresh[0])
     assert [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)] == tables
     assert again.metrics == wanted[fresh[0]].metrics
     assert again.manifest == wanted[fresh[0]].manifest
-    assert Result.read(fresh[1]).metrics.lenient is None
+    assert StoredResult.read(fresh[1]).metrics.lenient is None

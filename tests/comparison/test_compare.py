@@ -20,7 +20,7 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.units import robust_mean
 
@@ -43,7 +43,7 @@ def made(name: str, queries: int) -> Dataset:
     return Dataset.build(name, card, Tables(tools, asked, []))
 
 
-def system(dataset: Dataset, folder: Path, name: str, ranks: Sequence[int], extra: Sequence[int]) -> Result:
+def system(dataset: Dataset, folder: Path, name: str, ranks: Sequence[int], extra: Sequence[int]) -> StoredResult:
     """A system that puts the gold of query i at rank `ranks[i]`, and recommends it with `extra[i]` wrong tools."""
     lines = []
     for query, rank, more in zip(dataset.queries, ranks, extra, strict=True):

@@ -29,11 +29,11 @@ from bench.methods.bm25 import BM25
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method, method_names
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 TOLERANCE = 1e-5
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 
 
 @cache
@@ -53,17 +53,17 @@ def providers() -> Dataset:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def run(method: str, dataset: Dataset | None = None, **plan: Any) -> Result:
+    def run(method: str, dataset: Dataset | None = None, **plan: Any) -> StoredResult:
         chosen = loaded("starter") if dataset is None else dataset
         runner = Runner(tmp_path / "results", load=lambda _: chosen, build=build_method)
         (result,) = runner.run([Plan(parse(chosen.spec), parse(method), **plan)])
-        assert isinstance(result, Result), result
+        assert isinstance(result, StoredResult), result
         return result
 
     return run
 
 
-def each(result: Result, dataset: Dataset) -> Iterator[Explained]:
+def each(result: StoredResult, dataset: Dataset) -> Iterator[Explained]:
     """Explanations of the result's queries."""
     for query in result.per_query["query_id"].to_pylist():
         yield explain(result, dataset, query)

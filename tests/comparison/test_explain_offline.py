@@ -15,7 +15,7 @@ from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 DATASET = Dataset.build(
@@ -51,10 +51,10 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
 
-def stored(tmp_path: Path, method: str) -> Result:
+def stored(tmp_path: Path, method: str) -> StoredResult:
     runner = Runner(tmp_path / "results", load=lambda _: DATASET, build=build_method)
     (result,) = runner.run([Plan(parse("made"), parse(method))])
-    assert isinstance(result, Result), result
+    assert isinstance(result, StoredResult), result
     return result
 
 

@@ -22,7 +22,7 @@ from bench.models.classifiers import SequenceModel
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 
@@ -60,7 +60,7 @@ def reranked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_models: dict[
         spec = f'{method}(reranker="{tiny_models["reranker"]}", {arguments})'
         runner = Runner(tmp_path / "results", load=lambda _: dataset, build=build_method)
         (result,) = runner.run([Plan(parse("made"), parse(spec))])
-        assert isinstance(result, Result), result
+        assert isinstance(result, StoredResult), result
         return explain(result, dataset, "4")
 
     return reranked

@@ -22,11 +22,11 @@ from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
 from bench.interface import Library, Method, Queries, Ranking
 from bench.metrics.goldranks import MISSING
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.search.topk import top_k
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 #: Tools of a library that a report must not compare pair by pair.
 MANY = 20_000
 

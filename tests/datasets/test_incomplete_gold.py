@@ -12,7 +12,7 @@ from kit.datasets import loaded
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.results.comparability import lenient_mean, ordered, reversals
 from bench.results.finding import latest
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.validation.ceilings import ceilings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ def row_of(name: str) -> str:
     queries, judgements = alternative_counts(lenient_gold(dataset, rows), dataset.gold.take(rows))
     gold = dataset.gold.take(rows)
     total, judged = len(gold.tools), int(np.count_nonzero(gold.counts))
-    found = [Result.read(path.parent) for path in sorted((RESULTS / name).glob("*/manifest.json"))]
+    found = [StoredResult.read(path.parent) for path in sorted((RESULTS / name).glob("*/manifest.json"))]
     own = [item for item in found if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]
     board = ordered(latest(own), "recall@5")
     assert board, f"no kept result on {name}"

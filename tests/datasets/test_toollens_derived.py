@@ -21,7 +21,7 @@ from bench.evaluation.runner import Runner
 from bench.registry import build_method
 from bench.registry.datasets import dataset_entry
 from bench.results.slices import by_slice
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.validation.dataset import audit
 
 
@@ -142,7 +142,7 @@ def test_the_audit_of_unseen_finds_what_is_new_and_no_query_twice(unseen: Datase
 def test_the_slices_differ_for_a_method_that_learns_nothing(unseen: Dataset, tmp_path: Path) -> None:
     runner = Runner(tmp_path / "results", load=lambda spec: unseen, build=build_method)
     (result,) = runner.run([Plan(parse("toollens-unseen"), parse("bm25"))])
-    assert isinstance(result, Result)
+    assert isinstance(result, StoredResult)
     found = {item.value: item for item in by_slice(result, unseen, "parent", ["recall@5"])}
     assert {value: item.n for value, item in found.items()} == {"seen": 1160, "dev": 186, "mixed": 332, "unseen": 199}
     assert found["seen"].metrics["recall@5"].mean == pytest.approx(0.241, abs=0.002)

@@ -20,9 +20,9 @@ from bench.evaluation.cut import Cut, learn_cut
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.registry import build_method
 from bench.results.settings import CutKind
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 Answer = Sequence[tuple[int, float]]
 
 TOOLS = tuple(Tool(f"t{code}", f"t{code}", "") for code in range(6))

@@ -17,9 +17,9 @@ from bench.data.parquet import write_dataset
 from bench.evaluation.external import score_run_file
 from bench.evaluation.scoring import scoring_code
 from bench.metrics import parse_metrics
-from bench.results.store import Result, find_results
+from bench.results.store import StoredResult, find_results
 
-Score = Callable[..., Result]
+Score = Callable[..., StoredResult]
 TEXT = "q00 Q0 t00 1 2 x\n"
 
 
@@ -27,7 +27,7 @@ TEXT = "q00 Q0 t00 1 2 x\n"
 def scored(tmp_path: Path, tiny: Dataset) -> Score:
     """Score a text as a run file."""
 
-    def scored(text: str, file: str = "my.run", **options: object) -> Result:
+    def scored(text: str, file: str = "my.run", **options: object) -> StoredResult:
         given = {"name": "mine", "command": "bench score my.run", **options}
         return score_run_file(text.encode(), file, tiny, tmp_path / "scored", **given)  # type: ignore[arg-type]
 
@@ -42,11 +42,11 @@ def test_another_split_is_scored_when_it_is_named(scored: Score) -> None:
 
 def test_a_scored_file_is_a_result_like_every_other(scored: Score, tmp_path: Path) -> None:
     result = scored(TEXT, name="my system", command="bench score my.run --name 'my system'")
-    again = Result.read(result.folder)
+    again = StoredResult.read(result.folder)
     again.verify()
     manifest = again.manifest
     assert manifest == result.manifest
-    assert [item.label for item in find_results(tmp_path / "scored") if isinstance(item, Result)] == [
+    assert [item.label for item in find_results(tmp_path / "scored") if isinstance(item, StoredResult)] == [
         "my system @ tiny"
     ]
     digest = hashlib.sha256(TEXT.encode()).hexdigest()
@@ -122,7 +122,7 @@ def test_a_run_that_can_be_read_but_once_is_scored_and_named_by_what_was_read(
         timeout=60,
     )
     assert done.returncode == 0, done.stderr.decode()
-    (result,) = (item for item in find_results(tmp_path / "results") if isinstance(item, Result))
+    (result,) = (item for item in find_results(tmp_path / "results") if isinstance(item, StoredResult))
     file = "-" if source == "stdin" else "sys.run"
     assert result.manifest.method.run_file == f"{file} sha256:{hashlib.sha256(data).hexdigest()}"
     assert result.manifest.method.spec == ("stdin" if source == "stdin" else "sys")

@@ -19,9 +19,9 @@ from bench.data.gold import Gold
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Library, OracleMethod, Queries, Ranking, ToolSets
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 MakeRunner = Callable[..., Runner]
 
 
@@ -262,7 +262,7 @@ def test_facts_that_cannot_stand_in_a_manifest_are_the_method_s_error(
 def test_facts_stand_in_the_manifest_as_they_are(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     told = {"edges": 3, "share": 0.25, "graph": "männlich 🙂", "cached": True, "half": np.float64(0.5)}
     monkeypatch.setattr(Tells, "told", told)
-    assert Result.read(run(Tells).folder).manifest.facts == told
+    assert StoredResult.read(run(Tells).folder).manifest.facts == told
 
 
 @pytest.mark.parametrize("told", [None, ["a"], {"model": None}, {"model": 3}, {1: "a"}])

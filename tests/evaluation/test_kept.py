@@ -24,10 +24,10 @@ from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Counts, Measure, Values
 from bench.results.code_versions import interval_hash, measure_hash, token_hash
 from bench.results.manifest import ScoringCode
-from bench.results.store import Result, to_json, write_result
+from bench.results.store import StoredResult, to_json, write_result
 from bench.search.topk import top_k
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 FILES = ("metrics.json", "run.parquet", "per_query.parquet")
 
 
@@ -81,14 +81,14 @@ def _fresh() -> None:
     Asked.calls = 0
 
 
-def outdated(result: Result) -> Result:
+def outdated(result: StoredResult) -> StoredResult:
     """As if the result had been scored by another version of the code, with other numbers."""
     metrics = result.metrics.model_copy(update={"n_failed": 99})
     manifest = result.manifest.model_copy(update={"scoring": ScoringCode(**scored_by("0" * 64, metrics.metrics))})
     return write_result(result.folder, manifest, metrics, result.run, result.per_query)
 
 
-def tables(result: Result) -> dict[str, bytes]:
+def tables(result: StoredResult) -> dict[str, bytes]:
     return {name: (result.folder / name).read_bytes() for name in FILES}
 
 
@@ -188,7 +188,7 @@ def test_a_metric_that_is_missing_is_added_without_asking(run: Run) -> None:
     assert again.run.equals(first.run)
     # Only the sha256 of the files changed, and with them the digest of the manifest.
     assert again.manifest == first.manifest.model_copy(update={"files": again.manifest.files}).sealed()
-    assert Result.read(again.folder).manifest == again.manifest
+    assert StoredResult.read(again.folder).manifest == again.manifest
     # It is there now.
     assert run(Asked, metrics=["ndcg@7"]).manifest == again.manifest
     assert run(Asked).manifest == again.manifest
@@ -197,7 +197,7 @@ def test_a_metric_that_is_missing_is_added_without_asking(run: Run) -> None:
 def test_other_code_that_scores_is_reason_to_score_again(run: Run) -> None:
     first = run(Asked)
     old = outdated(first)
-    assert Result.read(first.folder).metrics.n_failed == 99
+    assert StoredResult.read(first.folder).metrics.n_failed == 99
     asked = Asked.calls
     again = run(Asked)
     assert Asked.calls == asked
@@ -240,7 +240,7 @@ def test_a_metric_that_the_result_cannot_have_is_no_reason_to_score_again(run: R
 
 def test_what_was_answered_is_read_back_from_a_stored_result(run: Run, tiny: Dataset) -> None:
     result = run(Recommends, depth=5)
-    rows, answers = stored_answers(Result.read(result.folder), tiny)
+    rows, answers = stored_answers(StoredResult.read(result.folder), tiny)
     assert [tiny.queries[row].query_id for row in rows] == result.per_query["query_id"].to_pylist()
     assert answers.sets is not None
     assert answers.ranking.scores is not None
@@ -301,7 +301,7 @@ def test_a_damaged_result_is_made_anew(run: Run, notes: Notes, name: str, damage
     whole = name == "manifest.json" and damage == "cut"
     assert Asked.calls == (asked if whole else 2 * asked)
     assert tables(again) == stored
-    Result.read(first.folder).verify()
+    StoredResult.read(first.folder).verify()
     if (name, damage) == ("manifest.json", "removed"):
         # Without a manifest nothing says that a result was there.
         assert notes.lines == []

@@ -140,7 +140,7 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.interface import Context, Library, Method, Queries, Ranking
     from bench.registry import build_method
     from bench.results.comparability import marks, usual
-    from bench.results.store import Result
+    from bench.results.store import StoredResult
 
     class Marked(Method):
         """A method with a misleading name."""
@@ -163,8 +163,8 @@ def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
 
     runner = Runner(tmp_path, load=load_dataset, build=build)
     result, plain = runner.run([Plan(Spec("starter"), Spec("marked")), Plan(Spec("starter"), Spec("bm25"))])
-    assert isinstance(result, Result)
-    assert isinstance(plain, Result)
+    assert isinstance(result, StoredResult)
+    assert isinstance(plain, StoredResult)
     assert [(mark.kind, mark.text) for mark in result.manifest.marks] == [("method", "rules")]
     assert "rules: uses rules instead of a language model" in result.manifest.notes
     assert [mark.text for mark in marks(result, usual([result]))] == ["rules", "synthetic queries"]

@@ -27,9 +27,9 @@ from bench.models.trainingcard import TrainingCard, text_digest, write_card
 from bench.registry import build_method, method_names
 from bench.results.ids import method_hash
 from bench.results.manifest import Mark
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 MakeRunner = Callable[..., Runner]
 
 
@@ -348,6 +348,8 @@ def test_an_indexed_method_is_let_go_with_its_run(runner: MakeRunner) -> None:
 
     plans = [Plan(Spec("tiny"), Spec("large"), depth=depth) for depth in (3, 4)]
     outcomes = list(runner(Large).run(plans))
-    assert all(isinstance(outcome, Result) for outcome in outcomes), outcomes
+    assert all(isinstance(outcome, StoredResult) for outcome in outcomes), outcomes
     assert len(alive) == len(plans)
-    assert np.unique([outcome.manifest.depth for outcome in outcomes if isinstance(outcome, Result)]).tolist() == [3, 4]
+    assert np.unique(
+        [outcome.manifest.depth for outcome in outcomes if isinstance(outcome, StoredResult)]
+    ).tolist() == [3, 4]

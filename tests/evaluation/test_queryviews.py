@@ -18,7 +18,7 @@ from bench.data.queryviews import View, merged, with_view
 from bench.evaluation.ask import Answers, _split, ask, ask_queries, prepare
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 SEARCHES = ("calendar events", "list meetings")
 
@@ -118,7 +118,7 @@ class Chooses(Spelled):
         return ToolSets.of([[len(text) % 5] for text in queries.texts])
 
 
-def test_each_search_is_a_call_and_the_answer_is_merged(asked: Dataset, run: Callable[..., Result]) -> None:
+def test_each_search_is_a_call_and_the_answer_is_merged(asked: Dataset, run: Callable[..., StoredResult]) -> None:
     seen = with_view(asked, "searches")
     result = run(Spelled, dataset=seen)
     texts = [text for text, _ in Spelled.last.asked]
@@ -136,20 +136,20 @@ def test_each_search_is_a_call_and_the_answer_is_merged(asked: Dataset, run: Cal
     assert result.metrics.n_tied is None
 
 
-def test_a_query_fails_with_one_of_its_calls(asked: Dataset, run: Callable[..., Result]) -> None:
+def test_a_query_fails_with_one_of_its_calls(asked: Dataset, run: Callable[..., StoredResult]) -> None:
     result = run(Fails, dataset=with_view(asked, "searches"))
     assert result.per_query["failed"].to_pylist()[0]
     assert result.metrics.n_failed == 1
 
 
-def test_sets_of_calls_are_joined(asked: Dataset, run: Callable[..., Result]) -> None:
+def test_sets_of_calls_are_joined(asked: Dataset, run: Callable[..., StoredResult]) -> None:
     seen = with_view(asked, "searches")
     result = run(Chooses, dataset=seen)
     wanted = sorted({seen.tools[len(text) % 5].tool_id for text in SEARCHES})
     assert result.per_query["recommended"].to_pylist()[0] == wanted
 
 
-def test_what_is_asked_in_one_call_is_asked_as_ever(tiny: Dataset, run: Callable[..., Result]) -> None:
+def test_what_is_asked_in_one_call_is_asked_as_ever(tiny: Dataset, run: Callable[..., StoredResult]) -> None:
     rows = replace(tiny.rows_again(), queries=[replace(query, searches=(query.text,)) for query in tiny.queries])
     one = Dataset.build("tiny", tiny.card, rows)
     before, after = run("bm25", dataset=one), run("bm25", dataset=with_view(one, "searches"))

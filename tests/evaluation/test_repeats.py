@@ -26,10 +26,10 @@ from bench.results.code_versions import template_hash
 from bench.results.finding import latest
 from bench.results.ids import RANKING_RULES, method_hash, result_id
 from bench.results.manifest import MOST_REPEATS
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.stats.repeats import decompose
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 FILES = ("run.parquet", "per_query.parquet", "metrics.json")
 
 
@@ -82,7 +82,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dice, "halt", None)
 
 
-def files(result: Result) -> list[bytes]:
+def files(result: StoredResult) -> list[bytes]:
     names = (*FILES, *(["repeats.parquet"] if result.manifest.repeats > 1 else []))
     return [(result.folder / name).read_bytes() for name in names]
 
@@ -225,7 +225,7 @@ def test_a_query_has_the_mean_of_its_values_in_the_repeats(run: Run, tiny: Datas
     assert recall.tie_low < recall.mean < recall.tie_high
 
 
-def _one_by_one(result: Result, dataset: Dataset) -> list[tuple[Any, pa.Table]]:
+def _one_by_one(result: StoredResult, dataset: Dataset) -> list[tuple[Any, pa.Table]]:
     rows, repeats = repeated_answers(result, dataset)
     scored = [score("x", dataset, rows, [answers], "name_description", (), 100) for answers in repeats]
     return [(item.metrics, item.per_query) for item in scored]
@@ -299,8 +299,8 @@ def test_without_its_rankings_the_values_of_the_repeats_are_kept(run: Run, tiny:
     result = run(Dice, repeats=3)
     before, repeats = result.per_query, result.repeats
     (result.folder / "run.parquet").unlink()
-    rescore(Result.read(result.folder), tiny, [])
-    again = Result.read(result.folder)
+    rescore(StoredResult.read(result.folder), tiny, [])
+    again = StoredResult.read(result.folder)
     assert again.per_query.equals(before)
     assert again.repeats is not None
     assert again.repeats.equals(repeats)
@@ -313,8 +313,8 @@ def test_other_units_change_the_split_and_no_value(run: Run, tiny: Dataset, monk
     (result.folder / "run.parquet").unlink()
     coarser = tiny.units // 2
     monkeypatch.setitem(vars(tiny), "units", np.unique(coarser, return_inverse=True)[1].astype(np.int64))
-    rescore(Result.read(result.folder), tiny, [])
-    again = Result.read(result.folder)
+    rescore(StoredResult.read(result.folder), tiny, [])
+    again = StoredResult.read(result.folder)
     assert again.repeats is not None
     assert again.repeats["unit"].to_pylist() == again.per_query["unit"].to_pylist() * 3
     assert len(set(again.units.tolist())) < len(set(result.units.tolist()))
@@ -341,14 +341,14 @@ def test_a_result_whose_files_disagree_on_the_repeats_is_refused(run: Run) -> No
         assert wrong != text
         (folder / "manifest.json").write_text(wrong, "utf-8")
         with pytest.raises(ResultError, match=r"metrics.json does not describe the \d repeats of manifest.json"):
-            Result.read(folder)
+            StoredResult.read(folder)
     (folder / "manifest.json").write_text(text.replace('"repeats": 3,', '"repeats": 1000,'), "utf-8")
     with pytest.raises(ResultError, match="does not follow its schema"):
-        Result.read(folder)
+        StoredResult.read(folder)
     (folder / "manifest.json").write_text(text, "utf-8")
     (folder / "repeats.parquet").write_bytes(b"PAR1")
     with pytest.raises(ResultError, match=r"repeats.parquet is truncated or changed"):
-        Result.read(folder).verify()
+        StoredResult.read(folder).verify()
 
 
 # Runs that stop half way --------------------------------------------------------------------------------------------

@@ -23,10 +23,10 @@ from bench.base.progress import Quiet, Stage
 from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.interface import Library, Method, Queries, Ranking
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.search.topk import top_k
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 
 
 class Halting(Method):
@@ -159,7 +159,7 @@ def stopped(
     Halting.asked.clear()
 
 
-def tables(result: Result) -> list[bytes]:
+def tables(result: StoredResult) -> list[bytes]:
     return [(result.folder / name).read_bytes() for name in ("run.parquet", "per_query.parquet", "metrics.json")]
 
 
@@ -275,7 +275,7 @@ def test_always_continues_what_always_began(run: Run, monkeypatch: pytest.Monkey
     first = run(Halting)
     stopped(run, monkeypatch, 9, overwrite="always")
     # Until the new one is complete, the old one remains.
-    assert Result.read(first.folder).manifest == first.manifest
+    assert StoredResult.read(first.folder).manifest == first.manifest
     again = run(Halting, overwrite="always")
     assert [rows[0] for rows in Halting.asked] == [8, 12, 16, 20]
     assert again.manifest.resumed
@@ -379,9 +379,9 @@ class Workshop:
     def logged(self) -> list[str]:
         return self.log.read_text().splitlines()
 
-    def result(self, results: str = "results") -> Result:
+    def result(self, results: str = "results") -> StoredResult:
         (manifest,) = (self.folder / results).glob("tiny/*/manifest.json")
-        return Result.read(manifest.parent)
+        return StoredResult.read(manifest.parent)
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from bench.evaluation.ask import Answers
 from bench.evaluation.external import score_run_file
 from bench.evaluation.run_files import parse_run, write_jsonl, write_trec
 from bench.interface import Library, Method, Queries, Ranking, ToolSets
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.search.topk import top_k
 
-Run = Callable[..., Result]
-Score = Callable[..., Result]
+Run = Callable[..., StoredResult]
+Score = Callable[..., StoredResult]
 
 #: Ids that a line of TREC cannot hold as they are, or that look as if they were written for one.
 HARD = [
@@ -60,7 +60,7 @@ def odd() -> Dataset:
 def scored(tmp_path: Path, tiny: Dataset) -> Score:
     """Score a text as a run file."""
 
-    def scored(text: str | bytes, dataset: Dataset = tiny, **options: object) -> Result:
+    def scored(text: str | bytes, dataset: Dataset = tiny, **options: object) -> StoredResult:
         data = text if isinstance(text, bytes) else text.encode()
         given = {"name": "mine", "command": "bench score my.run", **options}
         return score_run_file(data, "my.run", dataset, tmp_path / "scored", **given)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ class Fails(Abstains):
 )
 @pytest.mark.parametrize("write", [write_trec, write_jsonl])
 def test_a_written_run_scores_as_the_result_it_was_written_from(
-    run: Run, scored: Score, method: str | type[Method], write: Callable[[Result], list[str]]
+    run: Run, scored: Score, method: str | type[Method], write: Callable[[StoredResult], list[str]]
 ) -> None:
     result = run(method)
     again = scored("".join(write(result)))
@@ -136,7 +136,7 @@ def test_a_written_run_scores_as_the_result_it_was_written_from(
 @pytest.mark.parametrize("write", [write_trec, write_jsonl])
 @pytest.mark.parametrize("method", ["bm25", "bm25-okapi", "oracle"])
 def test_ids_with_blanks_percent_signs_and_other_scripts_come_back(
-    run: Run, scored: Score, odd: Dataset, method: str, write: Callable[[Result], list[str]]
+    run: Run, scored: Score, odd: Dataset, method: str, write: Callable[[StoredResult], list[str]]
 ) -> None:
     result = run(method, dataset=odd)
     lines = list(write(result))
@@ -174,7 +174,7 @@ class Thirds(Abstains):
 
 
 @pytest.mark.parametrize("write", [write_trec, write_jsonl])
-def test_scores_keep_every_bit(run: Run, scored: Score, write: Callable[[Result], list[str]]) -> None:
+def test_scores_keep_every_bit(run: Run, scored: Score, write: Callable[[StoredResult], list[str]]) -> None:
     result = run(Thirds)
     expected = result.run["score"].to_pylist()
     assert len(set(expected)) == 2

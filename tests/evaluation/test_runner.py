@@ -20,9 +20,9 @@ from bench.evaluation.runner import Runner
 from bench.interface import Queries, Ranking
 from bench.registry import build_method, load_dataset
 from bench.results.ids import method_hash, result_id
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 MakeRunner = Callable[..., Runner]
 
 
@@ -175,7 +175,7 @@ def test_a_result_is_the_same_byte_for_byte_when_run_again(run: Run) -> None:
 def test_the_stored_manifest_is_what_was_returned(run: Run) -> None:
     result = run("bm25")
     assert json.loads((result.folder / "manifest.json").read_text("utf-8")) == result.manifest.model_dump(mode="json")
-    assert Result.read(result.folder).manifest == result.manifest
+    assert StoredResult.read(result.folder).manifest == result.manifest
 
 
 def test_metrics_asked_for_join_the_usual_ones(run: Run) -> None:
@@ -228,7 +228,7 @@ def test_scores_are_compared_and_stored_as_the_method_gave_them(run: Run) -> Non
     assert [row["tool_id"] for row in rows] == [f"t{code:02}" for code in range(11, -1, -1)]
     assert [row["score"] for row in rows] == [1.0 + code * 1e-12 for code in range(11, -1, -1)]
     assert result.metrics.n_tied == 0
-    again = Result.read(result.folder)
+    again = StoredResult.read(result.folder)
     assert again.run.equals(result.run)
     # A method that gives single precision gets its ties.
     coarse = run(Coarse)
@@ -255,8 +255,8 @@ def test_never_refuses_before_anything_runs(run: Run, runner: MakeRunner) -> Non
     assert Watched.calls == []
     # Where nothing is there it runs.
     (result,) = runner(Watched, overwrite="never").run(plans[:1])
-    assert isinstance(result, Result)
-    Result.read(result.folder).verify()
+    assert isinstance(result, StoredResult)
+    StoredResult.read(result.folder).verify()
 
 
 def test_each_question_has_its_own_result_and_no_more(run: Run) -> None:
@@ -300,25 +300,25 @@ def test_after_a_plan_that_fails_the_others_still_run(runner: MakeRunner) -> Non
     names = ("breaks", "watched", "doubles", "bm25")
     plans = [Plan(Spec("tiny"), Spec(name)) for name in names]
     outcomes = list(runner(Breaks, Doubles, Watched).run(plans))
-    assert [type(outcome) for outcome in outcomes] == [MethodError, Result, MethodError, Result]
+    assert [type(outcome) for outcome in outcomes] == [MethodError, StoredResult, MethodError, StoredResult]
     errors = [str(outcome) for outcome in outcomes if isinstance(outcome, MethodError)]
     assert errors[0].startswith("method breaks failed while ranking the batch of 22 queries from q08: RuntimeError")
     assert errors[1].startswith("method doubles returned a tool twice for query q08, tool t00;")
-    done = [outcome for outcome in outcomes if isinstance(outcome, Result)]
+    done = [outcome for outcome in outcomes if isinstance(outcome, StoredResult)]
     assert [result.manifest.method.spec for result in done] == ["watched", "bm25"]
     for result in done:
-        Result.read(result.folder).verify()
+        StoredResult.read(result.folder).verify()
 
 
 def test_a_result_comes_before_the_next_plan_is_begun(runner: MakeRunner) -> None:
     plans = [Plan(Spec("tiny"), Spec("watched"), depth=depth) for depth in (3, 4)]
     outcomes = runner(Watched).run(plans)
     first = next(outcomes)
-    assert isinstance(first, Result)
+    assert isinstance(first, StoredResult)
     asked = len(Watched.calls)
-    Result.read(first.folder).verify()
+    StoredResult.read(first.folder).verify()
     assert len(Watched.calls) == asked
-    assert isinstance(next(outcomes), Result)
+    assert isinstance(next(outcomes), StoredResult)
     assert len(Watched.calls) == 2 * asked
 
 

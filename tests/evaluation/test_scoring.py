@@ -17,12 +17,12 @@ from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.metrics import parse_metric
 from bench.models.encoders import embedded_model
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.store import PER_QUERY_SCHEMA, Result
+from bench.results.store import PER_QUERY_SCHEMA, StoredResult
 from bench.results.units import numbered
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 FIXED = set(PER_QUERY_SCHEMA.names)
 #: Metrics that are taken on queries without gold.
 WITHOUT_GOLD = {"abstained", "false_returns"}

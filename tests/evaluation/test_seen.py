@@ -22,9 +22,9 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Method, OracleMethod, Queries, Ranking, ToolSets
 from bench.metrics.ties import Beyond
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 MakeRunner = Callable[..., Runner]
 
 

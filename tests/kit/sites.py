@@ -14,7 +14,7 @@ from bench.leaderboard.boards.board import Board, Row, make_board, read_results,
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.site import Site
 from bench.leaderboard.writer import Writer
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 #: The results that the repository keeps.
 KEPT = Path(__file__).resolve().parents[2] / "board" / "results"
@@ -89,9 +89,11 @@ def board_of(results: Path) -> Board:
     return sampled(with_repeated_gold(board), {}, True)
 
 
-def kept(dataset: str, *methods: str) -> list[Result]:
+def kept(dataset: str, *methods: str) -> list[StoredResult]:
     """The results that the repository keeps on all queries of a dataset; those of some methods where they are named."""
-    found = [Result.read(folder) for folder in sorted((KEPT / dataset).iterdir()) if not folder.name.startswith(".")]
+    found = [
+        StoredResult.read(folder) for folder in sorted((KEPT / dataset).iterdir()) if not folder.name.startswith(".")
+    ]
     return [
         item
         for item in found

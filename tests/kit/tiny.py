@@ -19,7 +19,7 @@ from bench.evaluation.runner import Overwrite, Runner
 from bench.interface import Context, Method
 from bench.metrics import parse_metrics
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 CARD = Card(
     id="tiny", title="Tiny", summary="Made here.", licence="CC0-1.0", redistribution=True, template="name_description"
@@ -92,7 +92,7 @@ def runner(tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Met
 
 
 @pytest.fixture
-def run(runner: Callable[..., Runner], tiny: Dataset) -> Callable[..., Result]:
+def run(runner: Callable[..., Runner], tiny: Dataset) -> Callable[..., StoredResult]:
     """Run one method (a spec or a class), on the tiny dataset if not on another; further arguments are the plan's.
 
     An error that ended the run is raised.
@@ -106,7 +106,7 @@ def run(runner: Callable[..., Runner], tiny: Dataset) -> Callable[..., Result]:
         progress: Progress = QUIET,
         dataset: Dataset = tiny,
         **plan: Any,
-    ) -> Result:
+    ) -> StoredResult:
         kinds = () if isinstance(method, str) else (method,)
         spec = parse(method) if isinstance(method, str) else Spec(method.__name__.lower())
         chosen = runner(*kinds, overwrite=overwrite, metrics=metrics, progress=progress, load=lambda spec: dataset)

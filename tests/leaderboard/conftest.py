@@ -25,7 +25,7 @@ from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
 from bench.results.manifest import Mark
-from bench.results.store import PER_QUERY, Result
+from bench.results.store import PER_QUERY, StoredResult
 
 if TYPE_CHECKING:
     from kit.browser import Browser
@@ -239,7 +239,7 @@ def _marked(results: Path) -> None:
     row(
         random,
         "scored before",
-        scoring=scored_by("1" * 64, Result.read(random).metrics.metrics),
+        scoring=scored_by("1" * 64, StoredResult.read(random).metrics.metrics),
         environment__created="2001-01-01T00:00:00+00:00",
     )
     metrics = json.loads((other / "metrics.json").read_text("utf-8"))["metrics"]

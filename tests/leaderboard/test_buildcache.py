@@ -18,7 +18,7 @@ from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards.board import slug_of
 from bench.leaderboard.buildcache import BuildCache, Kept
 from bench.results.current import is_of_today
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_site_is_the_same_bytes_with_and_without_the_cache_where_no_values_are
 def test_a_row_is_marked_when_the_code_of_its_method_has_changed(
     few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Result.read(folder_of(few, "random")).manifest.result_id
+    own = StoredResult.read(folder_of(few, "random")).manifest.result_id
     assert ">older code</span>" not in build().page(f"r/{own}.html").text
     usual = is_of_today
     monkeypatch.setattr(
@@ -127,7 +127,7 @@ def test_what_cannot_be_used_is_computed_again(
     monkeypatch.setattr(jobs.Job, "key", lambda job: keys.append(key(job)) or keys[-1])
     site = build()
     content, own = site.bytes(), BuildCache(site.folder)
-    name = slug_of(Result.read(folder_of(few, "bm25")))
+    name = slug_of(StoredResult.read(folder_of(few, "bm25")))
     entry = own._folder / f"{name}.npz"
     whole = entry.read_bytes()
     if damage == "flipped":

@@ -23,7 +23,7 @@ from bench.leaderboard.boards.board import Board, assembled
 from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.exports.write import table_path, write_exports
 from bench.results.comparability import comparable
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.tables import latex_text
 
 HOSTILE = "</script><script>alert('x')</script>]]>&\"'\\input{/etc/passwd}$%#_^~\u202e\x00\x1b\n=1+1 --- ``x''"
@@ -31,12 +31,12 @@ Exports = dict[str, str]
 
 
 @pytest.fixture(scope="session")
-def results(starter_results: Path) -> list[Result]:
+def results(starter_results: Path) -> list[StoredResult]:
     """Three methods on starter, an oracle among them."""
-    return [Result.read(folder_of(starter_results, spec)) for spec in ("bm25", "random", "oracle")]
+    return [StoredResult.read(folder_of(starter_results, spec)) for spec in ("bm25", "random", "oracle")]
 
 
-def changed(result: Result, identifier: str, **fields: Any) -> Result:
+def changed(result: StoredResult, identifier: str, **fields: Any) -> StoredResult:
     """A result as a hostile file could have it: `spec`, `title`, `created`, `protocol`, `dataset`, `marks`, ..."""
     raw = json.loads(result.manifest.model_dump_json())
     raw["result_id"] = identifier
@@ -47,16 +47,16 @@ def changed(result: Result, identifier: str, **fields: Any) -> Result:
         target["spec" if key == "dataset" else key] = value
     manifest = type(result.manifest).model_validate(raw)
     metrics = result.metrics.model_copy(update={"result_id": identifier})
-    return Result(result.folder, manifest, metrics)
+    return StoredResult(result.folder, manifest, metrics)
 
 
-def boards_of(results: list[Result]) -> list[Board]:
+def boards_of(results: list[StoredResult]) -> list[Board]:
     """The boards of results in one order, as a build has them, without tests of pairs."""
     boards = [assembled(own, {item.manifest.result_id: None for item in own}) for own in comparable(results)]
     return sorted(boards, key=lambda board: board.slug)
 
 
-def written(results: list[Result]) -> Exports:
+def written(results: list[StoredResult]) -> Exports:
     found: Exports = {}
 
     def put(path: str, text: str) -> None:
@@ -76,7 +76,7 @@ def schema() -> Any:
 
 
 @pytest.fixture
-def hostile(results: list[Result]) -> list[Result]:
+def hostile(results: list[StoredResult]) -> list[StoredResult]:
     """Results whose names are tricks, of other protocols and versions, with dates that are none."""
     bm25 = results[0]
     return [
@@ -101,7 +101,7 @@ def hostile(results: list[Result]) -> list[Result]:
 # Together -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_results_in_any_order_give_the_same_bytes(hostile: list[Result]) -> None:
+def test_the_same_results_in_any_order_give_the_same_bytes(hostile: list[StoredResult]) -> None:
     first = written(hostile)
     assert written(hostile[::-1]) == first
     assert list(written(hostile[::-1])) == list(first)
@@ -113,7 +113,7 @@ def test_no_results_give_files_without_any() -> None:
     assert len(found["results.csv"].splitlines()) == 1
 
 
-def test_paths_are_told_and_cannot_be_bent(results: list[Result], hostile: list[Result]) -> None:
+def test_paths_are_told_and_cannot_be_bent(results: list[StoredResult], hostile: list[StoredResult]) -> None:
     found = written(hostile)
     for result in results:
         assert table_path(result) in found
@@ -124,7 +124,7 @@ def test_paths_are_told_and_cannot_be_bent(results: list[Result], hostile: list[
 # Each form ----------------------------------------------------------------------------------------------------------
 
 
-def test_csv_has_a_line_for_each_result_and_metric_and_its_numbers(results: list[Result]) -> None:
+def test_csv_has_a_line_for_each_result_and_metric_and_its_numbers(results: list[StoredResult]) -> None:
     frame = pd.read_csv(io.StringIO(written(results)["results.csv"]))
     assert len(frame) == sum(len(result.metrics.metrics) for result in results)
     for result in results:
@@ -136,7 +136,7 @@ def test_csv_has_a_line_for_each_result_and_metric_and_its_numbers(results: list
     assert set(frame[frame.oracle]["method"]) == {"oracle"}
 
 
-def test_csv_cells_stay_in_their_line_and_are_no_formulas(hostile: list[Result]) -> None:
+def test_csv_cells_stay_in_their_line_and_are_no_formulas(hostile: list[StoredResult]) -> None:
     text = written(hostile)["results.csv"]
     rows = list(csv.reader(io.StringIO(text)))
     assert {len(row) for row in rows} == {len(rows[0])}
@@ -154,7 +154,7 @@ def _number(cell: str) -> bool:
     return True
 
 
-def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> None:
+def test_json_follows_its_schema_and_has_everything(hostile: list[StoredResult]) -> None:
     found = written(hostile)["results.json"]
     raw = json.loads(found, parse_constant=lambda text: pytest.fail(text))
     schema().validate(raw)
@@ -178,7 +178,7 @@ def test_json_follows_its_schema_and_has_everything(hostile: list[Result]) -> No
     assert {item["name"] for item in raw["metrics"]} == set().union(*(item.metrics.metrics for item in hostile))
 
 
-def test_latex_has_the_best_bold_and_the_oracle_below_a_rule(results: list[Result]) -> None:
+def test_latex_has_the_best_bold_and_the_oracle_below_a_rule(results: list[StoredResult]) -> None:
     text = written(results)[table_path(results[0])]
     bm25, _, oracle = results
     assert text.index("bm25") < text.index("random$^{1}$ &") < text.index("oracle")
@@ -192,7 +192,7 @@ def test_latex_has_the_best_bold_and_the_oracle_below_a_rule(results: list[Resul
     assert text.count(" & ") == 4 * (text.split("tabular}{")[1].index("}") - 1)
 
 
-def test_latex_runs_nothing_of_a_name(hostile: list[Result]) -> None:
+def test_latex_runs_nothing_of_a_name(hostile: list[StoredResult]) -> None:
     text = written(hostile)[table_path(hostile[0])]
     assert r"\input{" not in text
     assert r"\textbackslash{}input\{" in text
@@ -210,7 +210,7 @@ def test_escaped_latex_has_no_active_sign_but_our_commands(text: str) -> None:
     assert "--" not in latex_text(text)
 
 
-def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[Result]) -> None:
+def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[StoredResult]) -> None:
     more = [
         changed(results[0], "00000000000a", spec="tgr", full_spec="tgr(base=dense, graph=rules)", dataset="apibank"),
         changed(results[0], "00000000000b", spec="ptr", full_spec="ptr(retriever=bm25)", dataset="rectools"),
@@ -234,7 +234,7 @@ def test_bibtex_has_the_papers_of_datasets_and_methods_once(results: list[Result
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(text=st.text(max_size=60), mark=st.text(max_size=30))
-def test_any_name_survives_every_form(results: list[Result], text: str, mark: str) -> None:
+def test_any_name_survives_every_form(results: list[StoredResult], text: str, mark: str) -> None:
     odd = changed(
         results[0],
         "00000000000a",

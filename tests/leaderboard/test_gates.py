@@ -17,7 +17,7 @@ from bench.gating.baseline import Baseline, read_baseline, write_baseline
 from bench.leaderboard.boards import gates
 from bench.leaderboard.pages import gates as gates_page
 from bench.leaderboard.pages.registry import Content
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 POLICY = '[[rule]]\nmetric = "ndcg@10"\nmargin = 0.02\n[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 
@@ -28,7 +28,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def histories(place: Path, results: Sequence[Result]) -> list[Any]:
+def histories(place: Path, results: Sequence[StoredResult]) -> list[Any]:
     """The history of every gate; a test knows which events have a result, and which a report."""
     return list(gates.gate_histories(gates.read_gates(place), results))
 
@@ -58,7 +58,7 @@ def blessed(bench: Callable[..., Any], ready: Path, tmp_path: Path) -> Callable[
         )
         made = read_baseline(path)
         told = made.blessed.model_copy(update={"at": f"{year}-06-01T00:00:00+00:00"})
-        made = made.model_copy(update={"blessed": told, "method": Result.read(of).manifest.method}).sealed()
+        made = made.model_copy(update={"blessed": told, "method": StoredResult.read(of).manifest.method}).sealed()
         write_baseline(path, made)
         git(place, "add", "--all")
         git(place, "commit", "--quiet", "--message", f"baseline of {year}")
@@ -84,7 +84,7 @@ def test_events_have_the_verdicts_of_bench_gate(
     for name, (spec, year) in numbers.items():
         older(folder_of(ready, spec), new, name, f"{year}-01-01T00:00:00+00:00")
     site = build(baselines=place)
-    (gate,) = histories(place, [Result.read(path) for path in ready.glob("*/*")])
+    (gate,) = histories(place, [StoredResult.read(path) for path in ready.glob("*/*")])
     shown = [
         (
             event.at.year,
@@ -163,7 +163,7 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     made = older(new, new, "e" * 12, "2030-01-01T00:00:00+00:00")
     edit(made, dataset__content_hash="f" * 64)
     assert older(new, new, "d" * 12, "2029-01-01T00:00:00+00:00")
-    results = [Result.read(path) for path in ready.glob("*/*")]
+    results = [StoredResult.read(path) for path in ready.glob("*/*")]
     (gate,) = histories(place, results)
     found = {event.result.manifest.result_id: event for event in gate.events[1:]}
     assert gate.metric == "recall@5"
@@ -223,7 +223,7 @@ def test_only_the_newest_events_are_judged(
     for i in range(4):
         older(new, new, f"{i}" * 12, f"203{i}-01-01T00:00:00+00:00")
     monkeypatch.setattr(gates, "MOST_EVENTS", 3)
-    (gate,) = histories(tmp_path / "baselines", [Result.read(path) for path in ready.glob("*/*")])
+    (gate,) = histories(tmp_path / "baselines", [StoredResult.read(path) for path in ready.glob("*/*")])
     assert [event.result.manifest.result_id[0] for event in gate.events] == ["1", "2", "3"]
     assert gate.omitted == 2
 

@@ -23,7 +23,7 @@ from bench.base.text import label
 from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.pages import explorer
-from bench.results.store import PER_QUERY, RUN, Result
+from bench.results.store import PER_QUERY, RUN, StoredResult
 
 SCRIPT = '</script><script>alert("x")</script>'
 IMAGE = "<img src=x onerror=alert(1)>"
@@ -61,7 +61,7 @@ def hostile_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
         kept = [Path(shutil.copytree(folder, results / "starter" / folder.name)) for folder in (bm25, random)]
         for number, name in enumerate(NAMES):
             data: dict[str, Any] = {"dataset__spec": name, "dataset__title": name, "dataset__content_hash": name}
-            data["scoring"] = scored_by(name, Result.read(bm25).metrics.metrics)
+            data["scoring"] = scored_by(name, StoredResult.read(bm25).metrics.metrics)
             method = {"method__spec": name, "method__full_spec": name}
             stated = {
                 "method__marks": [{"kind": "method", "text": name, "why": name}],

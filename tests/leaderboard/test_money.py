@@ -13,14 +13,14 @@ from kit.results import edit, folder_of
 
 from bench.leaderboard.pages import charts
 from bench.results.costs import money_per_query
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show import numbers
 
 USE = {"requests": 10, "from_journal": 4, "failures": 0, "input_tokens": 5000, "output_tokens": 100, "cost": 0.25}
 
 
 def _cost(folder: Path) -> float | None:
-    return money_per_query(Result.read(folder).manifest)
+    return money_per_query(StoredResult.read(folder).manifest)
 
 
 def test_what_a_query_costs_is_known_or_said_to_be_unknown(ready: Path, scored: Callable[[str], Path]) -> None:
@@ -31,7 +31,7 @@ def test_what_a_query_costs_is_known_or_said_to_be_unknown(ready: Path, scored: 
     edit(folder, model_use={**USE, "cost": None})
     assert _cost(folder) is None
     edit(folder, model_use=USE)
-    assert _cost(folder) == 0.25 / Result.read(folder).manifest.dataset.queries
+    assert _cost(folder) == 0.25 / StoredResult.read(folder).manifest.dataset.queries
     # Only what it depends on counts, not what a parameter looks like.
     edit(folder, model_use=None, method__needs_llm=False, method__full_spec="mine(note=openai:)")
     assert _cost(folder) == 0

@@ -12,7 +12,7 @@ from kit.datasets import loaded
 from bench.evaluation.experiment import read_experiment
 from bench.leaderboard.site import build_site
 from bench.leaderboard.submit.check_path import check_folder
-from bench.results.store import RUN, Result, find_results
+from bench.results.store import RUN, StoredResult, find_results
 
 FOLDER = Path(__file__).resolve().parents[2] / "board"
 RESULTS = FOLDER / "results"
@@ -23,14 +23,14 @@ KEPT = pytest.mark.slow("the kept results")
 
 
 @pytest.fixture(scope="module")
-def kept() -> list[Result]:
+def kept() -> list[StoredResult]:
     found = list(find_results(RESULTS))
-    assert all(isinstance(item, Result) for item in found)
-    return [item for item in found if isinstance(item, Result)]
+    assert all(isinstance(item, StoredResult) for item in found)
+    return [item for item in found if isinstance(item, StoredResult)]
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: path.stem)
-def test_every_experiment_of_the_board_has_its_results(experiment: Path, kept: list[Result]) -> None:
+def test_every_experiment_of_the_board_has_its_results(experiment: Path, kept: list[StoredResult]) -> None:
     there = {
         (item.manifest.dataset.spec, item.manifest.method.spec, item.manifest.dataset.limit): item for item in kept
     }
@@ -63,7 +63,7 @@ def test_kept_results_are_accepted_as_submissions(mirror: Path, folder: Path) ->
     assert [verdict for verdict in verdicts if verdict.outcome != "accepted"] == []
 
 
-def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[Result]) -> None:
+def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[StoredResult]) -> None:
     sizes = {item.label: (item.folder / RUN).stat().st_size for item in kept if item.has_run}
     assert max(sizes.values()) <= LARGEST
     # Where nearly every query has other tools at the top, a ranking takes more room.
@@ -80,7 +80,7 @@ def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
 
 @KEPT
 def test_the_site_of_the_kept_results_shows_all_of_them(
-    mirror: Path, kept: list[Result], tmp_path: Path, quick: None
+    mirror: Path, kept: list[StoredResult], tmp_path: Path, quick: None
 ) -> None:
     built = build_site(RESULTS, tmp_path / "site", {"reproduction": FOLDER / "reproduction.json"}, jobs=1)
     assert not built.rejected

@@ -24,7 +24,7 @@ from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module
 from bench.leaderboard.boards import rankingset, standings, tables
 from bench.registry.datasets import dataset_entries
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.stats.tiers import corrected_pairs, pairwise_tests
 
 FLOORS = {"popularity", "random", "random-bundle"}
@@ -42,7 +42,7 @@ Submissions = Mapping[str, Sequence[tuple[str, NDArray[np.float64]]]]
 
 
 @functools.cache
-def _kept(spec: str) -> tuple[list[Result], dict[str, NDArray[np.float64]]]:
+def _kept(spec: str) -> tuple[list[StoredResult], dict[str, NDArray[np.float64]]]:
     """The kept results on a dataset, and their values by the ranking metrics."""
     members = kept(spec)
     known: list[Any] = []
@@ -52,7 +52,9 @@ def _kept(spec: str) -> tuple[list[Result], dict[str, NDArray[np.float64]]]:
     return members, values
 
 
-def _submitted(real: Result, name: str, values: NDArray[np.float64], number: int, spec: str | None = None) -> Result:
+def _submitted(
+    real: StoredResult, name: str, values: NDArray[np.float64], number: int, spec: str | None = None
+) -> StoredResult:
     """A result by another name, with these values."""
     manifest = real.manifest
     own = f"{number:012x}"
@@ -95,7 +97,7 @@ def _boards(added: Submissions, copies: Sequence[str] = ()) -> list[Any]:
     return found
 
 
-def _sampled(members: Sequence[Result], values: Mapping[str, NDArray[np.float64]]) -> Any:
+def _sampled(members: Sequence[StoredResult], values: Mapping[str, NDArray[np.float64]]) -> Any:
     return board_module.sampled(board_module.assembled(members, values, {}), {}, True)
 
 

@@ -19,7 +19,7 @@ from bench.leaderboard.boards.pairs import METRIC
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.rendering import environment
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.show.numbers import fixed, interval, p_value, signed
 
 Bench = Callable[..., Any]
@@ -46,7 +46,7 @@ def words(text: str) -> str:
 
 
 def test_a_mean_and_its_interval(bench: Bench, ready_site: Built, pair: tuple[Path, Path]) -> None:
-    result = Result.read(pair[0])
+    result = StoredResult.read(pair[0])
     value = result.metrics.metrics[METRIC]
     mean, ends = fixed(value.mean), interval(value.low, value.high)
     low, high = fixed(value.low), fixed(value.high)
@@ -103,7 +103,7 @@ def test_the_gate_has_the_texts_of_the_comparison(
     Path("gate.toml").write_text(f'margin = 0.02\n[[rule]]\nmetric = "{METRIC}"\n')
     gate = ("gate", pair[1], "--baseline", "b.json", "--policy", "gate.toml", "--markdown", "gate.md")
     told = words(bench(*gate, code=1).out)
-    first, second = (fixed(Result.read(folder).metrics.metrics[METRIC].mean) for folder in pair)
+    first, second = (fixed(StoredResult.read(folder).metrics.metrics[METRIC].mean) for folder in pair)
     d = signed(difference["difference"])
     assert f"{first} {second} {d}" in told
     assert f"| {first} | {second} | {d} |" in Path("gate.md").read_text("utf-8")

@@ -20,7 +20,7 @@ from bench.base.paths import results_folder
 from bench.comparison.tool_report import counted, tools_report
 from bench.leaderboard.pages import tools as page
 from bench.registry import load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 def rows(text: str, table: str = "rows") -> list[str]:
@@ -69,7 +69,7 @@ def test_without_the_dataset_there_is_none(marked_site: Built) -> None:
 
 
 def test_a_ranking_with_unknown_tools_has_no_page_and_is_named(few: Path, build: Callable[..., Built]) -> None:
-    result = Result.read(folder_of(few, "random"))
+    result = StoredResult.read(folder_of(few, "random"))
     table = result.run
     names = ["<b>nowhere</b>", *table["tool_id"].to_pylist()[1:]]
     column = table.column_names.index("tool_id")
@@ -108,7 +108,7 @@ def test_hostile_names_are_texts(isolated: None, tmp_path: Path, build: Callable
 def test_the_page_of_its_own_is_as_accessible_as_those_of_the_site(
     isolated: None, starter_results: Path, tmp_path: Path, axe: Browser
 ) -> None:
-    found = counted(Result.read(folder_of(starter_results, "bm25")), load_dataset("starter"))
+    found = counted(StoredResult.read(folder_of(starter_results, "bm25")), load_dataset("starter"))
     place = tmp_path / "page.html"
     place.write_text(page.page_alone(found), "utf-8")
     for colours, width in (("light", 1280), ("dark", 390)):

@@ -21,7 +21,7 @@ from bench.interface.parts import preflight
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 Past = tuple[str, Sequence[str], Split]
@@ -82,7 +82,7 @@ def example() -> str:
 
 
 @pytest.fixture(scope="session")
-def expected(example: str, once: Once, shared_cache: Path) -> Result:
+def expected(example: str, once: Once, shared_cache: Path) -> StoredResult:
     """What it answers, as other programs and services must."""
 
     def make(folder: Path) -> None:
@@ -90,4 +90,4 @@ def expected(example: str, once: Once, shared_cache: Path) -> Result:
             ran(folder, Spec.of("command", {"run": example}))
 
     (path,) = once("search-py", make).glob("*/*/manifest.json")
-    return Result.read(path.parent)
+    return StoredResult.read(path.parent)

@@ -16,7 +16,7 @@ from kit.runs import ran
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
 from bench.registry import build_method
-from bench.results.store import RUN, Result
+from bench.results.store import RUN, StoredResult
 from bench.validation.method import check_method
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,17 +26,17 @@ NODE_MODULES = Path(os.environ.get("BENCH_TYPESCRIPT") or ROOT / "build" / "type
 PYTHON = (EXAMPLES / "search.py").read_text("utf-8")
 
 
-def run(results: Path, command: str, limit: int = 20, **more: Value) -> Result:
+def run(results: Path, command: str, limit: int = 20, **more: Value) -> StoredResult:
     return ran(results, Spec.of("command", {"run": command, **more}), limit)
 
 
-def assert_same(expected: Result, other: Result) -> None:
+def assert_same(expected: StoredResult, other: StoredResult) -> None:
     """The same run file, of another method."""
     assert expected.folder.name != other.folder.name
     assert (expected.folder / RUN).read_bytes() == (other.folder / RUN).read_bytes()
 
 
-def test_a_program_ranks_the_tools_that_it_is_given(example: str, expected: Result, tmp_path: Path) -> None:
+def test_a_program_ranks_the_tools_that_it_is_given(example: str, expected: StoredResult, tmp_path: Path) -> None:
     assert expected.metrics.n_failed == 0
     assert expected.metrics.metrics["recall@10"].mean > 0.2
     assert [mark.text for mark in expected.manifest.marks] == ["remote"]
@@ -47,7 +47,7 @@ def test_a_program_ranks_the_tools_that_it_is_given(example: str, expected: Resu
 
 @pytest.mark.parametrize(("language", "file"), [("node", "search.js"), ("bash", "search.sh")])
 def test_a_program_in_another_language_gives_the_same(
-    expected: Result, tmp_path: Path, language: str, file: str
+    expected: StoredResult, tmp_path: Path, language: str, file: str
 ) -> None:
     if shutil.which(language) is None:
         pytest.skip(f"no {language}")
@@ -67,7 +67,7 @@ def typescript() -> Path:
 
 
 @pytest.mark.slow("Node and Go")
-def test_a_program_in_typescript_gives_the_same(expected: Result, typescript: Path, tmp_path: Path) -> None:
+def test_a_program_in_typescript_gives_the_same(expected: StoredResult, typescript: Path, tmp_path: Path) -> None:
     assert_same(expected, run(tmp_path / "r", f"{typescript / 'tsx'} {EXAMPLES / 'search.ts'}"))
 
 
@@ -130,7 +130,7 @@ def test_an_example_is_short(file: str) -> None:
     assert max(map(len, lines)) <= 120
 
 
-def test_the_tokens_of_an_answer_are_those_of_the_line_that_came_back(expected: Result, tmp_path: Path) -> None:
+def test_the_tokens_of_an_answer_are_those_of_the_line_that_came_back(expected: StoredResult, tmp_path: Path) -> None:
     search = tmp_path / "search.py"
     search.write_text(PYTHON.replace("print(json.dumps({", 'print(json.dumps({"note": "word " * 100, '))
     more = run(tmp_path / "r", f"{sys.executable} {search}")

@@ -20,7 +20,7 @@ from kit.searchservice import Request, Service
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
 from bench.registry import build_method
-from bench.results.store import RUN, Result
+from bench.results.store import RUN, StoredResult
 from bench.validation.method import check_method
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -179,7 +179,7 @@ def test_a_service_passes_the_conformance_kit(service: Service, search: Search) 
 
 @pytest.mark.parametrize("server", ["server.py", "server.js"])
 def test_the_examples_of_services_give_what_the_example_of_a_command_gives(
-    server: str, expected: Result, tmp_path: Path
+    server: str, expected: StoredResult, tmp_path: Path
 ) -> None:
     program = sys.executable if server.endswith(".py") else shutil.which("node")
     if program is None:

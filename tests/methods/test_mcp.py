@@ -21,14 +21,14 @@ from bench.base.spec import Spec, Value
 from bench.interface import Library
 from bench.registry import build_method
 from bench.remote.asking import as_lines
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.validation.method import check_method
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = [sys.executable, str(ROOT / "tests" / "kit" / "mcpserver.py"), "finder"]
 
 
-def run(results: Path, server: str, limit: int = 20, **more: Value) -> Result:
+def run(results: Path, server: str, limit: int = 20, **more: Value) -> StoredResult:
     spec = Spec.of("mcp", {"server": server, "tool": "search", **more})
     return ran(results, spec, limit)
 
@@ -74,7 +74,7 @@ def gone(pid: int) -> bool:
 
 
 def test_a_process_gives_what_the_example_of_a_command_gives_and_ends(
-    server: list[str], expected: Result, tmp_path: Path
+    server: list[str], expected: StoredResult, tmp_path: Path
 ) -> None:
     command = shlex.join([*server, "--sdk", "--answer", "wrapped", "--pid", str(tmp_path / "pid")])
     result = run(tmp_path / "r", command)
@@ -89,7 +89,7 @@ def test_a_process_gives_what_the_example_of_a_command_gives_and_ends(
 
 
 def test_an_agent_pays_for_the_texts_of_a_result_and_for_structured_content_where_there_are_none(
-    server: list[str], expected: Result, tmp_path: Path
+    server: list[str], expected: StoredResult, tmp_path: Path
 ) -> None:
     told = run(tmp_path, shlex.join([*server, "--answer", "told"]))
     assert told.run["tool_id"].equals(expected.run["tool_id"])
@@ -101,7 +101,7 @@ def test_an_agent_pays_for_the_texts_of_a_result_and_for_structured_content_wher
 
 
 def test_a_server_over_http_gives_the_same_at_once_and_its_version_is_its_revision(
-    address: str, expected: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: str, expected: StoredResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCH_OFFLINE", "1")  # it is one of this machine
     result = run(tmp_path, address, concurrency=8)

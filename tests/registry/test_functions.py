@@ -17,7 +17,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.code_versions import method_code
-from bench.results.store import RUN, Result
+from bench.results.store import RUN, StoredResult
 
 SEARCH = """
 from functools import partial
@@ -60,10 +60,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     sys.modules.pop("mysearch", None)
 
 
-def run(results: Path, name: str) -> Result:
+def run(results: Path, name: str) -> StoredResult:
     runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method)
     found = next(runner.run([Plan(Spec.of("starter"), Spec.of(name), limit=20)]))
-    if not isinstance(found, Result):
+    if not isinstance(found, StoredResult):
         raise found
     return found
 

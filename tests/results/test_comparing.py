@@ -20,11 +20,11 @@ from bench.results.comparability import (
     usual,
 )
 from bench.results.manifest import Lenient, MetricValue
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Result:
+def made(tmp_path_factory: pytest.TempPathFactory) -> StoredResult:
     """A real result, of which the tests make variants."""
     from bench.base.spec import Spec
     from bench.evaluation.plan import Plan
@@ -33,12 +33,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Result:
 
     runner = Runner(tmp_path_factory.mktemp("results"), load=load_dataset, build=build_method)
     (result,) = runner.run([Plan(Spec("starter"), Spec("bm25"))])
-    assert isinstance(result, Result)
+    assert isinstance(result, StoredResult)
     return result
 
 
 def variant(
-    made: Result,
+    made: StoredResult,
     method: str = "bm25",
     *,
     value: MetricValue | None = None,
@@ -46,16 +46,16 @@ def variant(
     run_file: str | None = None,
     depth: int = 100,
     **data: object,
-) -> Result:
+) -> StoredResult:
     manifest = made.manifest
     identity = manifest.method.model_copy(update={"spec": method, "oracle": oracle, "run_file": run_file})
     dataset = manifest.dataset.model_copy(update=data)
     metrics = made.metrics.model_copy(update={"metrics": {} if value is None else {"m": value}})
     changed = manifest.model_copy(update={"method": identity, "dataset": dataset, "depth": depth})
-    return Result(Path("nowhere"), changed, metrics)
+    return StoredResult(Path("nowhere"), changed, metrics)
 
 
-def texts(row: Result) -> list[str]:
+def texts(row: StoredResult) -> list[str]:
     return [mark.text for mark in marks(row, Usual("name_description", {}))]
 
 
@@ -68,12 +68,12 @@ def mean(value: float, low: float | None = None, high: float | None = None) -> M
     [{"content_hash": "0"}, {"split": "dev"}, {"limit": 5}, {"spec": "other"}],
     ids=lambda data: next(iter(data)),
 )
-def test_what_was_asked_of_other_queries_or_tools_does_not_compare(made: Result, data: dict[str, Any]) -> None:
+def test_what_was_asked_of_other_queries_or_tools_does_not_compare(made: StoredResult, data: dict[str, Any]) -> None:
     a, b, c = variant(made), variant(made, "dense"), variant(made, **data)
     assert comparable([a, c, b]) == [[a, b], [c]]
 
 
-def test_other_data_is_named_by_its_dataset_and_changed_data_by_its_content(made: Result) -> None:
+def test_other_data_is_named_by_its_dataset_and_changed_data_by_its_content(made: StoredResult) -> None:
     manifest = made.manifest
 
     def on(**more: Any) -> Any:
@@ -88,7 +88,7 @@ def test_other_data_is_named_by_its_dataset_and_changed_data_by_its_content(made
     assert (changed.what, changed.second) == ("the content of the dataset", "0" * 12)
 
 
-def test_depth_and_tool_text_compare_and_are_marked(made: Result) -> None:
+def test_depth_and_tool_text_compare_and_are_marked(made: StoredResult) -> None:
     rows = [
         variant(made),
         variant(made, depth=20),
@@ -104,13 +104,13 @@ def test_depth_and_tool_text_compare_and_are_marked(made: Result) -> None:
     assert texts(variant(made, "oracle", oracle=True)) == ["oracle", data]
 
 
-def with_packages(made: Result, **versions: str) -> Result:
+def with_packages(made: StoredResult, **versions: str) -> StoredResult:
     manifest = made.manifest
     environment = manifest.environment.model_copy(update={"packages": versions})
-    return Result(Path("nowhere"), manifest.model_copy(update={"environment": environment}), made.metrics)
+    return StoredResult(Path("nowhere"), manifest.model_copy(update={"environment": environment}), made.metrics)
 
 
-def test_rows_made_with_other_versions_of_packages_are_marked(made: Result) -> None:
+def test_rows_made_with_other_versions_of_packages_are_marked(made: StoredResult) -> None:
     usually = {"bench": "1", "python": "3.11.7", "numpy": "2.4.6"}
     rows = [
         *(with_packages(made, **usually) for _ in range(2)),
@@ -131,7 +131,7 @@ def test_rows_made_with_other_versions_of_packages_are_marked(made: Result) -> N
     assert other_packages(rows[3].manifest.environment.packages, usually) == {"numpy": ("2.5.0", "2.4.6")}
 
 
-def test_the_best_stand_first_and_oracles_last(made: Result) -> None:
+def test_the_best_stand_first_and_oracles_last(made: StoredResult) -> None:
     low, high = variant(made, "b", value=mean(0.2)), variant(made, "a", value=mean(0.4))
     level, oracle = variant(made, "a", value=mean(0.2)), variant(made, "o", value=mean(1.0), oracle=True)
     silent = variant(made, "z")
@@ -152,13 +152,13 @@ def test_the_best_stand_first_and_oracles_last(made: Result) -> None:
     ],
 )
 def test_a_lead_within_the_tie_bands_is_doubtful(
-    made: Result, first: MetricValue, second: MetricValue, doubtful: bool
+    made: StoredResult, first: MetricValue, second: MetricValue, doubtful: bool
 ) -> None:
     rows = [variant(made, "a", value=first), variant(made, "b", value=second)]
     assert doubtful_leads(rows, "m") == [doubtful, False]
 
 
-def test_an_oracle_below_the_last_method_puts_no_lead_in_doubt(made: Result) -> None:
+def test_an_oracle_below_the_last_method_puts_no_lead_in_doubt(made: StoredResult) -> None:
     rows = [variant(made, "a", value=mean(0.5, 0.1, 0.9)), variant(made, "o", value=mean(0.4, 0.1, 1.0), oracle=True)]
     assert doubtful_leads(rows, "m") == [False, False]
     assert doubtful_leads([rows[0], variant(made, "z")], "m") == [False, False]
@@ -167,17 +167,17 @@ def test_an_oracle_below_the_last_method_puts_no_lead_in_doubt(made: Result) -> 
 # Orders that depend on gold -----------------------------------------------------------------------------------------
 
 
-def lenient(row: Result, value: float | None, code: str = "today") -> Result:
+def lenient(row: StoredResult, value: float | None, code: str = "today") -> StoredResult:
     """The row with that lenient mean of the metric m."""
     found = None if value is None else Lenient(code=code, queries=1, judgements=1, means={"m": value})
-    return Result(row.folder, row.manifest, row.metrics.model_copy(update={"lenient": found}))
+    return StoredResult(row.folder, row.manifest, row.metrics.model_copy(update={"lenient": found}))
 
 
-def board(made: Result, *rows: tuple[float, float | None]) -> list[Result]:
+def board(made: StoredResult, *rows: tuple[float, float | None]) -> list[StoredResult]:
     return [lenient(variant(made, f"m{i}", value=mean(strict)), other) for i, (strict, other) in enumerate(rows)]
 
 
-def test_pairs_that_change_places_are_found_also_where_they_are_not_neighbours(made: Result) -> None:
+def test_pairs_that_change_places_are_found_also_where_they_are_not_neighbours(made: StoredResult) -> None:
     rows = board(made, (0.5, 0.5), (0.4, 0.49), (0.3, 0.6))
     assert reversals(rows, "m") == [(0, 2), (1, 2)]
     assert [mark and mark.kind for mark in reversal_marks(rows, ["a", "b", "c"], "m")] == ["gold"] * 3
@@ -200,12 +200,12 @@ def test_pairs_that_change_places_are_found_also_where_they_are_not_neighbours(m
         [(0.5, 0.5), (0.4, None)],
     ],
 )
-def test_rows_that_keep_their_order_are_not_marked(made: Result, rows: list[tuple[float, float | None]]) -> None:
+def test_rows_that_keep_their_order_are_not_marked(made: StoredResult, rows: list[tuple[float, float | None]]) -> None:
     assert reversals(board(made, *rows), "m") == []
     assert reversal_marks(board(made, *rows), ["a", "b"], "m") == [None, None]
 
 
-def test_oracles_and_lenient_means_of_other_code_do_not_change_places(made: Result) -> None:
+def test_oracles_and_lenient_means_of_other_code_do_not_change_places(made: StoredResult) -> None:
     first, second = board(made, (0.5, 0.5), (0.4, 0.6))
     assert reversals([first, second], "m") == [(0, 1)]
     assert reversals([first, lenient(second, 0.6, code="older")], "m") == []
@@ -213,7 +213,7 @@ def test_oracles_and_lenient_means_of_other_code_do_not_change_places(made: Resu
     assert reversals([first, oracle], "m") == []
 
 
-def test_of_many_rows_the_mark_names_some(made: Result) -> None:
+def test_of_many_rows_the_mark_names_some(made: StoredResult) -> None:
     rows = board(made, (0.9, 0.1), *((0.5 - i / 100, 0.5 - i / 100) for i in range(6)))
     mark = reversal_marks(rows, list("abcdefg"), "m")[0]
     assert mark is not None

@@ -11,14 +11,14 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.costs import BreakEven, break_even
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+def result(tmp_path_factory: pytest.TempPathFactory) -> StoredResult:
     runner = Runner(tmp_path_factory.mktemp("r"), load_dataset, build_method)
     (found,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"), limit=20)])
-    assert isinstance(found, Result)
+    assert isinstance(found, StoredResult)
     return found
 
 
@@ -28,7 +28,7 @@ def test_it_is_the_first_search_with_which_searching_takes_more(all_tools: int, 
     assert searches * search > all_tools >= (searches - 1) * search
 
 
-def test_a_result_says_it_in_a_sentence(result: Result) -> None:
+def test_a_result_says_it_in_a_sentence(result: StoredResult) -> None:
     assert (found := break_even(result.manifest, result.metrics)) is not None
     tokens, recall = result.metrics.tokens, result.metrics.metrics["recall@5"].mean
     assert (found.all_tools, found.search, found.recall) == (tokens["definitions"], tokens["definitions_top_5"], recall)
@@ -37,7 +37,7 @@ def test_a_result_says_it_in_a_sentence(result: Result) -> None:
     assert "answer" not in found.sentence
 
 
-def test_the_answer_of_a_search_counts(result: Result) -> None:
+def test_the_answer_of_a_search_counts(result: StoredResult) -> None:
     tokens = {"definitions": 10_000.0, "definitions_top_5": 400.0, "answer": 600.0}
     found = break_even(result.manifest, result.metrics.model_copy(update={"tokens": tokens}))
     assert found is not None
@@ -49,5 +49,5 @@ def test_the_answer_of_a_search_counts(result: Result) -> None:
     "tokens",
     [{}, {"library": 10.0, "top_5": 5.0, "top_10": 6.0}, {"definitions": 10.0, "definitions_top_5": 0.0}],
 )
-def test_a_result_without_these_counts_says_nothing(result: Result, tokens: dict[str, float]) -> None:
+def test_a_result_without_these_counts_says_nothing(result: StoredResult, tokens: dict[str, float]) -> None:
     assert break_even(result.manifest, result.metrics.model_copy(update={"tokens": tokens})) is None

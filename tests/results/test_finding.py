@@ -13,12 +13,12 @@ from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
 from bench.results.finding import find_result, latest, settings
 from bench.results.manifest import Manifest
-from bench.results.store import Result, find_results, write_result
+from bench.results.store import StoredResult, find_results, write_result
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 
 
-def copy(result: Result, identifier: str, created: str, **method: str) -> Result:
+def copy(result: StoredResult, identifier: str, created: str, **method: str) -> StoredResult:
     """The same answer from another version of the method's code."""
     manifest: Manifest = result.manifest.model_copy(
         update={
@@ -56,7 +56,7 @@ def test_a_version_with_another_parameter_left_at_its_default_is_an_older_answer
     results = result.folder.parent.parent
     copy(result, "0" * 12, "2000-01-01T00:00:00+00:00", full_spec="bm25(b=0.75, k1=1.2)")
     assert find_result(results, "bm25@tiny").folder == result.folder
-    stored = [item for item in find_results(results) if isinstance(item, Result)]
+    stored = [item for item in find_results(results) if isinstance(item, StoredResult)]
     assert [item.folder for item in latest(stored)] == [result.folder]
 
 
@@ -132,7 +132,7 @@ def test_a_broken_result_is_reported_beside_the_good_ones(run: Run) -> None:
     good, broken = run("bm25"), run("tfidf")
     (broken.folder / "metrics.json").write_text("{")
     found = list(find_results(good.folder.parent.parent))
-    assert [item.folder for item in found if isinstance(item, Result)] == [good.folder]
+    assert [item.folder for item in found if isinstance(item, StoredResult)] == [good.folder]
     (error,) = [item for item in found if isinstance(item, ResultError)]
     assert "metrics.json" in str(error)
     assert find_result(good.folder.parent.parent, "bm25@tiny").folder == good.folder

@@ -11,9 +11,9 @@ import pytest
 from bench.data.dataset import Dataset
 from bench.results.comparability import marks, usual
 from bench.results.manifest import Manifest
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 
 
 @pytest.fixture

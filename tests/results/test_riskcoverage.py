@@ -15,7 +15,7 @@ from kit.results import rehash
 import bench
 from bench.data.dataset import Dataset
 from bench.results.risk_coverage import RiskCoverage, risk_coverage
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 _TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in "abcdefgh"]
 _QUERIES = [
@@ -33,9 +33,9 @@ def data(isolated: None) -> Dataset:
     return bench.import_tools("mine", _TOOLS, _QUERIES)
 
 
-def curve(run: dict[str, dict[str, float]], data: Dataset, results: Path) -> tuple[RiskCoverage | None, Result]:
+def curve(run: dict[str, dict[str, float]], data: Dataset, results: Path) -> tuple[RiskCoverage | None, StoredResult]:
     found = bench.score(run, data, results=results)
-    stored = Result.read(found.folder)
+    stored = StoredResult.read(found.folder)
     return risk_coverage(stored), stored
 
 
@@ -85,7 +85,7 @@ def test_there_is_none_without_scores_without_both_kinds_of_queries_or_without_t
     data: Dataset, tmp_path: Path
 ) -> None:
     found = bench.score({"q1": ["a"], "q3": ["b"]}, data, results=tmp_path)
-    assert risk_coverage(Result.read(found.folder)) is None
+    assert risk_coverage(StoredResult.read(found.folder)) is None
     all_with_gold = bench.import_tools("gold", _TOOLS, [query for query in _QUERIES if query["tools"]])
     assert curve({"q1": {"a": 9.0}}, all_with_gold, tmp_path)[0] is None
     one, stored = curve({"q1": {"a": 9.0}}, data, tmp_path)
@@ -104,4 +104,4 @@ def test_scores_that_are_texts_cost_a_page_its_curve_and_nothing_else(data: Data
     place = table.column_names.index("score")
     pq.write_table(table.set_column(place, "score", pa.array(["high"] * len(table))), stored.folder / "run.parquet")
     rehash(stored.folder, "run.parquet")
-    assert page._risk(Result.read(stored.folder)) is None
+    assert page._risk(StoredResult.read(stored.folder)) is None

@@ -13,9 +13,9 @@ from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.novelty import with_slice
 from bench.results.slices import by_slice, slice_names, slice_values
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 METRICS = ["recall@5", "ndcg@10", "tracc@5"]
 
 

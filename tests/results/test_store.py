@@ -25,9 +25,18 @@ from bench.evaluation.experiment import Experiment
 from bench.registry import dataset_entries
 from bench.results.finding import find_result
 from bench.results.manifest import SCHEMA_VERSION
-from bench.results.store import MANIFEST, PER_QUERY, RUN, Result, find_results, is_complete, result_lock, write_result
+from bench.results.store import (
+    MANIFEST,
+    PER_QUERY,
+    RUN,
+    StoredResult,
+    find_results,
+    is_complete,
+    result_lock,
+    write_result,
+)
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 FILES = ("manifest.json", "metrics.json", "run.parquet", "per_query.parquet")
 
 
@@ -36,7 +45,7 @@ FILES = ("manifest.json", "metrics.json", "run.parquet", "per_query.parquet")
 
 def test_what_is_read_is_what_was_written(run: Run) -> None:
     written = run("oracle")
-    again = Result.read(written.folder)
+    again = StoredResult.read(written.folder)
     assert sorted(path.name for path in written.folder.iterdir()) == sorted(FILES)
     assert again.manifest == written.manifest
     assert again.metrics == written.metrics
@@ -135,13 +144,13 @@ def test_a_damaged_table_is_refused(run: Run, name: str, damage: str) -> None:
     data = path.read_bytes()
     changed = {"cut": data[:-1], "edited": data[:100] + bytes([data[100] ^ 1]) + data[101:], "empty": b""}
     path.write_bytes(changed[damage])
-    result = Result.read(path.parent)
+    result = StoredResult.read(path.parent)
     with pytest.raises(ResultError) as caught:
         _ = result.run if name == "run.parquet" else result.per_query
     told = f"{path} is truncated or changed: its sha256 is not the one in manifest.json; run it again."
     assert str(caught.value) == told
     with pytest.raises(ResultError) as caught:
-        Result.read(path.parent).verify()
+        StoredResult.read(path.parent).verify()
     assert str(caught.value) == told
 
 
@@ -149,7 +158,7 @@ def test_a_missing_table_is_refused(run: Run) -> None:
     result = run("bm25")
     (result.folder / "run.parquet").unlink()
     with pytest.raises(ResultError, match=r"cannot read .*run\.parquet \(No such file or directory\); run it again"):
-        _ = Result.read(result.folder).run
+        _ = StoredResult.read(result.folder).run
 
 
 @pytest.mark.parametrize("edit", ["mean", "blank"])
@@ -161,7 +170,7 @@ def test_edited_metrics_are_refused(run: Run, edit: str) -> None:
         stored["metrics"]["recall@5"]["mean"] = 0.99
     path.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n\n"[edit == "mean" :], "utf-8")
     with pytest.raises(ResultError) as caught:
-        Result.read(path.parent)
+        StoredResult.read(path.parent)
     assert str(caught.value) == (
         f"{path} is truncated or changed: its sha256 is not the one in manifest.json; run it again."
     )
@@ -174,7 +183,7 @@ def test_a_result_that_hides_what_code_computed_a_number_is_refused(run: Run) ->
     del manifest["scoring"]["measures"]["recall"], manifest["digest"]
     path.write_text(json.dumps(manifest), "utf-8")
     with pytest.raises(ResultError) as caught:
-        Result.read(path.parent)
+        StoredResult.read(path.parent)
     assert str(caught.value) == f"{path} does not say which code computed 'recall@1'; run it again."
 
 
@@ -182,7 +191,7 @@ def test_the_manifest_holds_the_sha256_of_every_other_file(run: Run) -> None:
     result = run("bm25")
     expected = {name: hashlib.sha256((result.folder / name).read_bytes()).hexdigest() for name in FILES[1:]}
     assert result.manifest.files == expected
-    assert Result.read(result.folder).manifest.files == expected
+    assert StoredResult.read(result.folder).manifest.files == expected
 
 
 @pytest.mark.parametrize("name", FILES[1:])
@@ -192,11 +201,11 @@ def test_a_file_that_the_manifest_does_not_know_is_refused(run: Run, name: str) 
     del manifest["files"][name], manifest["digest"]
     path.write_text(json.dumps(manifest), "utf-8")
     with pytest.raises(ResultError, match=f"{name} is truncated or changed"):
-        Result.read(path.parent).verify()
+        StoredResult.read(path.parent).verify()
 
 
 def test_a_whole_result_is_verified_without_a_word(run: Run) -> None:
-    Result.read(run("oracle").folder).verify()
+    StoredResult.read(run("oracle").folder).verify()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +236,7 @@ def test_a_damaged_model_is_refused(run: Run, name: str, text: str | None, sente
     if text is not None:
         (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ResultError) as caught:
-        Result.read(folder)
+        StoredResult.read(folder)
     assert str(caught.value).startswith(sentence.format(folder=folder))
 
 
@@ -235,7 +244,7 @@ def test_an_unknown_key_in_the_manifest_is_refused(run: Run) -> None:
     path = run("bm25").folder / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "colour": "red"}), "utf-8")
     with pytest.raises(ResultError, match=r"does not follow its schema \(colour: Extra inputs are not permitted\)"):
-        Result.read(path.parent)
+        StoredResult.read(path.parent)
 
 
 def test_files_of_two_results_in_one_folder_are_refused(run: Run) -> None:
@@ -243,7 +252,7 @@ def test_files_of_two_results_in_one_folder_are_refused(run: Run) -> None:
     (other.folder / "metrics.json").replace(one.folder / "metrics.json")
     ids = f"({one.manifest.result_id} and {other.manifest.result_id})"
     with pytest.raises(ResultError) as caught:
-        Result.read(one.folder)
+        StoredResult.read(one.folder)
     assert str(caught.value) == f"{one.folder} mixes two results {ids}; run it again."
 
 
@@ -252,7 +261,7 @@ def test_files_of_two_results_in_one_folder_are_refused(run: Run) -> None:
 
 def found(results: Path) -> list[Path]:
     """Folders of the results that can be read."""
-    return [item.folder for item in find_results(results) if isinstance(item, Result)]
+    return [item.folder for item in find_results(results) if isinstance(item, StoredResult)]
 
 
 def test_a_swap_that_was_killed_between_its_renames_is_finished_with_the_old_result(run: Run) -> None:
@@ -287,7 +296,7 @@ def test_what_a_killed_process_left_of_a_write_is_in_nobody_s_way(run: Run) -> N
     left.mkdir()
     (left / "run.parquet").write_bytes(b"half")
     again = write_result(result.folder, result.manifest, result.metrics, result.run, result.per_query)
-    assert Result.read(result.folder).manifest == again.manifest
+    assert StoredResult.read(result.folder).manifest == again.manifest
     assert not left.exists()
 
 
@@ -322,12 +331,12 @@ def test_a_result_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:
 # Forged tables ------------------------------------------------------------------------------------------------------
 
 
-def forged(result: Result, name: str, change: Callable[[pa.Table], pa.Table]) -> Result:
+def forged(result: StoredResult, name: str, change: Callable[[pa.Table], pa.Table]) -> StoredResult:
     """The result with another table, whose digest fits."""
     path = result.folder / name
     pq.write_table(change(pq.read_table(path)), path)
     rehash(result.folder, name)
-    return Result.read(result.folder)
+    return StoredResult.read(result.folder)
 
 
 def put(table: pa.Table, name: str, values: pa.Array) -> pa.Table:

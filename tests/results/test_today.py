@@ -20,14 +20,14 @@ from bench.results.code_versions import template_hash
 from bench.results.current import GONE, SameMethods, adopted, command, is_of_today, same_methods, today
 from bench.results.finding import find_result, latest
 from bench.results.manifest import Manifest, Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, Result, find_results, renamed, to_json
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, StoredResult, find_results, renamed, to_json
 
-Run = Callable[..., Result]
+Run = Callable[..., StoredResult]
 Bench = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def of_older_code(result: Result, created: str = "2020-01-01T00:00:00+00:00", **method: str) -> Result:
+def of_older_code(result: StoredResult, created: str = "2020-01-01T00:00:00+00:00", **method: str) -> StoredResult:
     """The same answer as it would be stored of other code of the method; in its place if nothing else is said."""
     own = result.manifest.method.model_copy(update={"code": "0" * 64, "hash": "1" * 64} | method)
     environment = result.manifest.environment.model_copy(update={"created": created})
@@ -40,7 +40,7 @@ def of_older_code(result: Result, created: str = "2020-01-01T00:00:00+00:00", **
     (folder / METRICS).write_text(to_json(metrics))
     files = manifest.files | {METRICS: sha256_of(folder / METRICS)}
     (folder / MANIFEST).write_text(to_json(manifest.model_copy(update={"files": files}).sealed()))
-    return Result.read(folder)
+    return StoredResult.read(folder)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ class Known:
 
     monkeypatch: pytest.MonkeyPatch
 
-    def __call__(self, result: Result, **changed: Any) -> None:
+    def __call__(self, result: StoredResult, **changed: Any) -> None:
         template = result.manifest.dataset.template
         said = {"texts": {template: template_hash(template)}, "methods": {"0" * 64: result.manifest.method.code}}
         known = SameMethods(made_by="a test", rankings=1, **(said | changed))
@@ -325,11 +325,11 @@ def test_a_result_stays_in_its_folder(run: Run, known: Known, tmp_path: Path) ->
     shutil.copytree(old.folder, elsewhere)
     name = adopted(old.manifest)
     assert name is not None
-    assert renamed(Result.read(elsewhere), name).folder == elsewhere.with_name(result.folder.name)
+    assert renamed(StoredResult.read(elsewhere), name).folder == elsewhere.with_name(result.folder.name)
 
 
 def test_one_command_renames_all_that_is_known(bench: Bench, ready: Path, known: Known) -> None:
-    found = {item.manifest.method.spec: item for item in find_results(ready) if isinstance(item, Result)}
+    found = {item.manifest.method.spec: item for item in find_results(ready) if isinstance(item, StoredResult)}
     result = found["bm25"]
     known(result)
     old = of_older_code(result)
@@ -360,7 +360,9 @@ def test_one_command_renames_all_that_is_known(bench: Bench, ready: Path, known:
 def test_no_command_takes_a_result_of_older_code_in_silence(
     bench: Bench, ready: Path, starter_baseline: Path, words: tuple[str, ...], code: int
 ) -> None:
-    (result,) = [item for item in find_results(ready) if isinstance(item, Result) and item.label == "bm25 @ starter"]
+    (result,) = [
+        item for item in find_results(ready) if isinstance(item, StoredResult) and item.label == "bm25 @ starter"
+    ]
     of_older_code(result)
     shutil.rmtree(result.folder)
     given = {"NAME": "bm25@starter", "BASELINE": str(starter_baseline), "POLICY": str(ROOT / "baselines" / "gate.toml")}
@@ -372,7 +374,7 @@ def test_no_command_takes_a_result_of_older_code_in_silence(
 
 def test_older_results_are_listed_when_they_are_asked_for(bench: Bench, ready: Path) -> None:
     (result,) = [
-        item for item in find_results(ready) if isinstance(item, Result) and item.manifest.method.spec == "bm25"
+        item for item in find_results(ready) if isinstance(item, StoredResult) and item.manifest.method.spec == "bm25"
     ]
     of_older_code(result, created="2999-01-01T00:00:00+00:00")
     said = bench("list", "results").out
@@ -400,7 +402,7 @@ def test_older_results_are_listed_when_they_are_asked_for(bench: Bench, ready: P
 def test_the_command_of_every_row_of_the_board_gives_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Models of the same names that were trained here would be others.
     monkeypatch.chdir(tmp_path)
-    found = [item for item in find_results(ROOT / "board" / "results") if isinstance(item, Result)]
+    found = [item for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)]
     assert len(found) > 500
     built: bench_today.Built = {}
     other = [item.label for item in found if is_of_today(item.manifest, built=built) is not True]
@@ -409,5 +411,7 @@ def test_the_command_of_every_row_of_the_board_gives_its_id(tmp_path: Path, monk
 
 
 def test_what_is_known_of_older_code_leads_to_today_s() -> None:
-    codes = {item.manifest.method.code for item in find_results(ROOT / "board" / "results") if isinstance(item, Result)}
+    codes = {
+        item.manifest.method.code for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)
+    }
     assert set(same_methods().methods.values()) <= codes

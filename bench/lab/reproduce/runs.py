@@ -21,7 +21,7 @@ from bench.interface import Method
 from bench.lab.reproduce.artefacts import folder_of, is_there, named_in, resolved
 from bench.lab.reproduce.recipes import Question
 from bench.metrics import Metric, parse_metric
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.results.units import numbered
 
 _FACT = "fact:"
@@ -34,7 +34,7 @@ def is_fact(name: str) -> bool:
     return name in {"tools", "connected_tools"} or name.startswith(_FACT)
 
 
-def fact(result: Result, name: str) -> float:
+def fact(result: StoredResult, name: str) -> float:
     """`tools` (of the library), `connected_tools` (of a dependency graph), or `fact:NAME`, as the method states it.
 
     Raises:
@@ -51,7 +51,7 @@ def fact(result: Result, name: str) -> float:
     return float(value)
 
 
-def count_range(result: Result, name: str) -> tuple[float, float]:
+def count_range(result: StoredResult, name: str) -> tuple[float, float]:
     """The least and the most that a count of a result can be.
 
     They are the same number but for `connected_tools`, which is worked out from a share that was rounded: every whole
@@ -84,7 +84,7 @@ class Answers:
         failed: how many of these queries failed or were not answered; they score 0.
     """
 
-    results: tuple[Result, ...]
+    results: tuple[StoredResult, ...]
     values: NDArray[np.float64]
     groups: NDArray[np.int64]
     units: NDArray[np.int64]
@@ -108,7 +108,7 @@ class MethodRuns:
     build: Callable[[Spec], Method]
     metrics: Sequence[str] = ()
     progress: Progress = QUIET
-    _done: dict[Plan, Result | BenchError] = field(default_factory=dict)
+    _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -172,7 +172,7 @@ class MethodRuns:
         for _ in side_by_side(self._runner, asked, executor):
             pass
 
-    def result(self, plan: Plan) -> Result:
+    def result(self, plan: Plan) -> StoredResult:
         """The stored result of a plan, run if it is not there; the same outcome however often it is asked for.
 
         Raises:
@@ -185,7 +185,7 @@ class MethodRuns:
             raise outcome
         return outcome
 
-    def _run(self, plan: Plan) -> Result | BenchError:
+    def _run(self, plan: Plan) -> StoredResult | BenchError:
         try:
             with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
                 return next(self._runner.run([plan]))
@@ -205,7 +205,7 @@ class MethodRuns:
             raise found
         return found
 
-    def _in_slices(self, plan: Plan, result: Result, slices: dict[str, str]) -> NDArray[np.bool_]:
+    def _in_slices(self, plan: Plan, result: StoredResult, slices: dict[str, str]) -> NDArray[np.bool_]:
         """(queries,) which rows of a result have these slices."""
         ids: list[str] = result.per_query["query_id"].to_pylist()
         if not slices:

@@ -20,7 +20,7 @@ from bench.lab.reproduce.report import CellReport, Reproduction
 from bench.lab.reproduce.reproduction import metrics_of, reproduce, wanted
 from bench.lab.reproduce.runs import MethodRuns, count_range
 from bench.lab.reproduce.wording import cell_row
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
 RunsOf = Callable[..., MethodRuns]
@@ -256,7 +256,7 @@ def test_only_the_failures_among_the_judged_queries_are_counted(
 @pytest.mark.parametrize(("tools", "connected"), [(101, 60), (10_439, 5_219), (16_000, 7_777), (49_999, 12_345)])
 def test_connected_tools_are_every_count_that_the_rounded_share_allows(tools: int, connected: int) -> None:
     result = cast(
-        Result,
+        StoredResult,
         SimpleNamespace(
             manifest=SimpleNamespace(
                 dataset=SimpleNamespace(tools=tools), facts={"connected_share": round(connected / tools, 4)}

@@ -27,7 +27,7 @@ from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.sandbox import check_sandbox
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 __all__ = ["instance", "notes", "run", "runner", "tiny"]
 
@@ -38,7 +38,7 @@ Change = Callable[[Any], Any]
 class Made:
     """A stored result and the bytes of its files."""
 
-    result: Result
+    result: StoredResult
     parts: dict[str, bytes]
 
     def members(self, **changes: Change) -> dict[str, bytes]:
@@ -115,7 +115,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Made:
         patch.setenv("BENCH_OFFLINE", "1")
         runner = Runner(tmp_path_factory.mktemp("results"), load_dataset, build_method)
         (result,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"))])
-    assert isinstance(result, Result)
+    assert isinstance(result, StoredResult)
     return Made(result, {name: (result.folder / name).read_bytes() for name in PARTS})
 
 
@@ -154,7 +154,7 @@ def seal() -> Callable[[dict[str, bytes]], dict[str, bytes]]:
 
 
 @pytest.fixture
-def of_result() -> Callable[[Result], Made]:
+def of_result() -> Callable[[StoredResult], Made]:
     """Any stored result, to make hostile versions of."""
     return lambda result: Made(result, {name: (result.folder / name).read_bytes() for name in PARTS})
 

@@ -72,38 +72,38 @@ def test_an_archive_holds_the_five_members_in_order_with_fixed_dates_and_no_comp
 
 
 def test_a_damaged_result_is_not_packed(made: Any, tmp_path: Path) -> None:
-    from bench.results.store import Result
+    from bench.results.store import StoredResult
 
     for name, data in made.parts.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "run.parquet").write_bytes(made.parts["run.parquet"][:-1])
     with pytest.raises(ResultError, match="truncated or changed"):
-        pack(Result.read(tmp_path))
+        pack(StoredResult.read(tmp_path))
 
 
 def test_a_result_that_is_made_anew_while_it_is_packed_is_not_packed(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bench.results.store import Result
+    from bench.results.store import StoredResult
 
     for name, data in made.parts.items():
         (tmp_path / name).write_bytes(data)
-    verify = Result.verify
+    verify = StoredResult.verify
     for name in ("metrics.json", "manifest.json"):
 
-        def replaced(self: Result, name: str = name) -> None:
+        def replaced(self: StoredResult, name: str = name) -> None:
             verify(self)
             (tmp_path / name).write_bytes(made.members(manifest=lambda raw: raw.update(resumed=True))[name] + b" ")
 
-        monkeypatch.setattr(Result, "verify", replaced)
+        monkeypatch.setattr(StoredResult, "verify", replaced)
         with pytest.raises(ResultError, match="changed while it was packed"):
-            pack(Result.read(tmp_path))
-        monkeypatch.setattr(Result, "verify", verify)
+            pack(StoredResult.read(tmp_path))
+        monkeypatch.setattr(StoredResult, "verify", verify)
         (tmp_path / name).write_bytes(made.parts[name])
 
 
 def test_a_result_whose_id_is_none_is_not_packed(made: Any, tmp_path: Path) -> None:
-    from bench.results.store import Result
+    from bench.results.store import StoredResult
 
     def other(raw: Any) -> None:
         raw["result_id"] = "../../x"
@@ -111,7 +111,7 @@ def test_a_result_whose_id_is_none_is_not_packed(made: Any, tmp_path: Path) -> N
     for name, data in made.members(manifest=other, metrics=other).items():
         (tmp_path / name).write_bytes(data)
     with pytest.raises(ResultError, match=r"manifest\.json has an invalid id or hash"):
-        pack(Result.read(tmp_path))
+        pack(StoredResult.read(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from bench.leaderboard.submit.archive import pack, written
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, check_place
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_an_honest_result_is_accepted_with_and_without_its_run(
 ) -> None:
     runner = Runner(tmp_path, load_dataset, build_method)
     (result,) = runner.run([Plan(Spec.of("starter"), parse(method), **settings)])
-    assert isinstance(result, Result)
+    assert isinstance(result, StoredResult)
     for name in ("run.parquet", "README"):
         (verdict,) = check_place(tmp_path, load, without_runs=True)
         assert (verdict.outcome, verdict.reasons) == ("accepted", ())

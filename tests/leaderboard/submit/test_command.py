@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.base.paths import results_folder
-from bench.results.store import Result, find_results, result_folder, write_result
+from bench.results.store import StoredResult, find_results, result_folder, write_result
 
 Bench = Callable[..., Any]
 
@@ -75,7 +75,7 @@ def test_a_submission_does_not_replace_a_result_of_the_board(bench: Bench, packe
     # The same method on the same data, of another version and a later date: on a board it would be shown instead.
     own = results_folder()
     (ours,) = find_results(own)
-    assert isinstance(ours, Result)
+    assert isinstance(ours, StoredResult)
     later = ours.manifest.environment.model_copy(update={"created": "2100-01-01T00:00:00+00:00"})
     forged = ours.manifest.model_copy(update={"result_id": "0" * 12, "environment": later})
     metrics = ours.metrics.model_copy(update={"result_id": "0" * 12})

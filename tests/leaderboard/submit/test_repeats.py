@@ -23,7 +23,7 @@ from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_folder
 from bench.leaderboard.submit.submission import Submission
 from bench.registry import build_method, load_dataset
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 Checked = Callable[..., CheckedSubmission]
 TABLES = ("run.parquet", "per_query.parquet", "repeats.parquet")
@@ -31,7 +31,7 @@ QUERIES = 134
 
 
 @pytest.fixture(scope="module")
-def repeated(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Result:
+def repeated(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> StoredResult:
     """Three random orders of starter, cut to sets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BENCH_CACHE", str(shared_cache))
@@ -39,12 +39,12 @@ def repeated(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Re
         runner = Runner(tmp_path_factory.mktemp("results"), load_dataset, build_method)
         plan = Plan(Spec.of("starter"), Spec.of("random"), depth=20, repeats=3, cut="size")
         (result,) = runner.run([plan])
-    assert isinstance(result, Result)
+    assert isinstance(result, StoredResult)
     return result
 
 
 @pytest.fixture
-def members(repeated: Result) -> Callable[..., dict[str, bytes]]:
+def members(repeated: StoredResult) -> Callable[..., dict[str, bytes]]:
     """The members of an archive after changes, with hashes that fit: what a cheater would submit."""
 
     def members(**changes: Callable[[Any], Any]) -> dict[str, bytes]:
@@ -83,7 +83,7 @@ def checked(tmp_path: Path, starter: Dataset) -> Checked:
     return checked
 
 
-def test_a_packed_result_with_repeats_is_accepted_and_has_six_members(repeated: Result, checked: Checked) -> None:
+def test_a_packed_result_with_repeats_is_accepted_and_has_six_members(repeated: StoredResult, checked: Checked) -> None:
     data = pack(repeated)
     found, problems = opened(data)
     assert not problems
@@ -94,7 +94,9 @@ def test_a_packed_result_with_repeats_is_accepted_and_has_six_members(repeated: 
     assert (verdict.outcome, verdict.note) == ("accepted", ""), verdict.reasons
 
 
-def test_a_folder_is_accepted_with_its_rankings_and_without(repeated: Result, starter: Dataset, tmp_path: Path) -> None:
+def test_a_folder_is_accepted_with_its_rankings_and_without(
+    repeated: StoredResult, starter: Dataset, tmp_path: Path
+) -> None:
     folder = tmp_path / "starter" / repeated.folder.name
     folder.mkdir(parents=True)
     for path in repeated.folder.iterdir():
@@ -208,7 +210,7 @@ def test_repeats_that_were_exchanged_are_found(members: Any, checked: Checked) -
 
 
 def test_without_rankings_the_means_must_follow_from_the_repeats(
-    repeated: Result, members: Any, starter: Dataset, tmp_path: Path
+    repeated: StoredResult, members: Any, starter: Dataset, tmp_path: Path
 ) -> None:
     def verdict(**changes: Any) -> str:
         parts = members(**changes)
@@ -235,7 +237,7 @@ def test_without_rankings_the_means_must_follow_from_the_repeats(
     assert said == "repeats.parquet has values for other queries than per_query.parquet."
 
 
-def test_an_ordinary_result_has_no_table_of_repeats(made: Any, repeated: Result, checked: Checked) -> None:
+def test_an_ordinary_result_has_no_table_of_repeats(made: Any, repeated: StoredResult, checked: Checked) -> None:
     parts = made.members()
     parts["repeats.parquet"] = (repeated.folder / "repeats.parquet").read_bytes()
     said = reasons(checked(parts))

@@ -32,7 +32,7 @@ from bench.leaderboard.submit.handover import RefusedReply, Reply, error_bytes, 
 from bench.leaderboard.submit.rerun import TOLERANCE, Rerun, different_rankings
 from bench.leaderboard.submit.sandbox import Limits
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 MINE = """
 import numpy as np
@@ -74,13 +74,13 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def result(tmp_path: Path, starter: Dataset) -> Callable[..., Result]:
+def result(tmp_path: Path, starter: Dataset) -> Callable[..., StoredResult]:
     """Run a method on a few queries of starter."""
 
-    def result(method: str, build: Callable[[Spec], Method] = build_method, **plan: Any) -> Result:
+    def result(method: str, build: Callable[[Spec], Method] = build_method, **plan: Any) -> StoredResult:
         runner = Runner(tmp_path / "results", lambda spec: starter, build)
         (outcome,) = runner.run([Plan(Spec.of("starter"), parse(method), **{"limit": 20, **plan})])
-        assert isinstance(outcome, Result), outcome
+        assert isinstance(outcome, StoredResult), outcome
         return outcome
 
     return result

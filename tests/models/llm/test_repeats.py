@@ -26,7 +26,7 @@ from bench.models.llm import LanguageModel, Message, Request
 from bench.models.llm.messages import request_key
 from bench.registry import build_method
 from bench.results.costs import money_per_query
-from bench.results.store import Result
+from bench.results.store import StoredResult
 
 METHOD = "query-generation(base=bm25, llm=m)"
 LIMIT = 12
@@ -35,10 +35,10 @@ WORDS = ["weather", "train", "letter", "hotel", "bank", "movie", "music", "recip
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Result]:
+def run(tmp_path: Path) -> Callable[..., StoredResult]:
     """Run query generation on a few queries of starter, into a folder of results."""
 
-    def run(folder: str, repeats: int = 3) -> Result:
+    def run(folder: str, repeats: int = 3) -> StoredResult:
         runner = Runner(tmp_path / folder, load=lambda spec: loaded(str(spec)), build=build_method)
         (outcome,) = runner.run([Plan(parse("starter"), parse(METHOD), limit=LIMIT, repeats=repeats)])
         if isinstance(outcome, BenchError):
@@ -62,7 +62,7 @@ class Moody:
 
 
 def test_each_repeat_asks_anew_and_replays_offline_to_the_same_bytes(
-    chat_server: ChatServer, run: Callable[..., Result], journal: Path, monkeypatch: pytest.MonkeyPatch
+    chat_server: ChatServer, run: Callable[..., StoredResult], journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat_server.answer = Moody()
     monkeypatch.setenv("BENCH_LLM_PRICE", "1/1")
@@ -131,7 +131,7 @@ def test_after_a_kill_in_a_later_repeat_only_what_lacks_is_asked(
     chat_server: ChatServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    run: Callable[..., Result],
+    run: Callable[..., StoredResult],
 ) -> None:
     if not hasattr(signal, "SIGKILL"):
         pytest.skip("no SIGKILL on this system")

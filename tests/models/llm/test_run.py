@@ -21,7 +21,7 @@ from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.models.llm import Failure, LanguageModel, Message, Request
 from bench.models.llm.replies import json_array
 from bench.registry import build_method
-from bench.results.store import Result
+from bench.results.store import StoredResult
 from bench.search.topk import top_k
 
 
@@ -58,7 +58,7 @@ def answer(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[str], Result]:
+def run(tmp_path: Path) -> Callable[[str], StoredResult]:
     """Run the method above on 40 queries of starter, into a folder of results."""
 
     def build(spec: Spec) -> Method:
@@ -68,7 +68,7 @@ def run(tmp_path: Path) -> Callable[[str], Result]:
         method.name = "asked"
         return method
 
-    def run(folder: str) -> Result:
+    def run(folder: str) -> StoredResult:
         runner = Runner(tmp_path / folder, load=lambda spec: loaded(str(spec)), build=build)
         (outcome,) = runner.run([Plan(parse("starter"), parse("asked"), limit=40)])
         if isinstance(outcome, BenchError):
@@ -90,7 +90,7 @@ def changed_environment(**variables: str | None) -> Iterator[None]:
 
 
 def test_a_recorded_run_replays_offline_to_the_same_bytes(
-    chat_server: ChatServer, run: Callable[[str], Result]
+    chat_server: ChatServer, run: Callable[[str], StoredResult]
 ) -> None:
     chat_server.answer = answer
     chat_server.faults.extend([None, message(refusal="no"), status(500), None])
@@ -109,7 +109,7 @@ def test_a_recorded_run_replays_offline_to_the_same_bytes(
 
 
 def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], StoredResult]
 ) -> None:
     chat_server.answer = answer
     monkeypatch.setenv("BENCH_LLM_PRICE", "1/1")
@@ -124,7 +124,7 @@ def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
 
 
 def test_a_result_says_what_its_ranking_costs_and_the_journal_makes_it_no_cheaper(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], StoredResult]
 ) -> None:
     chat_server.answer = answer
     unpriced = run("unpriced").manifest.model_use
@@ -139,7 +139,7 @@ def test_a_result_says_what_its_ranking_costs_and_the_journal_makes_it_no_cheape
 
 
 def test_the_cost_of_a_run_that_was_resumed_is_not_known(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], Result]
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, run: Callable[[str], StoredResult]
 ) -> None:
     chat_server.answer = answer
     monkeypatch.setattr(Asked, "batch_size", 1)
@@ -154,6 +154,6 @@ def test_the_cost_of_a_run_that_was_resumed_is_not_known(
     assert result.manifest.model_use.cost is None
 
 
-def test_without_an_endpoint_the_run_ends_before_it_begins(run: Callable[[str], Result]) -> None:
+def test_without_an_endpoint_the_run_ends_before_it_begins(run: Callable[[str], StoredResult]) -> None:
     with pytest.raises(UnavailableError, match="cannot call m"):
         run("results")
