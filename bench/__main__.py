@@ -10,8 +10,8 @@ import sys
 
 from bench.base.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
 from bench.base.paths import env_flag
-from bench.base.secrets import masked
-from bench.base.text import told
+from bench.base.secrets import mask
+from bench.base.text import terminal_text
 
 #: After so many new objects Python looks for garbage. At its own number, 700, a third of the time in which thousands of
 #: results are read goes into looking where there is none.
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         # Its own `show` prints the usage, too, and reads this attribute.
-        error.message = told(masked(error.message))  # type: ignore[misc]
+        error.message = terminal_text(mask(error.message))  # type: ignore[misc]
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -101,7 +101,7 @@ def _debugging() -> bool:
 
 def _say(message: str) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(f"bench: {told(masked(message))}\n")
+        sys.stderr.write(f"bench: {terminal_text(mask(message))}\n")
 
 
 if __name__ == "__main__":

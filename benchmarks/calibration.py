@@ -57,12 +57,12 @@ def coverage(differences: NDArray[np.float64], true: float) -> tuple[float, floa
 
 def families(random: np.random.Generator, queries: int, simulations: int, systems: int = 5) -> float:
     """The share of families of alike systems in which tests of all pairs, corrected by Holm, tell any two apart."""
-    found = 0
+    told_apart = 0
     for _ in range(simulations):
         gold = random.integers(1, 5, (queries, 1))
         values = random.binomial(gold, random.uniform(0.1, 0.9, (queries, 1)), (queries, systems)) / gold
-        found += bool(pairwise_tests(values, flips=FLIPS).min() < 0.05)
-    return found / simulations
+        told_apart += bool(pairwise_tests(values, flips=FLIPS).min() < 0.05)
+    return told_apart / simulations
 
 
 def macro_coverage(random: np.random.Generator, datasets: int, queries: int, simulations: int) -> float:

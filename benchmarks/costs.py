@@ -102,8 +102,8 @@ def calibrated(folder: Path) -> Rates:
     random = np.random.default_rng(0)
     left, right = (random.normal(size=(size, _DIMENSIONS)).astype(np.float32) for size in (256, 20_000))
     started = time.perf_counter()
-    found = np.argpartition(left @ right.T, -100, axis=1)
-    search = found.size * _DIMENSIONS / (time.perf_counter() - started)
+    nearest = np.argpartition(left @ right.T, -100, axis=1)
+    search = nearest.size * _DIMENSIONS / (time.perf_counter() - started)
     starts, scoring = [], 0.0
     for name in SMALL:
         dataset = load_dataset(name)

@@ -84,7 +84,7 @@ if "COVERAGE_PROCESS_START" in os.environ and "PYTEST_XDIST_WORKER" in os.enviro
     def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         """A test, with the fixtures that it alone has."""
         known = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
-        shared = {_fixture(found[-1]) for found in known if found[-1].scope != "function"}
+        shared = {_fixture(fixtures[-1]) for fixtures in known if fixtures[-1].scope != "function"}
         _asks[_name(item)] = sorted(shared | set(_asks.get(_name(item), ())))
         with _running(_name(item)):
             return (yield)
@@ -121,17 +121,17 @@ def tests_by_line() -> Mapping[str, Mapping[int, frozenset[str]]]:
         for test, fixtures in json.loads(part.read_text()).items():
             for fixture in fixtures:
                 asking[fixture].add(test)
-    found: dict[str, dict[int, set[str]]] = collections.defaultdict(lambda: collections.defaultdict(set))
+    by_file: dict[str, dict[int, set[str]]] = collections.defaultdict(lambda: collections.defaultdict(set))
     for part in sorted(WORK.glob(f"{DATA.name}.*")):
         data = coverage.CoverageData(str(part))
         data.read()
         for file in data.measured_files():
-            lines = found[str(Path(file).relative_to(ROOT))]
+            lines = by_file[str(Path(file).relative_to(ROOT))]
             for line, contexts in data.contexts_by_lineno(file).items():
                 for context in contexts:
                     if context:
                         lines[line] |= asking[context] if context.startswith("fixture ") else {context}
-    return {file: {line: frozenset(tests) for line, tests in lines.items()} for file, lines in found.items()}
+    return {file: {line: frozenset(tests) for line, tests in lines.items()} for file, lines in by_file.items()}
 
 
 def show() -> None:
@@ -151,11 +151,11 @@ def show() -> None:
         for name in (room, "all"):
             counts[name].update({key: value for key, value in item["summary"].items() if isinstance(value, int)})
     print(f"{'folder':24} {'lines':>7} {'run':>7} {'share':>7}  {'branches':>8} {'run':>7} {'share':>7}")
-    for name, own in sorted(counts.items(), key=lambda pair: (pair[0] == "all", pair[0])):
-        lines, branches = own["num_statements"], own["num_branches"]
+    for name, counted in sorted(counts.items(), key=lambda pair: (pair[0] == "all", pair[0])):
+        lines, branches = counted["num_statements"], counted["num_branches"]
         print(
-            f"{name:24} {lines:7} {own['covered_lines']:7} {own['covered_lines'] / max(lines, 1):7.2%}"
-            f"  {branches:8} {own['covered_branches']:7} {own['covered_branches'] / max(branches, 1):7.2%}"
+            f"{name:24} {lines:7} {counted['covered_lines']:7} {counted['covered_lines'] / max(lines, 1):7.2%}"
+            f"  {branches:8} {counted['covered_branches']:7} {counted['covered_branches'] / max(branches, 1):7.2%}"
         )
 
 

@@ -27,7 +27,7 @@ from bench.lab.graph.agreement import densities
 from bench.methods.tgr.sources import GraphSource
 from bench.metrics import evaluate, parse_metrics
 from bench.registry import build_method, load_dataset
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 
 I1 = ["toolbench-i1-inst", "toolbench-i1-tool", "toolbench-i1-cat"]
@@ -58,12 +58,12 @@ def per_query(spec: Spec, dataset: Dataset, metric: str) -> NDArray[np.float64]:
 
 def categories_of(dataset: Dataset) -> list[str | None]:
     """The category of each judged test query; None where its gold spans several."""
-    found: list[str | None] = []
+    categories: list[str | None] = []
     for row in dataset.rows("test"):
         names = {dataset.tools[tool].category for tool in dataset.gold.row(int(row))}
         if names:
-            found.append(names.pop() if len(names) == 1 else None)
-    return found
+            categories.append(names.pop() if len(names) == 1 else None)
+    return categories
 
 
 def same_library(names: Sequence[str], load: Callable[[str], Dataset] = load_dataset) -> list[Dataset]:
@@ -97,18 +97,18 @@ def enough(categories: int, least: int) -> None:
 
 def judged_units_of(datasets: Sequence[Dataset]) -> NDArray[np.int64]:
     """(judged test queries of all datasets,) their units of independence, by code from 0; each lies in a dataset."""
-    found, first = [], 0
+    parts, first = [], 0
     for dataset in datasets:
         rows = dataset.rows("test")
-        codes = numbered(dataset.units[rows[dataset.gold.counts[rows] > 0]])
-        found.append(codes + first)
+        codes = number_units(dataset.units[rows[dataset.gold.counts[rows] > 0]])
+        parts.append(codes + first)
         first += int(codes.max()) + 1
-    return np.concatenate(found)
+    return np.concatenate(parts)
 
 
 def interval(values: NDArray[np.float64], units: NDArray[np.int64]) -> str:
     """The mean and its 95% interval by units."""
-    low, high = bca_intervals(values[:, None], units=numbered(units))[0]
+    low, high = bca_intervals(values[:, None], units=number_units(units))[0]
     return f"{values.mean():+.3f} ({low:+.3f} to {high:+.3f})"
 
 
@@ -146,9 +146,11 @@ def main() -> None:
     print(f"{'category':32} tools  density  queries  gain")
     members = {row.category: np.array([place == row.category for place in places]) for row in rows}
     for row in rows:
-        own = gain[members[row.category]]
-        if len(own):
-            print(f"{row.category:32} {row.tools:5}  {row.share:7.3f}  {len(own):7}  {own.mean():+.3f}")
+        member_gains = gain[members[row.category]]
+        if len(member_gains):
+            print(
+                f"{row.category:32} {row.tools:5}  {row.share:7.3f}  {len(member_gains):7}  {member_gains.mean():+.3f}"
+            )
     kept = [row for row in rows if members[row.category].sum() >= chosen.least]
     enough(len(kept), chosen.least)
     share = np.array([row.share for row in kept])
@@ -164,9 +166,9 @@ def main() -> None:
     thirds = np.array_split(np.arange(len(kept)), 3)
     for title, third in zip(("densest third", "middle third", "sparsest third"), thirds, strict=True):
         rows_of = np.any([members[kept[i].category] for i in third], axis=0)
-        own = gain[rows_of]
+        member_gains = gain[rows_of]
         ends = f"{share[third].min():.3f} to {share[third].max():.3f}"
-        print(f"{title:15} density {ends}, {len(own)} queries: {interval(own, units[rows_of])}")
+        print(f"{title:15} density {ends}, {len(member_gains)} queries: {interval(member_gains, units[rows_of])}")
 
 
 if __name__ == "__main__":

@@ -35,13 +35,13 @@ BACKENDS: tuple[Backend, ...] = ("torch", "openvino", "openvino-bf16")
 
 def least(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Seconds of the fastest of so many rounds, each of which does all works in turn."""
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for _ in range(rounds):
         for name, work in works.items():
             begun = time.perf_counter()
             work()
-            found.setdefault(name, []).append(time.perf_counter() - begun)
-    return {name: min(seconds) for name, seconds in found.items()}
+            times.setdefault(name, []).append(time.perf_counter() - begun)
+    return {name: min(seconds) for name, seconds in times.items()}
 
 
 def backends(rounds: int) -> None:

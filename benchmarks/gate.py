@@ -89,7 +89,7 @@ def simulated(
 
 def verdicts(differences: NDArray[np.float64], margin: float) -> Counter[str]:
     """How often each verdict is given, over the columns."""
-    return Counter(found.verdict for found in non_inferiority(differences, margin, LEVEL, POWER))
+    return Counter(judged.verdict for judged in non_inferiority(differences, margin, LEVEL, POWER))
 
 
 def stated_power(loss: float, margin: float, sd: float, queries: int) -> float:
@@ -116,8 +116,8 @@ def main() -> None:
         queries = scenario.queries or len(values)
         differences = simulated(values, scenario.loss, scenario.noise, queries, chosen.runs, random)
         sd = float(differences.std())
-        found = verdicts(differences, scenario.margin)
-        shares = [found[verdict] / chosen.runs for verdict in ("pass", "inconclusive", "regression")]
+        counts = verdicts(differences, scenario.margin)
+        shares = [counts[verdict] / chosen.runs for verdict in ("pass", "inconclusive", "regression")]
         if scenario.loss > scenario.margin:
             power = stated_power(scenario.loss, scenario.margin, sd, queries)
             stated = f"regression {power:.3f}, pass at most {LEVEL}"

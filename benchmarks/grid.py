@@ -35,11 +35,11 @@ _TIMES = ("timings", "latency", "peak_memory_mib", "digest")
 
 def stored(results: Path) -> dict[str, Any]:
     """Every file of the results by its place, manifests without what only tells times."""
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     for path in sorted(results.glob("*/*/*")):
         place = str(path.relative_to(results))
         if path.name != "manifest.json":
-            found[place] = path.read_bytes()
+            files[place] = path.read_bytes()
             continue
         manifest = json.loads(path.read_text("utf-8"))
         for name in _TIMES:
@@ -48,8 +48,8 @@ def stored(results: Path) -> dict[str, Any]:
         manifest["environment"]["hardware"].pop("jobs", None)
         # How many vectors came from the cache depends on what ran before.
         manifest["facts"] = {name: value for name, value in manifest["facts"].items() if "texts_" not in name}
-        found[place] = manifest
-    return found
+        files[place] = manifest
+    return files
 
 
 def run(experiment: Path, results: Path, *options: str) -> float:

@@ -214,10 +214,10 @@ def commented(text: str, chance: random.Random) -> str | None:
 def documented(text: str, chance: random.Random) -> str | None:
     """Another docstring."""
     holders = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, holders) and ast.get_docstring(node)]
-    if not found:
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, holders) and ast.get_docstring(node)]
+    if not nodes:
         return None
-    string = chance.choice(found).body[0]
+    string = chance.choice(nodes).body[0]
     rows = text.split("\n")
     assert string.end_lineno is not None
     indent = " " * string.col_offset
@@ -259,16 +259,16 @@ def enlarged(text: str, chance: random.Random) -> str | None:
 
 def annotated(text: str, chance: random.Random) -> str | None:
     """Another annotation of an argument of a function."""
-    found = [
+    candidates = [
         argument.annotation
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and not node.decorator_list
         for argument in node.args.args
         if argument.annotation is not None and argument.annotation.lineno == argument.annotation.end_lineno
     ]
-    if not found:
+    if not candidates:
         return None
-    chosen = chance.choice(found)
+    chosen = chance.choice(candidates)
     rows = text.split("\n")
     row = rows[chosen.lineno - 1].encode()
     rows[chosen.lineno - 1] = (row[: chosen.col_offset] + b"object" + row[chosen.end_col_offset :]).decode()

@@ -55,19 +55,19 @@ def main() -> None:
     chosen = parser.parse_args()
     random = np.random.default_rng(0)
     documents = texts(chosen.tools, 20, 120, random)
-    asked = texts(chosen.queries, 8, 30, random)
+    query_texts = texts(chosen.queries, 8, 30, random)
     rows = tuple(Tool(f"{i:06}", "", text) for i, text in enumerate(documents))
     library = Library(rows, tuple(documents), "description", np.empty((0, 2), dtype=np.int32))
-    queries = Queries(tuple(asked), np.arange(len(asked)))
+    queries = Queries(tuple(query_texts), np.arange(len(query_texts)))
 
     okapi = indexed("bm25-okapi", library)
     ours, _ = best(lambda: okapi.rank(queries, 100))
     reference = BM25Okapi([text.split() for text in documents])
-    some = min(chosen.timed, len(asked))
+    some = min(chosen.timed, len(query_texts))
     started = time.perf_counter()
-    expected = [reference.get_scores(text.split()) for text in asked[:some]]
+    expected = [reference.get_scores(text.split()) for text in query_texts[:some]]
     top = [np.argsort(scores)[::-1][:100] for scores in expected]
-    theirs = (time.perf_counter() - started) / some * len(asked)
+    theirs = (time.perf_counter() - started) / some * len(query_texts)
     scores = okapi.score(queries.take(np.arange(some)))  # type: ignore[attr-defined]
     print(f"{chosen.tools} tools, {chosen.queries} queries, best 100 of each")
     print(f"bm25-okapi        {ours:8.3f} s")
@@ -78,18 +78,18 @@ def main() -> None:
     plain = indexed("bm25(tokens=whitespace, k1=1.5)", library)
     peer = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
     peer.index([text.split() for text in documents], show_progress=False)
-    split = [text.split() for text in asked]
+    split = [text.split() for text in query_texts]
     # In turn, so that a change of the machine's speed meets both.
     mine, other = [], []
     for _ in range(5):
         mine.append(best(lambda: plain.rank(queries, 100), 1)[0])
         other.append(best(lambda: peer.retrieve(split, k=100, show_progress=False, n_threads=0), 1)[0])
-    found, _ = peer.retrieve(split, k=1, show_progress=False)
+    retrieved, _ = peer.retrieve(split, k=1, show_progress=False)
     first = plain.rank(queries, 1).tools
     print(f"bm25              {min(mine):8.3f} s")
     print(f"bm25s (numpy)     {min(other):8.3f} s")
     print(f"ratio             {min(other) / min(mine):8.1f}")
-    print(f"same first tool for {np.mean(np.asarray(found)[:, 0] == first[:, 0]):.1%} of the queries")
+    print(f"same first tool for {np.mean(np.asarray(retrieved)[:, 0] == first[:, 0]):.1%} of the queries")
 
 
 if __name__ == "__main__":

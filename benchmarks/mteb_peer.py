@@ -47,8 +47,10 @@ def synthetic(folder: Path) -> None:
     with (folder / "queries.jsonl").open("w") as out, (folder / "qrels" / "test.tsv").open("w") as judged:
         judged.write("query-id\tcorpus-id\tscore\n")
         for number, tool in enumerate(gold.tolist()):
-            asked = [*random.choice(tools[tool], 8), *random.choice(WORDS, 4)]
-            out.write(json.dumps({"_id": f"q{number:05}", "text": " ".join(words[word] for word in asked)}) + "\n")
+            query_words = [*random.choice(tools[tool], 8), *random.choice(WORDS, 4)]
+            out.write(
+                json.dumps({"_id": f"q{number:05}", "text": " ".join(words[word] for word in query_words)}) + "\n"
+            )
             judged.write(f"q{number:05}\tt{tool:05}\t1\n")
 
 
@@ -143,9 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ours = [timed(run, environment) for _ in range(2)]
         peer = [sys.executable, __file__, str(out), "--by-mteb", what, encoder]
         theirs = [timed([*peer, cache], environment) for cache in ("", *[str(out / what / "mteb")] * 2)]
-        own = json.loads(ours[0][1])[0]["metrics"]["metrics"]["ndcg@10"]["mean"]
+        mean = json.loads(ours[0][1])[0]["metrics"]["metrics"]["ndcg@10"]["mean"]
         other = json.loads(theirs[0][1].splitlines()[-1])
-        print(f"{what}: ndcg@10 bench {own:.6f}, mteb {other:.6f}")
+        print(f"{what}: ndcg@10 bench {mean:.6f}, mteb {other:.6f}")
         print(f"  cold: bench {ours[0][0]:.1f} s, mteb {theirs[0][0]:.1f} s: {ours[0][0] / theirs[0][0]:.2f}")
         print(
             f"  warm: bench {ours[1][0]:.1f} s, mteb {theirs[2][0]:.1f} s: {ours[1][0] / theirs[2][0]:.2f}", flush=True

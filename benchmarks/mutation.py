@@ -143,7 +143,7 @@ def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
     """The mutants of a file on these lines."""
     source = path.read_bytes()
     rows = source.split(b"\n")
-    found = []
+    mutants = []
     for node, new in changes(ast.parse(source)):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
@@ -151,8 +151,8 @@ def mutants_of(path: Path, lines: set[int]) -> list[Mutant]:
             old = rows[node.lineno - 1][node.col_offset : node.end_col_offset].decode()
             if "__future__" not in old and old != new:
                 place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-                found.append(Mutant(str(path.relative_to(ROOT)), *place, old, new))
-    return found
+                mutants.append(Mutant(str(path.relative_to(ROOT)), *place, old, new))
+    return mutants
 
 
 def planted(source: bytes, mutant: Mutant) -> bytes:
@@ -269,38 +269,38 @@ def drawn(count: int, seed: int, covered: dict[str, dict[int, set[str]]]) -> lis
     chance = random.Random(seed)
     for members in rooms.values():
         chance.shuffle(members)
-    found: list[Mutant] = []
-    while len(found) < count and any(rooms.values()):
-        found += [rooms[room].pop() for room in ROOMS if rooms.get(room)]
-    return found[:count]
+    mutants: list[Mutant] = []
+    while len(mutants) < count and any(rooms.values()):
+        mutants += [rooms[room].pop() for room in ROOMS if rooms.get(room)]
+    return mutants[:count]
 
 
 def covering() -> dict[str, dict[int, set[str]]]:
     """File -> line -> the tests that run it, of those that mutants are tested with."""
-    found: dict[str, dict[int, set[str]]] = {}
+    by_file: dict[str, dict[int, set[str]]] = {}
     for file, lines in tests_by_line().items():
         if file.startswith(ROOMS):
-            own = {
+            by_line = {
                 line: {test for test in tests if not any(name in test for name in LEFT_OUT)}
                 for line, tests in lines.items()
             }
-            found[file] = {line: tests for line, tests in own.items() if tests}
-    return found
+            by_file[file] = {line: tests for line, tests in by_line.items() if tests}
+    return by_file
 
 
 def fitting(items: list[dict[str, Any]]) -> list[Mutant]:
     """The mutants of an earlier report whose place still holds what they replace."""
     mutants = [Mutant(**item["mutant"]) for item in items]
-    found = []
+    kept = []
     for mutant in mutants:
         path = ROOT / mutant.file
         rows = path.read_bytes().split(b"\n") if path.is_file() else []
         row = rows[mutant.line - 1] if mutant.line <= len(rows) else b""
         if row[mutant.column : mutant.end_column].decode() == mutant.old:
-            found.append(mutant)
-    if len(found) < len(mutants):
-        print(f"{len(mutants) - len(found)} of {len(mutants)} mutants no longer fit.")
-    return found
+            kept.append(mutant)
+    if len(kept) < len(mutants):
+        print(f"{len(mutants) - len(kept)} of {len(mutants)} mutants no longer fit.")
+    return kept
 
 
 def run(mutants: list[Mutant], covered: dict[str, dict[int, set[str]]], out: Path) -> None:
@@ -373,8 +373,8 @@ def show(out: Path) -> None:
     rooms: dict[str, list[bool]] = collections.defaultdict(list)
     for item in items:
         rooms[next(room for room in ROOMS if item["mutant"]["file"].startswith(room))].append(item["killed"])
-    for room, found in rooms.items():
-        print(f"{room:16} {sum(found):4} of {len(found):4} killed")
+    for room, killed in rooms.items():
+        print(f"{room:16} {sum(killed):4} of {len(killed):4} killed")
     print(f"{'all':16} {sum(item['killed'] for item in items):4} of {len(items):4} killed")
     for item in items:
         if not item["killed"]:

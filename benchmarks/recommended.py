@@ -26,7 +26,7 @@ from bench.data.tables import SPLITS
 from bench.interface import History, Library, Queries
 from bench.metrics import evaluate, parse_metrics
 from bench.registry import build_method, load_dataset
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.macro import macro_intervals
 
 DATASETS = [
@@ -77,8 +77,8 @@ def values_of(spec: str, dataset: Dataset, rows: NDArray[np.int64], metric: str)
     (parsed,) = parse_metrics([metric])
     ranked = np.full((len(rows), min(_DEPTH, len(library))), -1, dtype=np.int32)
     for start in range(0, len(rows), size):
-        found = method.rank(queries.take(np.arange(start, min(start + size, len(rows)))), _DEPTH).tools
-        ranked[start : start + len(found), : found.shape[1]] = found
+        batch = method.rank(queries.take(np.arange(start, min(start + size, len(rows)))), _DEPTH).tools
+        ranked[start : start + len(batch), : batch.shape[1]] = batch
     return evaluate(ranked, dataset.gold.take(rows), (parsed,)).column(parsed)
 
 
@@ -102,7 +102,7 @@ def main() -> None:
             columns.append(values_of(spec, dataset, rows, chosen.metric))
             print(f"\r{name}: {len(columns)}/{len(candidates)} ", end="", file=sys.stderr, flush=True)
         tables.append(np.stack(columns, axis=1))
-        units.append(numbered(dataset.units[rows]))
+        units.append(number_units(dataset.units[rows]))
         sources.append(dataset.card.source or dataset.card.id)
         groups = int(units[-1].max()) + 1
         print(f"{name}: source {sources[-1]}, {len(rows)} queries in {groups} groups, {len(dataset.tools)} tools")

@@ -59,13 +59,13 @@ def chosen(results: Iterable[StoredResult], most: int) -> dict[str, list[StoredR
     for item in results:
         if item.manifest.method.run_file is None:
             groups[item.manifest.method.code].append(item)
-    found = {}
+    by_code = {}
     for code, group in groups.items():
         group.sort(key=lambda item: sum(item.manifest.timings.values()))
         first = {item.manifest.dataset.spec: item for item in reversed(group)}
         rest = [item for item in group if item not in first.values()]
-        found[code] = [*sorted(first.values(), key=group.index), *rest][:most]
-    return found
+        by_code[code] = [*sorted(first.values(), key=group.index), *rest][:most]
+    return by_code
 
 
 def checkout(commit: str) -> Path:
@@ -89,11 +89,11 @@ def stand_in(name: str) -> None:
         shutil.copytree(Encoder(EMBEDDED).folder, folder)
         return
     labels = {"reranker": ("relevant",), "classifier": ("single", "multi"), "discriminator": LABELS}
-    own = next((words for kind, words in labels.items() if kind in name), ())
+    model_labels = next((words for kind, words in labels.items() if kind in name), ())
     signs = "abcdefghijklmnopqrstuvwxyz0123456789.,:?!'-"
     words = [*signs, *(f"##{sign}" for sign in signs), *_WORDS]
-    untrained_bert(folder, words, own, seed=7, length=512, initializer_range=0.5 if own else 0.1)
-    if own == LABELS:
+    untrained_bert(folder, words, model_labels, seed=7, length=512, initializer_range=0.5 if model_labels else 0.1)
+    if model_labels == LABELS:
         chosen_on = {"threshold": 0.4, "pairs": 0, "edges": 0, "precision": 0, "recall": 0, "f1": 0}
         (folder / "discriminator.json").write_text(json.dumps(chosen_on))
 
@@ -126,9 +126,9 @@ def run(code: Path, rows: Iterable[StoredResult], results: Path) -> None:
         if _MODEL.search(method) and "--limit" not in rest:
             rest += ["--limit", FEW]
         together[tuple(rest)].append(method)
-    for asked, methods in sorted(together.items()):
+    for options, methods in sorted(together.items()):
         words = [word for method in methods for word in ("--method", method)]
-        command = [sys.executable, "-m", "bench", "run", *words, *asked, "--results", str(results), "--quiet"]
+        command = [sys.executable, "-m", "bench", "run", *words, *options, "--results", str(results), "--quiet"]
         # Models are named by folders below the one where the command is given.
         done = subprocess.run(
             command, cwd=BUILD / "data", env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -193,14 +193,14 @@ def main() -> int:
     shown = set(today.values()) | set(same)
     stands = {old: same.get(new, new) for old, new in before.methods.items() if new in shown and old not in refused}
     kept = {template: code for template, code in before.texts.items() if template_hash(template) == code}
-    found = SameMethods(
+    record = SameMethods(
         made_by="python benchmarks/samemethods.py",
         rankings=compared or before.rankings,
         texts=dict(sorted((kept | texts).items())),
         methods=dict(sorted((stands | same).items())),
         nearly=sorted((nearly | set(before.nearly)) & {*stands, *same}),
     )
-    write_text(SAME_METHODS, json.dumps(found.model_dump(mode="json"), indent=1) + "\n")
+    write_text(SAME_METHODS, json.dumps(record.model_dump(mode="json"), indent=1) + "\n")
     sys.stdout.write("".join(f"{line}\n" for line in sorted(other)))
     sys.stdout.write(f"{compared} rankings compared; {len(same)} of {len(groups)} older codes give those of today's\n")
     return 1 if other else 0
@@ -215,18 +215,18 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
     if not one.per_query.equals(other.per_query) or not one.run["query_id"].equals(other.run["query_id"]):
         return False
     queries = one.run["query_id"].to_pylist()
-    found: list[defaultdict[str, dict[str, float]]] = []
+    tables: list[defaultdict[str, dict[str, float]]] = []
     for result in (one, other):
         table: defaultdict[str, dict[str, float]] = defaultdict(dict)
         tools, scores = result.run["tool_id"].to_pylist(), result.run["score"].to_pylist()
         for query, tool, score in zip(queries, tools, scores, strict=True):
             table[query][tool] = score
-        found.append(table)
+        tables.append(table)
     return all(
         None not in {*mine.values(), *theirs.values()}
         and all(abs(a - b) <= _LAST_BITS for a, b in zip(mine.values(), theirs.values(), strict=True))
         and all(abs(score - theirs.get(tool, min(theirs.values()))) <= _LAST_BITS for tool, score in mine.items())
-        for mine, theirs in ((found[0][query], found[1][query]) for query in found[0])
+        for mine, theirs in ((tables[0][query], tables[1][query]) for query in tables[0])
     )
 
 

@@ -63,19 +63,19 @@ _STYLE = (
 Times = tuple[float, float]
 
 
-def by_bench(spec: str, documents: Sequence[str], asked: Sequence[str]) -> Times:
+def by_bench(spec: str, documents: Sequence[str], query_texts: Sequence[str]) -> Times:
     tools = tuple(Tool(f"{i:07}", "", text) for i, text in enumerate(documents))
     library = Library(tools, tuple(documents), "description", np.empty((0, 2), dtype=np.int32))
-    queries = Queries(tuple(asked), np.arange(len(asked)))
+    queries = Queries(tuple(query_texts), np.arange(len(query_texts)))
     started = time.perf_counter()
     method = indexed(spec, library)
     ready = time.perf_counter()
-    for start in range(0, len(asked), method.batch_size):
-        method.rank(queries.take(np.arange(start, min(len(asked), start + method.batch_size))), DEPTH)
+    for start in range(0, len(query_texts), method.batch_size):
+        method.rank(queries.take(np.arange(start, min(len(query_texts), start + method.batch_size))), DEPTH)
     return ready - started, time.perf_counter() - ready
 
 
-def by_bm25s(documents: Sequence[str], asked: Sequence[str]) -> Times:
+def by_bm25s(documents: Sequence[str], query_texts: Sequence[str]) -> Times:
     import bm25s
 
     def split(given: Sequence[str]) -> object:
@@ -85,27 +85,31 @@ def by_bm25s(documents: Sequence[str], asked: Sequence[str]) -> Times:
     index = bm25s.BM25(method="lucene", k1=1.2, b=0.75, backend="numba")
     index.index(split(documents), show_progress=False)
     ready = time.perf_counter()
-    index.retrieve(split(asked), k=min(DEPTH, len(documents)), show_progress=False, n_threads=threads())
+    index.retrieve(split(query_texts), k=min(DEPTH, len(documents)), show_progress=False, n_threads=threads())
     return ready - started, time.perf_counter() - ready
 
 
-def by_scoring(documents: Sequence[str], asked: Sequence[str]) -> Times:
+def by_scoring(documents: Sequence[str], query_texts: Sequence[str]) -> Times:
     """Score the same answers twice, with a cache that is empty at first."""
     random = np.random.default_rng(1)
     depth = min(DEPTH, len(documents))
-    ranked = np.array([random.choice(len(documents), depth, replace=False, shuffle=False) for _ in asked], np.int32)
-    scores = np.tile(np.linspace(9, 1, depth), (len(asked), 1))
+    ranked = np.array(
+        [random.choice(len(documents), depth, replace=False, shuffle=False) for _ in query_texts], np.int32
+    )
+    scores = np.tile(np.linspace(9, 1, depth), (len(query_texts), 1))
     tools = tuple(Tool(f"{i:07}", f"tool {i}", text) for i, text in enumerate(documents))
     queries = []
-    for i, text in enumerate(asked):
+    for i, text in enumerate(query_texts):
         gold = {int(ranked[i, random.integers(20)]), int(random.integers(len(documents)))}
         queries.append(Query(f"{i:07}", text, {tools[tool].tool_id: 1 for tool in gold}))
     dataset = Dataset.build("scale", load_dataset("starter").card, Tables(tools, tuple(queries), ()))
     # A run knows these before it is scored.
     assert dataset.content_hash
-    assert len(dataset.units) == len(asked)
-    answers = Answers(validate(Ranking(ranked, scores), len(asked), len(tools), depth), Beyond.none(len(asked)), None)
-    rows, times = np.arange(len(asked)), []
+    assert len(dataset.units) == len(query_texts)
+    answers = Answers(
+        validate(Ranking(ranked, scores), len(query_texts), len(tools), depth), Beyond.none(len(query_texts)), None
+    )
+    rows, times = np.arange(len(query_texts)), []
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, BENCH_CACHE=folder):
         for _ in range(2):
             started = time.perf_counter()
@@ -121,15 +125,15 @@ def threads() -> int:
 def measure(what: str, tools: int, queries: int) -> None:
     """Print the seconds and the MiB of one side as JSON."""
     random = np.random.default_rng(0)
-    documents, asked = texts(tools, 20, 120, random), texts(queries, 8, 30, random)
+    documents, query_texts = texts(tools, 20, 120, random), texts(queries, 8, 30, random)
     work: Callable[[Sequence[str], Sequence[str]], Times]
     peers = {"bm25s": by_bm25s, "scoring": by_scoring}
-    work = peers.get(what, lambda library, found: by_bench(what, library, found))
+    work = peers.get(what, lambda library, lines: by_bench(what, library, lines))
     # Large enough for compiled loops.
-    work(texts(20_000, 2, 4, random), asked[:2])
+    work(texts(20_000, 2, 4, random), query_texts[:2])
     reset_peak_memory()
     before = _resident()
-    times = work(documents, asked)
+    times = work(documents, query_texts)
     peak = peak_memory_mib() or math.nan
     print(json.dumps({"times": times, "memory": peak - before}))
 
@@ -191,7 +195,8 @@ def drawn(curves: Mapping[str, Sequence[Measured]], title: str) -> str:
     for panel, (left, unit) in enumerate(((70, "seconds"), (500, "MiB"))):
         values = [row[panel + 1] for rows in curves.values() for row in rows]
         lowest, first = (
-            math.floor(math.log10(min(found))) for found in (values, [r[0] for rows in curves.values() for r in rows])
+            math.floor(math.log10(min(axis_values)))
+            for axis_values in (values, [r[0] for rows in curves.values() for r in rows])
         )
 
         def x(tools: float, left: int = left, first: int = first) -> float:

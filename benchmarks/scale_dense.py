@@ -49,12 +49,12 @@ def search(tools: int) -> None:
     library, queries = vectors(tools), vectors(1000)
     index, peer = VectorIndex(library, "cosine"), faiss.IndexFlatIP(SIZE)
     peer.add(library)
-    for name, asked, times in (("1,000 queries", queries, 3), ("one query", queries[:1], 15)):
-        own, other = [], []
+    for name, batch, times in (("1,000 queries", queries, 3), ("one query", queries[:1], 15)):
+        our_times, other = [], []
         for _ in range(times):
-            own.append(seconds(partial(index.rank, asked, DEPTH)))
-            other.append(seconds(partial(peer.search, asked, DEPTH)))
-        mine, theirs = statistics.median(own), statistics.median(other)
+            our_times.append(seconds(partial(index.rank, batch, DEPTH)))
+            other.append(seconds(partial(peer.search, batch, DEPTH)))
+        mine, theirs = statistics.median(our_times), statistics.median(other)
         print(f"{tools} tools, {name}: bench {mine:.4f} s, faiss {theirs:.4f} s, ratio {mine / theirs:.2f}")
 
 

@@ -68,10 +68,10 @@ def main() -> None:
         for q, row in enumerate(tools.tolist())
     }
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, THEIRS)
-    theirs, found = best(lambda: evaluator.evaluate(run), chosen.repeats)
+    theirs, reference = best(lambda: evaluator.evaluate(run), chosen.repeats)
     worst = 0.0
     for metric in metrics:
-        column = np.array([found[str(q)][PAIRS[str(metric)]] for q in range(chosen.queries)])
+        column = np.array([reference[str(q)][PAIRS[str(metric)]] for q in range(chosen.queries)])
         worst = max(worst, float(np.abs(column - scores.column(metric)).max()))
     print(f"{chosen.queries} queries x {chosen.depth} tools, {len(metrics)} metrics, best of {chosen.repeats}")
     print(f"bench        {ours:8.3f} s")

@@ -47,11 +47,11 @@ def scored(queries: int, systems: int, tools: int = 200) -> NDArray[np.float64]:
     random = np.random.default_rng(0)
     gold = [random.choice(tools, size=random.integers(1, 6), replace=False) for _ in range(queries)]
     near = np.zeros((queries, tools))
-    for query, found in enumerate(gold):
-        near[query, found] = random.normal(1.9, 0.8, len(found))
+    for query, gold_tools in enumerate(gold):
+        near[query, gold_tools] = random.normal(1.9, 0.8, len(gold_tools))
     shared = random.normal(size=(queries, tools))
     metrics = parse_metrics(METRICS)
-    rows = Gold.of([{int(tool): 1 for tool in found} for found in gold])
+    rows = Gold.of([{int(tool): 1 for tool in row_tools} for row_tools in gold])
     tables = []
     for system in range(systems):
         scores = near * (1 + 0.006 * system) + 0.9 * shared + 0.5 * random.normal(size=(queries, tools))
@@ -62,7 +62,7 @@ def scored(queries: int, systems: int, tools: int = 200) -> NDArray[np.float64]:
 
 
 def by_scipy(column: NDArray[np.float64], flips: int, batch: int | None) -> float:
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (column,),
         np.mean,
         permutation_type="samples",
@@ -71,7 +71,7 @@ def by_scipy(column: NDArray[np.float64], flips: int, batch: int | None) -> floa
         batch=batch,
         rng=np.random.default_rng(1),
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def main() -> None:
@@ -99,10 +99,10 @@ def main() -> None:
     default, _ = best(lambda: by_scipy(differences[:, checked[0]], chosen.flips, None), 1)
     print(f"scipy    {1000 * theirs:35.2f} ms for one: {theirs / ours * columns:.0f} times ours")
     print(f"         {1000 * default:35.2f} ms as called by default: {default / ours * columns:.0f} times ours")
-    apart = max(abs(found - p[column]) for column, (_, found) in zip(checked, runs, strict=True))
+    apart = max(abs(value - p[column]) for column, (_, value) in zip(checked, runs, strict=True))
     # scipy doubles the smaller tail, and with it that tail's error; ours counts both tails.
     variances = (np.maximum(p * (1 - p), 1 / chosen.flips) + p * (2 - p)) / chosen.flips
-    errors = max(abs(found - p[c]) / math.sqrt(variances[c]) for c, (_, found) in zip(checked, runs, strict=True))
+    errors = max(abs(value - p[c]) / math.sqrt(variances[c]) for c, (_, value) in zip(checked, runs, strict=True))
     print(
         f"{len(checked)} columns, p from {p[checked].min():.5f} to {p[checked].max():.5f}: scipy's differs by at most"
     )
@@ -117,7 +117,7 @@ def main() -> None:
         ]
         fisher_randomization_test(*pairs[0], n_permutations=10)
         times = [best(partial(fisher_randomization_test, *pair, n_permutations=chosen.flips), 1) for pair in pairs]
-        seconds = min(found for found, _ in times)
+        seconds = min(value for value, _ in times)
         print(f"ranx     {1000 * seconds:35.2f} ms for one: {seconds / ours * columns:.0f} times ours")
 
     table = values.reshape(chosen.queries, -1)

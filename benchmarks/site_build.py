@@ -52,7 +52,7 @@ def tables(folder: Path, queries: int, seed: int) -> list[dict[str, float]]:
     hard = random.random(queries)
     # Two queries of three have a unit of independence of their own.
     units = pa.array([f"u{i:06d}" for i in random.integers(0, queries, queries).tolist()])
-    found = []
+    means = []
     for variant in range(VARIANTS):
         skill = 0.25 + 0.5 * variant / VARIANTS
         values = {}
@@ -69,10 +69,10 @@ def tables(folder: Path, queries: int, seed: int) -> list[dict[str, float]]:
             empty,
             empty,
         ]
-        own = pa.table(dict(zip(PER_QUERY_SCHEMA.names, columns, strict=True)))
+        table = pa.table(dict(zip(PER_QUERY_SCHEMA.names, columns, strict=True)))
         for name, column in values.items():
-            own = own.append_column(name, pa.array(column))
-        pq.write_table(own, folder / f"{variant}-{PER_QUERY}", compression="zstd")
+            table = table.append_column(name, pa.array(column))
+        pq.write_table(table, folder / f"{variant}-{PER_QUERY}", compression="zstd")
         top = np.argsort(random.random((queries, 64)), axis=1)[:, :10] + random.integers(0, TOOLS - 64, (queries, 1))
         run = pa.table(
             [
@@ -84,8 +84,8 @@ def tables(folder: Path, queries: int, seed: int) -> list[dict[str, float]]:
             schema=RUN_SCHEMA,
         )
         pq.write_table(run, folder / f"{variant}-{RUN}", compression="zstd")
-        found.append({name: float(column.mean()) for name, column in values.items()})
-    return found
+        means.append({name: float(column.mean()) for name, column in values.items()})
+    return means
 
 
 def result(folder: Path, parts: Path, means: dict[str, float], method: int, data: int, queries: int) -> None:
@@ -149,12 +149,12 @@ def result(folder: Path, parts: Path, means: dict[str, float], method: int, data
 
 def make(results: Path, parts: Path, methods: int, datasets: int, queries: int) -> None:
     for data in range(datasets):
-        own = parts / str(data)
-        own.mkdir(parents=True)
-        means = tables(own, queries, data)
+        folder = parts / str(data)
+        folder.mkdir(parents=True)
+        means = tables(folder, queries, data)
         for method in range(methods):
             place = results / f"made-up-{data:02d}" / f"method-{method:03d}"
-            result(place, own, means[method % VARIANTS], method, data, queries)
+            result(place, folder, means[method % VARIANTS], method, data, queries)
 
 
 def cpu_seconds() -> float:
@@ -170,20 +170,20 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=20)
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--jobs", type=int, default=None)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     site = importlib.import_module("bench.leaderboard.site")
     # As the command does.
     gc.set_threshold(NEW_OBJECTS)
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="bench-site-"))
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="bench-site-"))
     results, out = folder / "results", folder / "site"
     if not results.is_dir():
         started = time.perf_counter()
-        make(results, folder / "parts", asked.methods, asked.datasets, asked.queries)
+        make(results, folder / "parts", options.methods, options.datasets, options.queries)
         print(f"made up in {time.perf_counter() - started:.0f} s")
     shutil.rmtree(out, ignore_errors=True)
     for what in ("first build", "again, nothing new"):
         started, used = time.perf_counter(), cpu_seconds()
-        made = site.build_site(results, out, jobs=asked.jobs)
+        made = site.build_site(results, out, jobs=options.jobs)
         files = made.files
         print(f"{what}: {time.perf_counter() - started:.1f} s, {cpu_seconds() - used:.1f} s of processors")
         print(f"  {made.results} results, {len(made.rejected)} rejected")
@@ -195,7 +195,7 @@ def main() -> None:
         print(f"  {path.relative_to(out)} {path.stat().st_size / 1000:.0f} KB")
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(f"peak memory of a process {peak / 1024:.0f} MiB")
-    if asked.folder is None:
+    if options.folder is None:
         shutil.rmtree(folder)
 
 

@@ -21,7 +21,7 @@ from bench.base.errors import BenchError
 from bench.base.spec import parse
 from bench.data.dataset import Dataset
 from bench.registry import load_dataset
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.multiple import holm
 from bench.stats.paired import compare
@@ -42,20 +42,20 @@ def reached(dataset: Dataset, tool: int) -> set[int]:
     needs: dict[int, list[int]] = {}
     for edge in dataset.edges:
         needs.setdefault(dataset.tool_codes[edge.dependent], []).append(dataset.tool_codes[edge.prerequisite])
-    found, pending = {tool}, [tool]
+    known, pending = {tool}, [tool]
     while pending:
         for other in needs.get(pending.pop(), ()):
-            if other not in found:
-                found.add(other)
+            if other not in known:
+                known.add(other)
                 pending.append(other)
-    return found
+    return known
 
 
 def derived(whole: Dataset, main: Dataset) -> NDArray[np.bool_]:
     """(queries,) whether the gold of a query is what the edges reach from the tool that is asked for."""
-    asked = [int(main.gold.row(row)[0]) for row in range(len(main.queries))]
-    from_tool = {tool: reached(whole, tool) for tool in set(asked)}
-    return np.array([set(whole.gold.row(row).tolist()) == from_tool[tool] for row, tool in enumerate(asked)])
+    main_tools = [int(main.gold.row(row)[0]) for row in range(len(main.queries))]
+    from_tool = {tool: reached(whole, tool) for tool in set(main_tools)}
+    return np.array([set(whole.gold.row(row).tolist()) == from_tool[tool] for row, tool in enumerate(main_tools)])
 
 
 def main() -> None:
@@ -73,22 +73,24 @@ def main() -> None:
         for method in [chosen.base, *methods]:
             values = base if method == chosen.base else per_query(parse(method), dataset, chosen.metric)
             for part, kept in parts.items():
-                rows.append((name, part, method, values[kept], numbered(dataset.units[kept]), (values - base)[kept]))
+                rows.append(
+                    (name, part, method, values[kept], number_units(dataset.units[kept]), (values - base)[kept])
+                )
     tested = [place for place, row in enumerate(rows) if row[2] != chosen.base]
-    found = {place: compare(rows[place][5][:, None], units=rows[place][4], span=(-1, 1))[0] for place in tested}
-    corrected = dict(zip(tested, holm([found[place].p for place in tested]), strict=True))
+    comparisons = {place: compare(rows[place][5][:, None], units=rows[place][4], span=(-1, 1))[0] for place in tested}
+    corrected = dict(zip(tested, holm([comparisons[place].p for place in tested]), strict=True))
     print(f"{chosen.metric}, 95% intervals by groups; p by Holm over {len(tested)} comparisons with {chosen.base}")
     for gold in ("all", "main"):
         for part in parts:
-            own = [place for place, row in enumerate(rows) if row[:2] == (gold, part)]
-            units = rows[own[0]][4]
+            members = [place for place, row in enumerate(rows) if row[:2] == (gold, part)]
+            units = rows[members[0]][4]
             print(f"\ngold={gold}, {part}: {len(units)} queries in {units.max() + 1} groups")
-            for place in own:
+            for place in members:
                 _, _, method, values, units, _ = rows[place]
                 low, high = bca_intervals(values[:, None], units=units, span=(0, 1))[0]
                 line = f"{method:62} {values.mean():.3f} [{low:.3f}, {high:.3f}]"
-                if place in found:
-                    pair = found[place]
+                if place in comparisons:
+                    pair = comparisons[place]
                     line += f"  {pair.difference:+.3f} [{pair.low:+.3f}, {pair.high:+.3f}]  p {corrected[place]:.4f}"
                 print(line)
 

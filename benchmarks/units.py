@@ -85,7 +85,7 @@ class Population:
     ) -> tuple[Values, NDArray[np.int64]]:
         """(queries, columns) values of units drawn with replacement and their units; each keeps its sign so often."""
         rows = [self._rows[unit] for unit in random.integers(0, len(self._rows), units or len(self._rows))]
-        codes = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+        codes = np.repeat(np.arange(len(rows)), [len(unit_rows) for unit_rows in rows])
         signs = np.where(random.random(len(rows)) < kept, 1.0, -1.0)
         return self.values[np.concatenate(rows)] * signs[codes][:, None], codes
 
@@ -107,10 +107,10 @@ def row(population: Population, simulations: int, random: np.random.Generator) -
     # Under the null the standard deviation of a sum over the sign vectors is the root of the sum of squares.
     sums, _ = unit_sums(difference.values, difference.units)
     wanted = 2.8 * float(np.sqrt((sums * sums).sum())) / len(population.values)
-    found, distances, held = [], [], []
+    p_values, distances, held = [], [], []
     for _ in range(simulations):
         values, units = difference.drawn(random, kept=0.5)
-        found.append(
+        p_values.append(
             [
                 randomisation_test(values, FEW_FLIPS)[0],
                 randomisation_test(values, FEW_FLIPS, units=units)[0],
@@ -127,7 +127,7 @@ def row(population: Population, simulations: int, random: np.random.Generator) -
             ]
         )
         held.append([*covered(plain, true), *covered(robust, true)])
-    sizes = (np.array(found) < 0.05).mean(axis=0)
+    sizes = (np.array(p_values) < 0.05).mean(axis=0)
     null, shifted = np.moveaxis(np.array(distances), 1, 0)
     powers = (shifted > np.quantile(null, 0.95, axis=0)).mean(axis=0)
     return [*sizes, *np.mean(held, axis=0)[[1, 0, 3, 2]], *powers]
@@ -137,13 +137,13 @@ def gate_by_units(population: Population, simulations: int, random: np.random.Ge
     """Verdicts on samples of several numbers of units whose true loss is the margin."""
     true = float(population.values.mean())
     for count in (20, 30, 50, 82, 160):
-        found = np.zeros((2, 2))
+        counts = np.zeros((2, 2))
         for _ in range(simulations):
             values, units = population.drawn(random, count, kept=(1 - margin / true) / 2)
-            for place, own in enumerate((None, units)):
-                (judged,) = non_inferiority(values, margin, units=own, span=None if own is None else (-1, 1))
-                found[place] += (judged.verdict == "pass", judged.verdict == "regression")
-        shares = found / simulations
+            for place, codes in enumerate((None, units)):
+                (judged,) = non_inferiority(values, margin, units=codes, span=None if codes is None else (-1, 1))
+                counts[place] += (judged.verdict == "pass", judged.verdict == "regression")
+        shares = counts / simulations
         print(
             f"  {count:4} units: pass {shares[0, 0]:.3f}, regression {shares[0, 1]:.3f} by queries; "
             f"{shares[1, 0]:.3f}, {shares[1, 1]:.3f} by units"
@@ -195,7 +195,7 @@ def extremes(random: np.random.Generator, simulations: int) -> None:
                 judged = (
                     non_inferiority(values, -true, span=span) if true < 0 else at_least(values, true + 1e-9, span=span)
                 )
-                verdicts = [found.verdict for found in judged]
+                verdicts = [outcome.verdict for outcome in judged]
                 inside = covered(intervals, np.full(len(intervals), true)).mean()
                 line.append(
                     f"{inside:.3f} {verdicts.count('pass') / simulations:.3f} "
@@ -219,8 +219,8 @@ def speed(random: np.random.Generator) -> None:
     differences = (random.binomial(gold, 0.55) - random.binomial(gold, 0.5)) / gold
     units = np.unique(random.integers(0, 250, 765), return_inverse=True)[1]
     for name, work in (
-        (f"randomisation, {FLIPS} flips", lambda own: randomisation_test(differences, units=own)),
-        ("comparisons with intervals", lambda own: compare(differences, units=own, span=(-1, 1))),
+        (f"randomisation, {FLIPS} flips", lambda codes: randomisation_test(differences, units=codes)),
+        ("comparisons with intervals", lambda codes: compare(differences, units=codes, span=(-1, 1))),
     ):
         plain, grouped = best(partial(work, None)), best(partial(work, units))
         print(f"540 {name}: {plain:.2f} s by queries, {grouped:.2f} s by units: {grouped / plain:.2f} times")

@@ -106,18 +106,18 @@ def _commands(group: click.Group, context: click.Context, level: int) -> Iterato
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        own = click.Context(command, info_name=name, parent=context)
-        yield f"{'#' * level} {own.command_path}"
-        usage = command.get_usage(own).removeprefix("Usage: ")
+        child = click.Context(command, info_name=name, parent=context)
+        yield f"{'#' * level} {child.command_path}"
+        usage = command.get_usage(child).removeprefix("Usage: ")
         yield f"```\n{' '.join(usage.split())}\n```"
         if command.help:
             yield from _help(inspect.cleandoc(command.help))
-        records = [item.get_help_record(own) for item in command.params if isinstance(item, click.Option)]
+        records = [item.get_help_record(child) for item in command.params if isinstance(item, click.Option)]
         rows = [[_code(record[0]), _cell(record[1])] for record in records if record is not None]
         if rows:
             yield _table(["option", ""], rows)
         if isinstance(command, click.Group):
-            yield from _commands(command, own, level + 1)
+            yield from _commands(command, child, level + 1)
 
 
 def _help(text: str) -> Iterator[str]:

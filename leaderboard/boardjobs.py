@@ -21,12 +21,12 @@ from bench.leaderboard.boards.board import (
     RANKED,
     Board,
     Rejected,
-    Sample,
-    assembled,
+    RowSample,
+    assemble,
     family_of,
     make_board,
     place_of,
-    sampled,
+    sample_rows,
     slug_of,
 )
 from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
@@ -34,7 +34,7 @@ from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.slices import slice_masks
 from bench.leaderboard.boards.standings import RankedSystems
-from bench.leaderboard.boards.tables import checked_values, read_columns
+from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
 from bench.leaderboard.pages.compare import write_pairs
@@ -45,7 +45,7 @@ from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.slices import slices_path, write_slices
 from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.pages.trend import write_trend
-from bench.leaderboard.writer import Writer, Written, is_path
+from bench.leaderboard.writer import Writer, WrittenFiles, is_path
 from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 
 #: Values of all results together from which on the work is worth a second process.
@@ -127,11 +127,11 @@ class Done:
     masks: dict[str, NDArray[np.bool_]]
     absent: str
     keys: dict[str, str]
-    written: Written
+    written: WrittenFiles
     pairs: Pairs | None = None
 
 
-def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
+def run_jobs(work: Sequence[Job], jobs: int | None) -> list[Done]:
     """What comes of the jobs, in their order; boards of which nothing has changed are not made again.
 
     Args:
@@ -139,22 +139,22 @@ def carried_out(work: Sequence[Job], jobs: int | None) -> list[Done]:
         jobs: processes; by default one for each core where there is much to do.
     """
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        found = {i: done for i, done in enumerate(threads.map(_left, work)) if done is not None}
+        outcomes = {i: done for i, done in enumerate(threads.map(_last_build, work)) if done is not None}
     # The largest first, so that none is left to run alone at the end.
-    order = sorted((i for i in range(len(work)) if i not in found), key=lambda i: -work[i].values)
+    order = sorted((i for i in range(len(work)) if i not in outcomes), key=lambda i: -work[i].values)
     many = sum(work[i].values for i in order) > _WORTH_PROCESSES
     processes = jobs or (min(os.cpu_count() or 1, len(order)) if many else 1)
     if processes < 2 or len(order) < 2:
-        found |= {i: _made(work[i]) for i in order}
+        outcomes |= {i: _make(work[i]) for i in order}
     else:
         # Spawned: Arrow's threads do not survive a fork.
         spawned = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, spawned, _begun, initargs=gc.get_threshold()) as pool:
-            found |= dict(zip(order, pool.map(_made, [work[i] for i in order]), strict=True))
-    return [found[i] for i in range(len(work))]
+        with ProcessPoolExecutor(processes, spawned, _begin_process, initargs=gc.get_threshold()) as pool:
+            outcomes |= dict(zip(order, pool.map(_make, [work[i] for i in order]), strict=True))
+    return [outcomes[i] for i in range(len(work))]
 
 
-def _begun(*threshold: int) -> None:
+def _begin_process(*threshold: int) -> None:
     """Processes compute with one thread each: else they fight for the cores.
 
     Args:
@@ -166,16 +166,16 @@ def _begun(*threshold: int) -> None:
     gc.set_threshold(*threshold)
 
 
-def _made(job: Job) -> Done:
+def _make(job: Job) -> Done:
     key = job.key()
-    writer = Writer(job.out, distrusted=_damaged(job, key), interrupted=job.interrupted)
+    writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older)
     if board is None:
-        return Done(None, rejected, {}, "", {}, Written())
+        return Done(None, rejected, {}, "", {}, WrittenFiles())
     data = data_of(board.spec, board.content_hash)
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
-    own = [name for name, has_gold in zip(ids, judged.tolist(), strict=True) if has_gold]
+    judged_ids = [name for name, has_gold in zip(ids, judged.tolist(), strict=True) if has_gold]
     masks = {} if data.dataset is None else novelty_masks(data.dataset, ids, judged)
     board = with_repeated_gold(board)
     explorer: Explorer | None = None
@@ -184,32 +184,32 @@ def _made(job: Job) -> Done:
     except (ResultError, pa.ArrowException) as error:
         reason = f"the query explorer is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
-    slices = slice_masks(data, own)
+    slices = slice_masks(data, judged_ids)
     tools = write_tools(board, data, rejected, writer)
     unanswered = write_no_match(board, rejected, writer)
     if unanswered is not None and unanswered.standing is not None:
         board.standings[NO_MATCH] = unanswered.standing
     no_match = "" if unanswered is None else no_match_path(board)
     sliced = slices_path(board) if write_slices(board, slices, writer) else ""
-    write_dataset(board, data, explorer, tools, own, job.sized, no_match, sliced, writer)
+    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)
     write_results(board, slices, {row.id for row in tools}, job.most_lines, writer)
-    board = sampled(board, masks, job.keep)
+    board = sample_rows(board, masks, job.keep)
     done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
-    BuildCache(job.out).put(job.name, key, _kept(done, job.out))
+    BuildCache(job.out).put(job.name, key, _to_keep(done, job.out))
     return done
 
 
-def _kept(done: Done, out: Path) -> Kept:
+def _to_keep(done: Done, out: Path) -> Kept:
     """What cannot be had again in a moment: tests, samples, masks; and the files as they were written."""
     board = done.board
     assert board is not None
     arrays: dict[str, NDArray[Any]] = {f"mask/{kind}": mask for kind, mask in done.masks.items()}
-    for metric, own in board.standings.items():
+    for metric, standing in board.standings.items():
         for part in ("means", "tier", "ranks", "pairs"):
-            arrays[f"standing/{metric}/{part}"] = getattr(own, part)
+            arrays[f"standing/{metric}/{part}"] = getattr(standing, part)
     rows = [row for row in board.rows if row.samples]
     for kind in ("all", *done.masks):
         samples = [row.samples[kind] for row in rows]
@@ -223,8 +223,8 @@ def _kept(done: Done, out: Path) -> Kept:
         "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
         "sampled": [row.id for row in rows],
         "standings": {
-            metric: {"ids": own.ids, "n": own.n, "units": own.units, "exact": own.exact}
-            for metric, own in board.standings.items()
+            metric: {"ids": ranked.ids, "n": ranked.n, "units": ranked.units, "exact": ranked.exact}
+            for metric, ranked in board.standings.items()
         },
         "kinds": list(done.masks),
         "pairs": None if done.pairs is None else done.pairs.ids,
@@ -234,7 +234,7 @@ def _kept(done: Done, out: Path) -> Kept:
     return Kept(facts, arrays)
 
 
-def _damaged(job: Job, key: str) -> frozenset[str]:
+def _damaged_files(job: Job, key: str) -> frozenset[str]:
     """Files of the last build of this very board that have changed since."""
     kept = BuildCache(job.out).get(job.name, key)
     try:
@@ -244,7 +244,7 @@ def _damaged(job: Job, key: str) -> frozenset[str]:
         return frozenset()
 
 
-def _left(job: Job) -> Done | None:
+def _last_build(job: Job) -> Done | None:
     """What the last build left of this board; None unless everything is as it was: results, site, dataset, code."""
     kept = BuildCache(job.out).get(job.name, job.key())
     if kept is None:
@@ -256,55 +256,55 @@ def _left(job: Job) -> Done | None:
         stated = [
             (item.folder / name, item.manifest.files.get(name))
             for item in job.members
-            for name in (PER_QUERY, *_verified(item, job.verify))
+            for name in (PER_QUERY, *_tables_to_verify(item, job.verify))
         ]
         if any(digest_of(path) != digest for path, digest in stated):
             return None
         if any(digest_of(job.out / path) != digest for path, (_, digest) in files.items()):
             return None
-        board, masks = _restored(job, kept)
+        board, masks = _restore(job, kept)
         rejected = [Rejected(where, reason) for where, reason in kept.facts["rejected"]]
         named = kept.facts["pairs"]
         pairs = None if named is None else Pairs(tuple(named), kept.arrays["pairs"])
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, Written(unchanged=list(files)), pairs)
+    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, WrittenFiles(unchanged=list(files)), pairs)
 
 
-def _verified(result: StoredResult, runs: bool) -> list[str]:
+def _tables_to_verify(result: StoredResult, runs: bool) -> list[str]:
     """The tables of a result that are read only to be verified; they are, if its rankings are."""
     return [*([RUN] if runs and result.has_run else []), *([REPEATS] if runs and result.manifest.repeats > 1 else [])]
 
 
-def _restored(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]:
+def _restore(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]:
     facts, arrays = kept.facts, kept.arrays
     by_id = {item.manifest.result_id: item for item in job.members}
     sound = [by_id[name] for name in facts["sound"]]
     known: list[pa.Table] = []
     values = {
-        name: checked_values(item, RANKED, False, known)[0] if job.keep else None
+        name: check_values(item, RANKED, False, known)[0] if job.keep else None
         for name, item in by_id.items()
         if name in facts["sound"]
     }
     standings = {
         metric: RankedSystems(
-            ids=tuple(own["ids"]),
-            n=int(own["n"]),
-            units=int(own["units"]),
-            exact=bool(own["exact"]),
+            ids=tuple(stored["ids"]),
+            n=int(stored["n"]),
+            units=int(stored["units"]),
+            exact=bool(stored["exact"]),
             **{part: arrays[f"standing/{metric}/{part}"] for part in ("means", "tier", "ranks", "pairs")},
         )
-        for metric, own in facts["standings"].items()
+        for metric, stored in facts["standings"].items()
     }
-    board = with_repeated_gold(assembled(sound, values, standings, job.older))
+    board = with_repeated_gold(assemble(sound, values, standings, job.older))
     place = {name: i for i, name in enumerate(facts["sampled"])}
 
-    def samples(name: str) -> Mapping[str, Sample]:
+    def samples(name: str) -> Mapping[str, RowSample]:
         if name not in place:
             return {}
         return {
-            kind: Sample(*(arrays[f"sample/{kind}/{part}"][place[name]] for part in ("n", "means", "errors")))
+            kind: RowSample(*(arrays[f"sample/{kind}/{part}"][place[name]] for part in ("n", "means", "errors")))
             for kind in ("all", *facts["kinds"])
         }
 

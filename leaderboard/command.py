@@ -84,7 +84,7 @@ def build(
     Unchanged pages are not rewritten. Pages of deleted results are removed.
     """
     folder = results or results_folder()
-    site = build_site(folder, out, _given(files), downloads, jobs, progress(), ranking_set, baselines, policy)
+    site = build_site(folder, out, _given_files(files), downloads, jobs, progress(), ranking_set, baselines, policy)
     if as_json:
         print_json(
             {
@@ -134,7 +134,7 @@ def serve(
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
-        click.echo(_summary(build_site(folder, out, _given(files), baselines=baselines, policy=policy)))
+        click.echo(_summary(build_site(folder, out, _given_files(files), baselines=baselines, policy=policy)))
 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -154,7 +154,7 @@ def serve(
         server.server_close()
 
 
-def _given(files: dict[str, Path | None]) -> dict[str, Path]:
+def _given_files(files: dict[str, Path | None]) -> dict[str, Path]:
     """Page's name -> the file that the user named for it."""
     return {name: path for name, path in files.items() if path is not None}
 

@@ -42,14 +42,14 @@ class _Handler(SimpleHTTPRequestHandler):
 
 def state_of(results: Path) -> State:
     """What a change of the results changes: paths, times and sizes of their manifests."""
-    found = set()
+    entries = set()
     for path in results.glob(f"*/*/{MANIFEST}"):
         try:
             status = path.stat()
         except OSError:
             continue
-        found.add((str(path), status.st_mtime_ns, status.st_size))
-    return frozenset(found)
+        entries.add((str(path), status.st_mtime_ns, status.st_size))
+    return frozenset(entries)
 
 
 def open_server(out: Path, port: int) -> ThreadingHTTPServer:

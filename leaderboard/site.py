@@ -13,10 +13,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.base.errors import UsageError, require
-from bench.base.locks import locked
+from bench.base.locks import lock
 from bench.base.progress import QUIET, Progress
 from bench.base.text import unique_slug
-from bench.leaderboard.boardjobs import Job, carried_out
+from bench.leaderboard.boardjobs import Job, run_jobs
 from bench.leaderboard.boards.board import RANKED, Board, Rejected, family_of, read_results, slug_of
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
@@ -30,7 +30,7 @@ from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.result import ENDINGS, download_lines
-from bench.leaderboard.writer import Writer, Written
+from bench.leaderboard.writer import Writer, WrittenFiles
 from bench.results.current import Built, is_of_today
 from bench.results.store import RUN, StoredResult
 
@@ -56,7 +56,7 @@ class Site:
     boards: tuple[Board, ...]
     rejected: tuple[Rejected, ...]
     incomplete: tuple[str, ...]
-    files: Written
+    files: WrittenFiles
 
     @property
     def results(self) -> int:
@@ -105,7 +105,7 @@ def build_site(
     check_apart(results, out)
     # By its real place: a link to a site is the same site.
     place = out.resolve()
-    with locked(place.parent / f".{place.name}.lock", f"building {out}", progress):
+    with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
         groups, rejected = read_results(results)
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
@@ -113,7 +113,7 @@ def build_site(
         work = _jobs(groups, results, out, downloads, drawn, writer.interrupted)
         boards, masks, absent, pairs = [], {}, {}, {}
         with progress.stage("build", len(work), "boards") as stage:
-            for done in carried_out(work, jobs):
+            for done in run_jobs(work, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
                 if done.board is not None:
@@ -210,18 +210,18 @@ def _jobs(
             verify,
             most,
             keep,
-            own,
+            is_sized,
             frozenset(item.manifest.result_id for item in group) & older,
             interrupted,
         )
-        for group, own in zip(groups, sized, strict=True)
+        for group, is_sized in zip(groups, sized, strict=True)
     ]
 
 
 def _most_lines(lines: Sequence[int]) -> int:
     """Lines up to which a result has downloads. Powers of ten: a new result seldom changes the pages of all others."""
     bounds = (10**power for power in range(6, -1, -1))
-    return next((bound for bound in bounds if sum(own for own in lines if own <= bound) <= MOST_DOWNLOADED), 0)
+    return next((bound for bound in bounds if sum(count for count in lines if count <= bound) <= MOST_DOWNLOADED), 0)
 
 
 def _size(path: Path) -> int:

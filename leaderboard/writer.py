@@ -27,7 +27,7 @@ def is_path(path: str) -> bool:
 
 
 @dataclass
-class Written:
+class WrittenFiles:
     """What a build did, by the files' paths."""
 
     written: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Writer:
 
     out: Path
     keys: dict[str, str] = field(default_factory=dict)
-    done: Written = field(default_factory=Written)
+    done: WrittenFiles = field(default_factory=WrittenFiles)
     #: Files that are not what the last build wrote, whatever its list says.
     distrusted: frozenset[str] = frozenset()
     #: Whether a build was killed since the last list was written: then any file may be of another state than it says.
@@ -97,7 +97,7 @@ class Writer:
         self._write(place, data)
         self.done.written.append(path)
 
-    def absorb(self, keys: dict[str, str], done: Written) -> None:
+    def absorb(self, keys: dict[str, str], done: WrittenFiles) -> None:
         """Take over what another writer did."""
         self.keys.update(keys)
         self.done.written += done.written
@@ -112,9 +112,9 @@ class Writer:
         fresh = {path: "" for path in paths if path not in self.old and is_path(path)}
         # The files of a build that was killed are in `old`, and must not be lost with its list.
         left = dict.fromkeys(_listing(self.out / ANNOUNCED), "")
-        self._write(self.out / ANNOUNCED, _listed(left | fresh))
+        self._write(self.out / ANNOUNCED, _list_bytes(left | fresh))
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenFiles:
         """Remove the files of the last build that this one did not make, and write the list."""
         inside = self.out.resolve()
         # The lists name every folder that a killed build has written to, also one of a version with other folders.
@@ -135,7 +135,7 @@ class Writer:
             self.done.removed.append(path)
             with suppress(OSError):
                 place.parent.rmdir()
-        text, place = _listed(self.keys), self.out / LISTING
+        text, place = _list_bytes(self.keys), self.out / LISTING
         if not place.is_file() or place.read_bytes() != text:
             self._write(place, text)
         with storage_errors(str(place)):
@@ -163,7 +163,7 @@ class Writer:
                 temporary.unlink(missing_ok=True)
 
 
-def _listed(keys: Mapping[str, str]) -> bytes:
+def _list_bytes(keys: Mapping[str, str]) -> bytes:
     return (json.dumps({"schema_version": 1, "files": dict(sorted(keys.items()))}, indent=0) + "\n").encode()
 
 

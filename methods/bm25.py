@@ -11,7 +11,7 @@ from pydantic import Field
 from bench.base.parameters import ParameterSet
 from bench.interface import Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
-from bench.search.lexical import Counts, LexicalIndex
+from bench.search.lexical import LexicalIndex, WordCounts
 from bench.search.words import whitespace, words
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class BM25(Method):
 
     def index(self, library: Library) -> None:
         self._split = words if self.parameters.tokens == "words" else whitespace
-        counts = Counts.of(map(self._split, library.texts))
+        counts = WordCounts.of(map(self._split, library.texts))
         self._index = LexicalIndex(counts.vocabulary, bm25_weights(counts, self.parameters.k1, self.parameters.b))
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ class BM25(Method):
         return explain_words(self, case, self._split)
 
 
-def bm25_weights(counts: Counts, k1: float, b: float) -> sp.csr_matrix:
+def bm25_weights(counts: WordCounts, k1: float, b: float) -> sp.csr_matrix:
     """(documents, words) BM25 weight of each word in each document."""
     import scipy.sparse as sp
 

@@ -101,14 +101,17 @@ class BM25Fields(Method):
         from bench.search.explanation import explain_words
 
         counted = tuple(self._weights())
-        found = {field: [FIELDS[field](tool) for tool in case.library.tools] for field in counted}
+        field_words = {field: [FIELDS[field](tool) for tool in case.library.tools] for field in counted}
         texts = tuple(
-            " ".join(word for field in counted for word in found[field][code]) for code in range(len(case.library))
+            " ".join(word for field in counted for word in field_words[field][code])
+            for code in range(len(case.library))
         )
         explanation = explain_words(self, replace(case, library=replace(case.library, texts=texts)), words)
-        asked = set(words(case.text))
+        query_words = set(words(case.text))
         reasons = {
-            tool: replace(reason, cells=tuple(len(asked.intersection(found[field][tool])) for field in counted))
+            tool: replace(
+                reason, cells=tuple(len(query_words.intersection(field_words[field][tool])) for field in counted)
+            )
             for tool, reason in explanation.reasons.items()
         }
         columns = tuple(f"in {field}" for field in counted)

@@ -22,8 +22,8 @@ from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
-from bench.search.dense import VectorIndex, normalized, similarities
-from bench.search.holdout import held_out, text_key
+from bench.search.dense import VectorIndex, normalize, similarities
+from bench.search.holdout import hold_out, text_key
 from bench.search.scoring import EmbeddingMethod
 from bench.search.topk import top_k
 
@@ -98,7 +98,7 @@ class Colt(Method):
         self._base.index(library)
         assert isinstance(self._base, EmbeddingMethod)
         assert self._history is not None
-        self._before = normalized(self._base.tool_vectors())
+        self._before = normalize(self._base.tool_vectors())
         # What a tool is by itself, and what its past queries add to it.
         self._own, self._added = self._before, np.zeros_like(self._before)
         self._learn(self._history)
@@ -107,19 +107,19 @@ class Colt(Method):
         self._index = VectorIndex(self._vectors, "cosine")
 
     def _learn(self, history: History) -> None:
-        seen, held = held_out(history, _MOST_HELD_OUT)
+        seen, held = hold_out(history, _MOST_HELD_OUT)
         seen = self._few(history, seen)
         self._epochs: int | None = None
         self._identity = self._best = 0.0
         self._learnt_from = 0
         if not len(seen) or not len(held):
             return
-        asked, wanted = self._unit_vectors(history, held), history.gold.take(held)
-        self._identity = self._best = float(_ndcg(asked @ self._before.T, wanted).mean())
+        held_vectors, wanted = self._unit_vectors(history, held), history.gold.take(held)
+        self._identity = self._best = float(_ndcg(held_vectors @ self._before.T, wanted).mean())
         learner = self._learner(history, seen)
         if learner is None:
             return
-        at, reached = best_epoch(self._held_out(learner, asked, wanted))
+        at, reached = best_epoch(self._held_out(learner, held_vectors, wanted))
         if reached <= self._best + 1e-9:
             return
         self._best, self._epochs = reached, at
@@ -133,14 +133,14 @@ class Colt(Method):
         self._own, self._added = learner.tools()
         self._learnt_from = len(every)
 
-    def _held_out(self, learner: Learner, asked: Matrix, wanted: Gold) -> Iterator[float]:
+    def _held_out(self, learner: Learner, held_vectors: Matrix, wanted: Gold) -> Iterator[float]:
         """The mean NDCG@10 on queries held out: before learning, then after each epoch."""
         with self.context.progress.stage("choose the epoch", self.parameters.epochs + 1) as stage:
             for epoch in range(self.parameters.epochs + 1):
                 if epoch:
                     learner.epoch()
-                own, added = learner.tools()
-                yield float(_ndcg(asked @ normalized(own + added).T, wanted).mean())
+                own_vectors, added = learner.tools()
+                yield float(_ndcg(held_vectors @ normalize(own_vectors + added).T, wanted).mean())
                 stage.advance()
 
     def _learner(self, history: History, rows: NDArray[np.int64]) -> Learner | None:
@@ -162,7 +162,7 @@ class Colt(Method):
     def _unit_vectors(self, history: History, rows: NDArray[np.int64]) -> Matrix:
         texts = tuple(history.texts[row] for row in rows)
         assert isinstance(self._base, EmbeddingMethod)
-        return normalized(self._base.query_vectors(Queries(texts, np.arange(len(texts)))))
+        return normalize(self._base.query_vectors(Queries(texts, np.arange(len(texts)))))
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
@@ -196,15 +196,15 @@ class Colt(Method):
         query = self.query_vectors(case.query)
         before = similarities(query, self._before[tools], "cosine")[0]
         lengths = np.linalg.norm(self._own[tools] + self._added[tools], axis=1)
-        unit = normalized(query)[0]
-        own, added = (
+        unit = normalize(query)[0]
+        own_terms, added = (
             np.divide(part[tools] @ unit, lengths, out=np.zeros(len(tools)), where=lengths > 0)
             for part in (self._own, self._added)
         )
-        score = {tool: float(mine + more) for tool, mine, more in zip(case.tools, own, added, strict=True)}
+        score = {tool: float(mine + more) for tool, mine, more in zip(case.tools, own_terms, added, strict=True)}
         plain = {tool: float(value) for tool, value in zip(case.tools, before, strict=True)}
         reasons = {}
-        for tool, mine, more in zip(case.tools, own, added, strict=True):
+        for tool, mine, more in zip(case.tools, own_terms, added, strict=True):
             rival, because = case.rivals.get(tool), ""
             if rival is not None:
                 because = (
@@ -298,8 +298,8 @@ class Learner:
         scores = (by_tool + by_scene) @ _unit(tools).T
         loss = list_loss(scores.gather(1, lists), wanted)
         if self._parameters.contrast:
-            asked = torch.from_numpy(np.unique(self._scene_of[batch]))
-            pairs = ((by_scene, by_tool), (_unit(scenes[asked]), _unit((pooled @ tools)[asked])))
+            scene_rows = torch.from_numpy(np.unique(self._scene_of[batch]))
+            pairs = ((by_scene, by_tool), (_unit(scenes[scene_rows]), _unit((pooled @ tools)[scene_rows])))
             contrasts = [cross_view_loss(*pair, self._parameters.temperature) for pair in pairs]
             loss = loss + self._parameters.contrast * (contrasts[0] + contrasts[1]) / 2
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -328,12 +328,12 @@ class Learner:
         """(tools, dimensions) each: the own vector of every tool, and what the layers add to it, over all edges."""
         import torch
 
-        own, added = self._start.copy(), np.zeros_like(self._start)
+        own_vectors, added = self._start.copy(), np.zeros_like(self._start)
         with torch.no_grad():
             _, whole = propagated(adjacency(self._used), self._queries, self._tools, self._parameters.layers)
-            own[self._known] = self._tools.double().numpy()
+            own_vectors[self._known] = self._tools.double().numpy()
             added[self._known] = (whole - self._tools).double().numpy()
-        return own, added
+        return own_vectors, added
 
 
 def scenes_of(used: sp.csr_matrix) -> tuple[sp.csr_matrix, NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from bench.base.parameters import ParameterSet
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.method import Context
 from bench.remote.answers import AnswerReader
-from bench.remote.asking import Asking, Reply, as_lines
+from bench.remote.asking import Asking, RemoteReply, as_lines
 from bench.remote.process import ProcessClient
 
 
@@ -67,5 +67,5 @@ class Command(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return self._asking.rank(queries.texts, depth, self._reader)
 
-    def _send(self, text: str, depth: int) -> Reply:
-        return Reply.of(self._client.ask({"query": text, "limit": depth}))
+    def _send(self, text: str, depth: int) -> RemoteReply:
+        return RemoteReply.of(self._client.ask({"query": text, "limit": depth}))

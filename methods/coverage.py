@@ -10,7 +10,7 @@ from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.explanation import Case, Explanation, Reason, number
-from bench.search.lexical import Counts
+from bench.search.lexical import WordCounts
 from bench.search.words import words
 
 
@@ -44,20 +44,20 @@ class Coverage(Method):
     def index(self, library: Library) -> None:
         self._size = len(library)
         self._base.index(library)
-        counts = Counts.of([words(text) for text in library.texts])
+        counts = WordCounts.of([words(text) for text in library.texts])
         self._vocabulary = counts.vocabulary
         self._columns = counts.matrix.tocsc()
         df = counts.document_frequency
         self._idf = np.log1p((len(library) - df + 0.5) / (df + 0.5))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        found, covers = self._covered(queries)
+        ranking, covers = self._covered(queries)
         rows = []
-        for ranked, cover in zip(found.tools, covers, strict=True):
+        for ranked, cover in zip(ranking.tools, covers, strict=True):
             chosen = list(cover)
             rest = [int(tool) for tool in ranked if tool >= 0 and int(tool) not in cover]
             rows.append((chosen + rest)[:depth])
-        failed = np.zeros(len(queries), dtype=np.bool_) if found.failed is None else found.failed
+        failed = np.zeros(len(queries), dtype=np.bool_) if ranking.failed is None else ranking.failed
         return Ranking.of_lists(rows, failed.tolist())
 
     def recommend(self, queries: Queries) -> ToolSets:
@@ -65,18 +65,18 @@ class Coverage(Method):
 
     def _covered(self, queries: Queries) -> tuple[Ranking, list[dict[int, list[str]]]]:
         """The base's ranking of the library, and of each query the tools of the set with the words that each adds."""
-        found = self._base.rank(queries, self._size)
-        return found, [self._cover(text, found.tools[row]) for row, text in enumerate(queries.texts)]
+        ranking = self._base.rank(queries, self._size)
+        return ranking, [self._cover(text, ranking.tools[row]) for row, text in enumerate(queries.texts)]
 
     def _cover(self, text: str, ranked: NDArray[np.int32]) -> dict[int, list[str]]:
-        asked = [word for word in dict.fromkeys(words(text)) if word in self._vocabulary]
-        columns = np.array([self._vocabulary[word] for word in asked], dtype=np.int64)
+        query_words = [word for word in dict.fromkeys(words(text)) if word in self._vocabulary]
+        columns = np.array([self._vocabulary[word] for word in query_words], dtype=np.int64)
         weights = self._idf[columns]
         contained = self._columns[:, columns].toarray() > 0
         places = np.full(self._size, self._size, dtype=np.int64)
         order = ranked[ranked >= 0]
         places[order] = np.arange(len(order))
-        missing = np.ones(len(asked), dtype=np.bool_)
+        missing = np.ones(len(query_words), dtype=np.bool_)
         cover: dict[int, list[str]] = {}
         # A sum of all weights minus itself is not always zero: what is covered is summed anew at each step.
         while missing.any() and weights[~missing].sum() < self.parameters.share * weights.sum():
@@ -84,17 +84,17 @@ class Coverage(Method):
             # The greatest gain, then the base's order, then the code.
             tool = int(np.lexsort((places, -gains))[0])
             added = contained[tool] & missing
-            cover[tool] = [word for word, adds in zip(asked, added, strict=True) if adds]
+            cover[tool] = [word for word, adds in zip(query_words, added, strict=True) if adds]
             missing &= ~added
         return cover
 
     def explain(self, case: Case) -> Explanation:
         """The step that adds a tool, and the words it covers that no tool before it has."""
         answer = case.answer(self._base)
-        found, covers = self._covered(case.query)
+        ranking, covers = self._covered(case.query)
         cover = covers[0]
         steps = {tool: step + 1 for step, tool in enumerate(cover)}
-        order = [*cover, *(int(tool) for tool in found.tools[0] if tool >= 0 and int(tool) not in cover)]
+        order = [*cover, *(int(tool) for tool in ranking.tools[0] if tool >= 0 and int(tool) not in cover)]
         reasons = {}
         for tool in case.tools:
             because = ""

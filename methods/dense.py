@@ -83,7 +83,7 @@ class Dense(Method):
         """
         tools = np.array(case.tools, dtype=np.int64)
         scores = similarities(self.query_vectors(case.query), self._vectors[tools], self.similarity)[0]
-        found = dict(zip(case.tools, scores.tolist(), strict=True))
+        score = dict(zip(case.tools, scores.tolist(), strict=True))
         gold = np.array(sorted(case.gold), dtype=np.int64)
         likeness = np.zeros((len(tools), 0))
         if len(gold):
@@ -97,12 +97,12 @@ class Dense(Method):
             if rival is not None:
                 between = similarities(self._vectors[[tool]], self._vectors[[rival]], "cosine")[0, 0]
                 because = (
-                    f"{measure} with the query {number(found[tool])}, {case.id_of(rival)} has {number(found[rival])}; "
+                    f"{measure} with the query {number(score[tool])}, {case.id_of(rival)} has {number(score[rival])}; "
                     f"the two texts: cosine {number(between)}"
                 )
             like_gold = float(nearest[i]) if np.isfinite(nearest[i]) else None
             reasons[tool] = Reason(
-                found[tool], (), (like_gold,), excerpt(case.library.texts[tool], _MOST_TEXT), because
+                score[tool], (), (like_gold,), excerpt(case.library.texts[tool], _MOST_TEXT), because
             )
         notes = (
             f"Score: {measure} with the query. Like gold: cosine of its text with that of the most similar gold tool.",

@@ -69,9 +69,9 @@ class GraphRagToolFusion(Method):
             self._needs.setdefault(dependent, set()).add(prerequisite)
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        found = self._base.rank(queries, self._size)
-        rows = [list(self._ordered(row[row >= 0].tolist()))[:depth] for row in found.tools]
-        failed = np.zeros(len(queries), dtype=np.bool_) if found.failed is None else found.failed
+        ranking = self._base.rank(queries, self._size)
+        rows = [list(self._ordered(row[row >= 0].tolist()))[:depth] for row in ranking.tools]
+        failed = np.zeros(len(queries), dtype=np.bool_) if ranking.failed is None else ranking.failed
         return Ranking.of_lists(rows, failed.tolist())
 
     def _ordered(self, ranked: list[int]) -> dict[int, int | None]:
@@ -81,20 +81,20 @@ class GraphRagToolFusion(Method):
             ranked: the base's ranking.
         """
         place = {tool: rank for rank, tool in enumerate(ranked)}
-        found: dict[int, int | None] = {}
+        brought_by: dict[int, int | None] = {}
         for tool in ranked[: self.parameters.initial]:
             # A stack and no recursion: a chain of dependencies may be as long as the library.
             pending: list[tuple[int, int | None]] = [(tool, None)]
             while pending:
                 reached, by = pending.pop()
-                if reached in found:
+                if reached in brought_by:
                     continue
-                found[reached] = by
+                brought_by[reached] = by
                 needs = sorted(self._needs.get(reached, ()), key=lambda code: (place.get(code, self._size), code))
                 pending.extend((code, reached) for code in reversed(needs))
         for tool in ranked:
-            found.setdefault(tool, None)
-        return found
+            brought_by.setdefault(tool, None)
+        return brought_by
 
     def facts(self) -> dict[str, str | int | float | bool]:
         return {"graph": self._source, "edges": self._edges}
@@ -103,11 +103,11 @@ class GraphRagToolFusion(Method):
         """Which tool brought another by its dependencies, and the rank by the base."""
         answer = case.answer(self._base)
         ranked = self._base.rank(case.query, self._size).tools[0]
-        found = self._ordered(ranked[ranked >= 0].tolist())
+        brought_by = self._ordered(ranked[ranked >= 0].tolist())
         initial = set(ranked[ranked >= 0][: self.parameters.initial].tolist())
         reasons = {}
         for tool in case.tools:
-            by, rank = found.get(tool), answer.positions[tool].rank
+            by, rank = brought_by.get(tool), answer.positions[tool].rank
             note = "" if by is None else f"needed by {case.id_of(by)}"
             if tool in initial and by is None:
                 note = "initial tool"
@@ -116,17 +116,17 @@ class GraphRagToolFusion(Method):
                 because = f"{answer.label} rank {rank or '-'}, {note or 'no initial tool depends on it'}"
                 rival = case.rivals.get(tool)
                 if rival is not None:
-                    bringer = found[rival]
+                    bringer = brought_by[rival]
                     because += f"; {case.id_of(rival)}: {answer.label} rank {answer.positions[rival].rank or '-'}"
                     because += "" if bringer is None else f", needed by {case.id_of(bringer)}"
             reasons[tool] = Reason(None, (), (rank,), note, because)
         shown = set(case.tools)
-        order = [tool for tool in found if tool in shown]
+        order = [tool for tool in brought_by if tool in shown]
         return Explanation(
             "what brought it",
             ("base rank",),
             reasons,
-            order=(*order, *(tool for tool in case.tools if tool not in found)),
+            order=(*order, *(tool for tool in case.tools if tool not in brought_by)),
             notes=(f"Graph: {self._source}, {self._edges} edges.",),
             bases=(answer,),
         )

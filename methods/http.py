@@ -9,13 +9,13 @@ from pydantic import Field
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
-from bench.base.secrets import masked
+from bench.base.secrets import mask
 from bench.base.text import one_line
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.method import Context
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking, Reply, catalogue
-from bench.remote.web import Web, WebClient, checked_url
+from bench.remote.asking import Asking, RemoteReply, catalogue
+from bench.remote.web import Web, WebClient, check_url
 
 
 class Http(Method):
@@ -51,7 +51,7 @@ class Http(Method):
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
         for url in filter(None, (parameters.url, parameters.catalogue, parameters.version)):
-            checked_url(url)
+            check_url(url)
         self._revision: str | None = None
         self._client: WebClient | None = None
         self._asking = Asking(parameters.url, self._send, parameters.concurrency)
@@ -87,19 +87,19 @@ class Http(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return self._asking.rank(queries.texts, depth, self._reader)
 
-    def _send(self, text: str, depth: int) -> Reply:
-        asked: dict[str, str | int] = {self.parameters.query: text}
+    def _send(self, text: str, depth: int) -> RemoteReply:
+        fields: dict[str, str | int] = {self.parameters.query: text}
         if self.parameters.limit:
-            asked[self.parameters.limit] = depth
+            fields[self.parameters.limit] = depth
         if self.parameters.catalogue:
-            asked["library"] = self._library
-        own = self.parameters
-        return Reply.of(self._web().send("POST" if own.verb == "post" else "GET", own.url, asked))
+            fields["library"] = self._library
+        options = self.parameters
+        return RemoteReply.of(self._web().send("POST" if options.verb == "post" else "GET", options.url, fields))
 
     def _web(self) -> WebClient:
         if self._client is None:
-            own = self.parameters
-            self._client = WebClient(Web(own.timeout, own.tries, own.rate, own.token))
+            options = self.parameters
+            self._client = WebClient(Web(options.timeout, options.tries, options.rate, options.token))
         return self._client
 
     def _said(self) -> str:
@@ -129,4 +129,4 @@ def _version(said: bytes) -> str:
         value = text
     if isinstance(value, dict):
         value = value.get("version", text)
-    return one_line(masked(str(value)), 200)
+    return one_line(mask(str(value)), 200)

@@ -13,11 +13,11 @@ from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.data.gold import Gold
 from bench.interface import Context, History, Library, Method, Queries, Ranking
-from bench.interface.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
+from bench.interface.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, list_parts
 from bench.interface.parts import learns, methods_of
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
-from bench.search.holdout import held_out
+from bench.search.holdout import hold_out
 from bench.search.topk import top_k
 
 #: More past queries do not make the weight better, only slower to learn.
@@ -78,7 +78,7 @@ class Hybrid(Method):
             self._history = None
 
     def _learn(self, history: History, library: Library) -> None:
-        seen, held = held_out(history, _MOST_HELD_OUT)
+        seen, held = hold_out(history, _MOST_HELD_OUT)
         if not len(held):
             return
         parts = self._parts
@@ -89,14 +89,14 @@ class Hybrid(Method):
             for part in parts:
                 part.fit(history.take(seen))
                 part.index(library)
-        asked = history.take(held)
+        held_history = history.take(held)
         means = np.zeros((len(held), len(_GRID)))
         for start in range(0, len(held), self.batch_size):
             rows = np.arange(start, min(start + self.batch_size, len(held)))
-            texts = tuple(asked.texts[row] for row in rows)
+            texts = tuple(held_history.texts[row] for row in rows)
             first, second = self._scaled(parts, Queries(texts, np.arange(len(rows))))
             for column, weight in enumerate(_GRID):
-                means[rows, column] = _ndcg(_sum(first, second, float(weight)), asked.gold.take(rows))
+                means[rows, column] = _ndcg(_sum(first, second, float(weight)), held_history.gold.take(rows))
         mean = means.mean(axis=0)
         # Means that differ by rounding alone are equal; of equals the nearest to the default.
         best = np.flatnonzero(mean >= mean.max() - 1e-9)
@@ -110,8 +110,8 @@ class Hybrid(Method):
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         first, second = self._scaled(self._parts, queries)
-        found = top_k(_sum(first, second, self._weight), depth)
-        return Ranking(found.tools, found.scores, first.failed & second.failed, found.tied_beyond)
+        ranking = top_k(_sum(first, second, self._weight), depth)
+        return Ranking(ranking.tools, ranking.scores, first.failed & second.failed, ranking.tied_beyond)
 
     def facts(self) -> dict[str, str | int | float | bool]:
         return {"weight_used": self._weight, "weight_learnt_on": self._learnt_on}
@@ -181,7 +181,7 @@ def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
 
 def _in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:
     """Why a gold tool does not rank higher."""
-    has = listed(parts) or "no method has it in its pool"
+    has = list_parts(parts) or "no method has it in its pool"
     rival = case.rivals.get(tool)
     if rival is None:
         return has

@@ -53,16 +53,16 @@ class LateInteraction(Method):
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
         """(queries, tools); -inf where the query or the tool has no token."""
-        asked = self._encoder.encode(queries.texts)
+        query_tokens = self._encoder.encode(queries.texts)
         scores = np.full((len(queries), self._tools), -np.inf)
-        rows = [row for row, tokens in enumerate(asked) if len(tokens)]
+        rows = [row for row, tokens in enumerate(query_tokens) if len(tokens)]
         if not rows:
             return scores
-        vectors = np.concatenate([asked[row].vectors for row in rows]).astype(np.float64)
-        starts = np.cumsum([0, *(len(asked[row]) for row in rows[:-1])])
+        vectors = np.concatenate([query_tokens[row].vectors for row in rows]).astype(np.float64)
+        starts = np.cumsum([0, *(len(query_tokens[row]) for row in rows[:-1])])
         for tools in self._blocks(len(vectors)):
-            found = max_similarities(vectors, [self._vectors[tool] for tool in tools])
-            scores[np.ix_(rows, tools)] = np.add.reduceat(found, starts, axis=0)
+            cosines = max_similarities(vectors, [self._vectors[tool] for tool in tools])
+            scores[np.ix_(rows, tools)] = np.add.reduceat(cosines, starts, axis=0)
         return scores
 
     def _blocks(self, rows: int) -> Iterator[list[int]]:
@@ -92,38 +92,38 @@ class LateInteraction(Method):
 
     def explain(self, case: Case) -> Explanation:
         """For each token of the query the most similar token of the tool's text, with their cosine."""
-        (asked,) = self._encoder.encode([case.text])
-        parts = {tool: self._matches(asked, tool) for tool in case.tools}
+        (query_tokens,) = self._encoder.encode([case.text])
+        parts = {tool: self._matches(query_tokens, tool) for tool in case.tools}
         means = {
-            tool: sum(match.value for match in found) / len(found) if found else None for tool, found in parts.items()
+            tool: sum(match.value for match in pairs) / len(pairs) if pairs else None for tool, pairs in parts.items()
         }
         reasons = {}
-        for tool, found in parts.items():
+        for tool, matches in parts.items():
             mean, rival, because = means[tool], case.rivals.get(tool), ""
             above = None if rival is None else means[rival]
             if rival is not None and mean is not None and above is not None:
                 because = (
-                    f"the {len(found)} tokens of the query have a mean cosine of {number(mean)}, with "
+                    f"the {len(matches)} tokens of the query have a mean cosine of {number(mean)}, with "
                     f"{case.id_of(rival)} {number(above)}"
                 )
             elif rival is not None:
                 because = "its text has no token"
-            total = sum(match.value for match in found) if found else None
-            reasons[tool] = Reason(total, found, (mean,), "", because)
+            total = sum(match.value for match in matches) if matches else None
+            reasons[tool] = Reason(total, matches, (mean,), "", because)
         return Explanation("tokens of the query and the most similar ones of its text", ("mean cosine",), reasons)
 
-    def _matches(self, asked: Tokens, tool: int) -> tuple[Contribution, ...]:
+    def _matches(self, query_tokens: Tokens, tool: int) -> tuple[Contribution, ...]:
         """The cosine of each query token with the most similar token of a tool, greatest first."""
         vectors = self._vectors[tool].astype(np.float64)
-        if not len(asked) or not len(vectors):
+        if not len(query_tokens) or not len(vectors):
             return ()
-        cosines = asked.vectors.astype(np.float64) @ vectors.T
+        cosines = query_tokens.vectors.astype(np.float64) @ vectors.T
         pieces = self._encoder.pieces
-        found = [
-            Contribution(_pair(pieces[int(own)], pieces[int(self._ids[tool][place])]), float(row[place]))
-            for own, place, row in zip(asked.ids, cosines.argmax(axis=1), cosines, strict=True)
+        matches = [
+            Contribution(_pair(pieces[int(token)], pieces[int(self._ids[tool][place])]), float(row[place]))
+            for token, place, row in zip(query_tokens.ids, cosines.argmax(axis=1), cosines, strict=True)
         ]
-        return tuple(sorted(found, key=lambda match: -match.value))
+        return tuple(sorted(matches, key=lambda match: -match.value))
 
 
 def max_similarities(queries: NDArray[np.float64], tools: list[NDArray[np.float16]]) -> NDArray[np.float64]:
@@ -135,9 +135,9 @@ def max_similarities(queries: NDArray[np.float64], tools: list[NDArray[np.float1
     """
     starts = np.cumsum([0, *(len(tool) for tool in tools[:-1])])
     products = queries @ np.concatenate(tools).astype(np.float64).T
-    found: NDArray[np.float64] = np.maximum.reduceat(products, starts, axis=1)
-    return found
+    largest: NDArray[np.float64] = np.maximum.reduceat(products, starts, axis=1)
+    return largest
 
 
-def _pair(own: str, other: str) -> str:
-    return own if own == other else f"{own} ~ {other}"
+def _pair(piece: str, other: str) -> str:
+    return piece if piece == other else f"{piece} ~ {other}"

@@ -16,8 +16,8 @@ from bench.interface.method import Similarity
 from bench.interface.parts import learns, methods_of
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
-from bench.search.dense import VectorIndex, normalized, similarities
-from bench.search.holdout import held_out, text_key
+from bench.search.dense import VectorIndex, normalize, similarities
+from bench.search.holdout import hold_out, text_key
 from bench.search.scoring import EmbeddingMethod
 from bench.search.topk import top_k
 
@@ -86,9 +86,9 @@ class LinearAdapter(Method):
         self._history = None
 
     def _learn(self, history: History) -> None:
-        seen, held = held_out(history, _MOST_HELD_OUT)
+        seen, held = hold_out(history, _MOST_HELD_OUT)
         seen = self._few(history, seen)
-        tools = normalized(self._vectors)
+        tools = normalize(self._vectors)
         identity = np.eye(tools.shape[1])
         self._map, self._penalty = identity, float("inf")
         self._identity = self._best = 0.0
@@ -96,20 +96,20 @@ class LinearAdapter(Method):
         if not len(seen) or not len(held):
             return
         gold = history.gold.members()
-        queries, asked = self._unit_vectors(history, seen), self._unit_vectors(history, held)
+        queries, held_vectors = self._unit_vectors(history, seen), self._unit_vectors(history, held)
         right, wanted = gold.take(seen), history.gold.take(held)
-        self._identity = self._best = float(_ndcg(asked @ tools.T, wanted).mean())
-        found = identity
+        self._identity = self._best = float(_ndcg(held_vectors @ tools.T, wanted).mean())
+        candidate = identity
         with self.context.progress.stage("learn the map", len(_PENALTIES) + 1) as stage:
             for penalty in _PENALTIES:
-                found = learnt_map(queries, tools, right, penalty, self.parameters.temperature, found)
-                value = float(_ndcg(asked @ found @ tools.T, wanted).mean())
+                candidate = learnt_map(queries, tools, right, penalty, self.parameters.temperature, candidate)
+                value = float(_ndcg(held_vectors @ candidate @ tools.T, wanted).mean())
                 stage.advance()
                 # Means that differ by rounding alone are equal; of equals the strongest penalty.
                 if value < self._best - 1e-9:
                     break
                 if value > self._best + 1e-9:
-                    self._best, self._penalty, self._map = value, penalty, found
+                    self._best, self._penalty, self._map = value, penalty, candidate
             if np.isfinite(self._penalty):
                 every = self._few(history, np.flatnonzero(history.gold.counts))
                 queries, right = self._unit_vectors(history, every), gold.take(every)
@@ -125,14 +125,14 @@ class LinearAdapter(Method):
     def _unit_vectors(self, history: History, rows: NDArray[np.int64]) -> Matrix:
         texts = tuple(history.texts[row] for row in rows)
         assert isinstance(self._base, EmbeddingMethod)
-        return normalized(self._base.query_vectors(Queries(texts, np.arange(len(texts)))))
+        return normalize(self._base.query_vectors(Queries(texts, np.arange(len(texts)))))
 
     def tool_vectors(self) -> NDArray[np.float32]:
         return self._vectors
 
     def query_vectors(self, queries: Queries) -> NDArray[np.float32]:
         assert isinstance(self._base, EmbeddingMethod)
-        mapped: Matrix = normalized(self._base.query_vectors(queries)) @ self._map
+        mapped: Matrix = normalize(self._base.query_vectors(queries)) @ self._map
         return mapped.astype(np.float32)
 
     def score(self, queries: Queries) -> Matrix:
@@ -157,14 +157,14 @@ class LinearAdapter(Method):
         scores = similarities(self.query_vectors(case.query), self._vectors[tools], "cosine")[0]
         assert isinstance(self._base, EmbeddingMethod)
         before = similarities(self._base.query_vectors(case.query), self._vectors[tools], "cosine")[0]
-        found = {
+        cosines = {
             tool: (float(score), float(plain)) for tool, score, plain in zip(case.tools, scores, before, strict=True)
         }
         reasons = {}
-        for tool, (score, plain) in found.items():
+        for tool, (score, plain) in cosines.items():
             rival, because = case.rivals.get(tool), ""
             if rival is not None:
-                above = found[rival]
+                above = cosines[rival]
                 because = (
                     f"the map takes its cosine from {number(plain)} to {number(score)}, and that of "
                     f"{case.id_of(rival)} from {number(above[1])} to {number(above[0])}"
@@ -212,14 +212,14 @@ def learnt_map(queries: Matrix, tools: Matrix, gold: Gold, penalty: float, tempe
         total = loss + penalty / 2 * float((change**2).sum())
         return total, (gradient + penalty * change).ravel()
 
-    found = minimize(
+    solution = minimize(
         objective,
         (start - identity).ravel(),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": _MOST_ITERATIONS, "ftol": 1e-7},
     )
-    return identity + np.asarray(found.x, dtype=np.float64).reshape(identity.shape)
+    return identity + np.asarray(solution.x, dtype=np.float64).reshape(identity.shape)
 
 
 def listwise_loss(

@@ -10,12 +10,12 @@ from pydantic import Field
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
-from bench.base.secrets import keep, masked, masked_json
+from bench.base.secrets import keep, mask, mask_json
 from bench.base.text import one_line
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.method import Context
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking, Reply
+from bench.remote.asking import Asking, RemoteReply
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
 
@@ -69,17 +69,17 @@ class Mcp(Method):
         return self._asking.facts()
 
     def preflight(self, library: Library, history: History) -> None:
-        own = self.parameters
-        if not own.server or not own.tool:
+        options = self.parameters
+        if not options.server or not options.tool:
             raise UsageError('the method mcp needs a server and a tool: mcp(server="node server.js", tool=search).')
-        AnswerReader(library.tools, own.answer)
+        AnswerReader(library.tools, options.answer)
         try:
             names = [str(tool.get("name")) for tool in self._client().tools()]
         except Unusable as error:
-            raise UnavailableError(f"the MCP server {own.server!r} did not list its tools: {error}.") from None
-        if own.tool not in names:
+            raise UnavailableError(f"the MCP server {options.server!r} did not list its tools: {error}.") from None
+        if options.tool not in names:
             listed = one_line(", ".join(names), 200) or "none"
-            raise UsageError(f"the MCP server {own.server!r} has no tool {own.tool!r}; its tools are {listed}.")
+            raise UsageError(f"the MCP server {options.server!r} has no tool {options.tool!r}; its tools are {listed}.")
 
     def index(self, library: Library) -> None:
         self._reader = AnswerReader(library.tools, self.parameters.answer)
@@ -88,12 +88,12 @@ class Mcp(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         return self._asking.rank(queries.texts, depth, self._reader)
 
-    def _send(self, text: str, depth: int) -> Reply:
-        own = self.parameters
-        arguments: dict[str, str | int] = {own.query: text}
-        if own.limit:
-            arguments[own.limit] = depth
-        return _reply(self._client().call(own.tool, arguments, own.timeout))
+    def _send(self, text: str, depth: int) -> RemoteReply:
+        options = self.parameters
+        arguments: dict[str, str | int] = {options.query: text}
+        if options.limit:
+            arguments[options.limit] = depth
+        return _reply(self._client().call(options.tool, arguments, options.timeout))
 
     def _client(self) -> McpClient:
         if self._opened is None:
@@ -123,7 +123,7 @@ class Mcp(Method):
         return self._revision
 
 
-def _reply(result: CallToolResult) -> Reply:
+def _reply(result: CallToolResult) -> RemoteReply:
     """The JSON of a result, its structured content or its first text, and what an agent is shown of it.
 
     An agent is shown the texts of a result; servers repeat structured content in them. It is shown the structured
@@ -132,15 +132,15 @@ def _reply(result: CallToolResult) -> Reply:
     Raises:
         Unusable: the result is an error of the tool, or has neither.
     """
-    texts = [masked(block.text) for block in result.content if block.type == "text"]
+    texts = [mask(block.text) for block in result.content if block.type == "text"]
     if result.is_error:
         raise Unusable(f"an error of the tool ({one_line(texts[0] if texts else '', 80)!r})")
-    whole: Any = masked_json(result.structured_content)
+    whole: Any = mask_json(result.structured_content)
     shown = "\n".join(texts) if texts else json.dumps(whole, ensure_ascii=False)
     # SDKs wrap what is no object, and also give a text as a text.
     content = whole["result"] if isinstance(whole, dict) and list(whole) == ["result"] else whole
     if content is not None and not isinstance(content, str):
-        return Reply(json.dumps(content).encode(), shown)
+        return RemoteReply(json.dumps(content).encode(), shown)
     if not texts:
         raise Unusable("a result without structured content or text")
-    return Reply(texts[0].encode("utf-8", "replace"), shown)
+    return RemoteReply(texts[0].encode("utf-8", "replace"), shown)

@@ -102,9 +102,9 @@ class McpZero(Method):
         scores = np.full((len(wanted), len(self._server)), -np.inf)
         if len(rows):
             np.maximum.at(scores, rows, self._routed([block for each in wanted for block in each.blocks]).scores)
-        found = top_k(scores, depth)
+        ranking = top_k(scores, depth)
         failed = np.array([each.failed for each in wanted], dtype=np.bool_)
-        return Ranking(found.tools, found.scores, failed, found.tied_beyond)
+        return Ranking(ranking.tools, ranking.scores, failed, ranking.tied_beyond)
 
     def _routed(self, blocks: Sequence[tuple[str, str]]) -> _Routed:
         servers = self._servers.score(self._encoder.encode([server for server, _ in blocks]))
@@ -121,7 +121,9 @@ class McpZero(Method):
         distinct = [text for text in dict.fromkeys(texts) if text.strip()]
         most = self.parameters.blocks
         if self._model is None:
-            found = [_Wanted(tuple((text, clause) for clause in clauses(text)[:most] or [text])) for text in distinct]
+            outcomes = [
+                _Wanted(tuple((text, clause) for clause in clauses(text)[:most] or [text])) for text in distinct
+            ]
         else:
             from bench.models.llm.client import Failure, Message, Request
 
@@ -129,12 +131,12 @@ class McpZero(Method):
             replies = self._model.complete(
                 [Request((Message("user", prompt),), max_tokens=most * _TOKENS_OF_A_BLOCK) for prompt in prompts]
             )
-            found = []
+            outcomes = []
             for text, reply in zip(distinct, replies, strict=True):
                 blocks = () if isinstance(reply, Failure) else read_blocks(reply.text)[:most]
                 failed = isinstance(reply, Failure)
-                found.append(_Wanted(blocks or (() if failed else ((text, text),)), bool(blocks) or failed, failed))
-        answers = dict(zip(distinct, found, strict=True))
+                outcomes.append(_Wanted(blocks or (() if failed else ((text, text),)), bool(blocks) or failed, failed))
+        answers = dict(zip(distinct, outcomes, strict=True))
         self._outcomes.update(answers)
         return [answers.get(text, _Wanted(((text, text),))) for text in texts]
 
@@ -155,10 +157,12 @@ class McpZero(Method):
         reasons = {}
         for tool in case.tools:
             best = int(routed.scores[:, tool].argmax())
-            server, own, place = (float(part[best, tool]) for part in (routed.servers, routed.tools, routed.places))
+            server, similarity, place = (
+                float(part[best, tool]) for part in (routed.servers, routed.tools, routed.places)
+            )
             because = ""
             if tool in case.gold:
-                because = f"server {number(server)} (number {int(place) + 1}), tool {number(own)}"
+                because = f"server {number(server)} (number {int(place) + 1}), tool {number(similarity)}"
                 rival = case.rivals.get(tool)
                 if rival is not None:
                     other = int(routed.scores[:, rival].argmax())
@@ -166,7 +170,7 @@ class McpZero(Method):
                         f"; {case.id_of(rival)}: server {number(float(routed.servers[other, rival]))} (number "
                         f"{int(routed.places[other, rival]) + 1}), tool {number(float(routed.tools[other, rival]))}"
                     )
-            cells = (best + 1, int(place) + 1, server, own)
+            cells = (best + 1, int(place) + 1, server, similarity)
             note = case.library.tools[tool].parent
             reasons[tool] = Reason(float(routed.scores[best, tool]), (), cells, note, because)
         quoted = [
@@ -193,7 +197,7 @@ def read_blocks(reply: str) -> tuple[tuple[str, str], ...]:
     A line that begins with `server:` belongs to the next that begins with `tool:`; whatever else is there is passed
     over, the tags around a block, too. One of the two alone is nothing.
     """
-    found: dict[tuple[str, str], None] = {}
+    blocks: dict[tuple[str, str], None] = {}
     server = ""
     for line in reply.splitlines():
         plain = line.strip().removeprefix("<tool_assistant>").removesuffix("</tool_assistant>").strip(" *-")
@@ -204,6 +208,6 @@ def read_blocks(reply: str) -> tuple[tuple[str, str], ...]:
         if name.strip(" *").lower() == "server":
             server = value
         elif name.strip(" *").lower() == "tool" and server:
-            found[server, value] = None
+            blocks[server, value] = None
             server = ""
-    return tuple(found)
+    return tuple(blocks)

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from bench.base.parameters import ParameterSet
 from bench.interface import Library, Method, Queries, Ranking
-from bench.interface.explanation import Case, Contribution, Explanation, Reason, listed, number
-from bench.search.lexical import Counts
+from bench.interface.explanation import Case, Contribution, Explanation, Reason, list_parts, number
+from bench.search.lexical import WordCounts
 from bench.search.names import name_parts, singular
 from bench.search.topk import top_k
 
@@ -45,7 +45,7 @@ class Names(Method):
         import scipy.sparse as sp
 
         names = [_parts(tool.name) for tool in library.tools]
-        counts = Counts.of([list(dict.fromkeys(parts)) for parts in names])
+        counts = WordCounts.of([list(dict.fromkeys(parts)) for parts in names])
         self._vocabulary = counts.vocabulary
         self._sorted = sorted(counts.vocabulary)
         scale = 1 / np.sqrt(np.maximum(counts.lengths, 1.0))
@@ -58,35 +58,35 @@ class Names(Method):
     def score(self, queries: Queries) -> NDArray[np.float64]:
         matches = np.zeros((len(queries), len(self._vocabulary)))
         split = [_parts(text) for text in queries.texts]
-        for row, asked in enumerate(split):
-            for part, match in self._matches(asked).items():
-                matches[row, self._vocabulary[part]] = match / np.sqrt(len(set(asked)))
+        for row, query_parts in enumerate(split):
+            for part, match in self._matches(query_parts).items():
+                matches[row, self._vocabulary[part]] = match / np.sqrt(len(set(query_parts)))
         scores: NDArray[np.float64] = (self._weights @ matches.T).T
-        for row, asked in enumerate(split):
-            scores[row, self._named(asked)] += 1
+        for row, query_parts in enumerate(split):
+            scores[row, self._named(query_parts)] += 1
         return scores
 
-    def _matches(self, asked: list[str]) -> dict[str, float]:
+    def _matches(self, query_parts: list[str]) -> dict[str, float]:
         """Part of a name -> how well it matches a word of the query; parts that do not match are missing."""
-        found: dict[str, float] = {}
-        for word in dict.fromkeys(asked) if self.parameters.prefix else ():
+        matches: dict[str, float] = {}
+        for word in dict.fromkeys(query_parts) if self.parameters.prefix else ():
             if len(word) < _LEAST_PREFIX:
                 continue
             for end in range(_LEAST_PREFIX, len(word)):
                 if word[:end] in self._vocabulary:
-                    found[word[:end]] = self.parameters.prefix
+                    matches[word[:end]] = self.parameters.prefix
             place = bisect_left(self._sorted, word)
             while place < len(self._sorted) and self._sorted[place].startswith(word):
-                found[self._sorted[place]] = self.parameters.prefix
+                matches[self._sorted[place]] = self.parameters.prefix
                 place += 1
-        found.update({word: 1.0 for word in asked if word in self._vocabulary})
-        return found
+        matches.update({word: 1.0 for word in query_parts if word in self._vocabulary})
+        return matches
 
-    def _named(self, asked: list[str]) -> list[int]:
+    def _named(self, query_parts: list[str]) -> list[int]:
         """Codes of the tools whose whole name is in the query."""
-        runs = {tuple(asked)} if asked else set()
+        runs = {tuple(query_parts)} if query_parts else set()
         for length in self._lengths:
-            runs.update(tuple(asked[start : start + length]) for start in range(len(asked) - length + 1))
+            runs.update(tuple(query_parts[start : start + length]) for start in range(len(query_parts) - length + 1))
         return sorted(code for run in runs for code in self._whole.get(run, ()))
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
@@ -96,21 +96,21 @@ class Names(Method):
 
     def explain(self, case: Case) -> Explanation:
         """What each matching part of a name adds, and the whole name."""
-        asked = _parts(case.text)
-        matches, named = self._matches(asked), set(self._named(asked))
-        found = {}
+        query_parts = _parts(case.text)
+        matches, named = self._matches(query_parts), set(self._named(query_parts))
+        by_tool = {}
         for tool in case.tools:
             parts = list(dict.fromkeys(_parts(case.library.tools[tool].name)))
-            scale = np.sqrt(max(1, len(parts)) * max(1, len(set(asked))))
+            scale = np.sqrt(max(1, len(parts)) * max(1, len(set(query_parts))))
             adds = [Contribution(part, float(matches[part] / scale)) for part in parts if part in matches]
             if tool in named:
                 adds.append(Contribution("the whole name", 1.0))
             adds.sort(key=lambda part: -part.value)
             cells = (sum(part in matches for part in parts), len(parts))
-            found[tool] = Reason(sum(part.value for part in adds), tuple(adds), cells)
+            by_tool[tool] = Reason(sum(part.value for part in adds), tuple(adds), cells)
         reasons = {
-            tool: replace(reason, because=_in_words(tool, case, found)) if tool in case.gold else reason
-            for tool, reason in found.items()
+            tool: replace(reason, because=_in_words(tool, case, by_tool)) if tool in case.gold else reason
+            for tool, reason in by_tool.items()
         }
         return Explanation("parts of its name that the query has, and what each adds", ("matching", "parts"), reasons)
 
@@ -121,10 +121,10 @@ def _parts(text: str) -> list[str]:
 
 def _in_words(tool: int, case: Case, reasons: dict[int, Reason]) -> str:
     """Why a gold tool does not rank higher."""
-    own = reasons[tool].parts
-    has = f"the query has {listed(own)} of its name" if own else "the query has no part of its name"
+    parts = reasons[tool].parts
+    has = f"the query has {list_parts(parts)} of its name" if parts else "the query has no part of its name"
     rival = case.rivals.get(tool)
     if rival is None:
         return has
     other = reasons[rival]
-    return f"{has}; of {case.id_of(rival)} ({number(other.score or 0.0)}): {listed(other.parts)}"
+    return f"{has}; of {case.id_of(rival)} ({number(other.score or 0.0)}): {list_parts(other.parts)}"

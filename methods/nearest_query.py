@@ -58,11 +58,11 @@ class NearestQuery(Method):
     def score(self, queries: Queries) -> NDArray[np.float64]:
         import scipy.sparse as sp
 
-        found = self._neighbours(queries, self.parameters.neighbours)
-        assert found.scores is not None
-        rows = np.repeat(np.arange(len(queries)), found.tools.shape[1])
-        weights = np.maximum(found.scores.ravel().astype(np.float64), _LEAST_VOTE)
-        votes = sp.csr_matrix((weights, (rows, found.tools.ravel())), shape=(len(queries), self._used.shape[0]))
+        neighbours = self._neighbours(queries, self.parameters.neighbours)
+        assert neighbours.scores is not None
+        rows = np.repeat(np.arange(len(queries)), neighbours.tools.shape[1])
+        weights = np.maximum(neighbours.scores.ravel().astype(np.float64), _LEAST_VOTE)
+        votes = sp.csr_matrix((weights, (rows, neighbours.tools.ravel())), shape=(len(queries), self._used.shape[0]))
         scores: NDArray[np.float64] = (votes @ self._used).toarray()
         return scores
 
@@ -84,12 +84,12 @@ class NearestQuery(Method):
 
     def explain(self, case: Case) -> Explanation:
         """The past queries that vote for a tool, each with its similarity; a score is their sum."""
-        found = self._neighbours(case.query, len(self._gold))
-        assert found.scores is not None
+        neighbours = self._neighbours(case.query, len(self._gold))
+        assert neighbours.scores is not None
         texts = [case.history.texts[row] for row in np.flatnonzero(case.history.gold.counts)]
         nearest = [
             _PastQuery(texts[past], float(cosine), frozenset(self._gold.row(int(past)).tolist()))
-            for past, cosine in zip(found.tools[0], found.scores[0], strict=True)
+            for past, cosine in zip(neighbours.tools[0], neighbours.scores[0], strict=True)
         ]
         voting = min(self.parameters.neighbours, len(nearest))
         reasons = {}

@@ -14,7 +14,7 @@ from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 from bench.search.progressive import progressive_search
 from bench.search.scoring import EmbeddingMethod
 
@@ -55,24 +55,24 @@ class ProTip(Method):
         self._size = len(library)
         self._base.index(library)
         assert isinstance(self._base, EmbeddingMethod)
-        self._tools = normalized(self._base.tool_vectors())
+        self._tools = normalize(self._base.tool_vectors())
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        found = self._base.rank(queries, self._size)
+        ranking = self._base.rank(queries, self._size)
         taken = self._steps(queries)[0]
         rows = []
-        for ranked, steps in zip(found.tools, taken.tolist(), strict=True):
+        for ranked, steps in zip(ranking.tools, taken.tolist(), strict=True):
             first = set(steps)
             rest = [tool for tool in ranked.tolist() if tool >= 0 and tool not in first]
             rows.append((steps + rest)[:depth])
-        failed = np.zeros(len(queries), dtype=np.bool_) if found.failed is None else found.failed
+        failed = np.zeros(len(queries), dtype=np.bool_) if ranking.failed is None else ranking.failed
         return Ranking.of_lists(rows, failed.tolist())
 
     def _steps(self, queries: Queries) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(queries, steps) the tool of each step, and its dot product with what was left of the query."""
         assert isinstance(self._base, EmbeddingMethod)
-        asked = normalized(self._base.query_vectors(queries))
-        return progressive_search(asked, self._tools, self.parameters.steps, self.parameters.weight)
+        query_vectors = normalize(self._base.query_vectors(queries))
+        return progressive_search(query_vectors, self._tools, self.parameters.steps, self.parameters.weight)
 
     def explain(self, case: Case) -> Explanation:
         """The step that takes a tool, and how near it was to what was left of the query then."""

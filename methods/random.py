@@ -33,15 +33,15 @@ class Random(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         keys = np.array([_number(f"{self._seed}:{text}") for text in queries.texts], dtype=np.uint64)
         width = min(depth, len(self._tools))
-        found = np.empty((len(keys), width), dtype=np.int32)
+        ranked = np.empty((len(keys), width), dtype=np.int32)
         for row, key in enumerate(keys):
             draws = _mixed(key ^ self._tools)
             first = np.arange(len(draws))
             if width < len(draws):
                 # Equal draws would stay in the order of the codes, as in a stable sort of all.
                 first = np.flatnonzero(draws <= np.partition(draws, width - 1)[width - 1])
-            found[row] = first[np.argsort(draws[first], kind="stable")[:width]]
-        return Ranking(found)
+            ranked[row] = first[np.argsort(draws[first], kind="stable")[:width]]
+        return Ranking(ranked)
 
 
 def _number(text: str) -> int:

@@ -113,10 +113,10 @@ class RankGpt(Method):
             for text, row, fails in zip(queries.texts, rows, failed, strict=True)
         ]
         self._rerank(cases)
-        found = [
+        reranked = [
             [] if case.failed else (case.order + row[pool:])[:depth] for case, row in zip(cases, rows, strict=True)
         ]
-        return Ranking.of_lists(found, [case.failed for case in cases])
+        return Ranking.of_lists(reranked, [case.failed for case in cases])
 
     def _rerank(self, cases: Sequence[_Progress]) -> None:
         """Order the tools of each case; the windows of all that are as far are asked at once."""
@@ -124,9 +124,11 @@ class RankGpt(Method):
             id(case): window_starts(len(case.order), self.parameters.window, self.parameters.step) for case in cases
         }
         for place in range(max(map(len, starts.values()), default=0)):
-            asked = [case for case in cases if not case.failed and case.text.strip() and place < len(starts[id(case)])]
-            requests = [self._request(case, starts[id(case)][place]) for case in asked]
-            for case, reply in zip(asked, self.model.complete(requests) if requests else [], strict=True):
+            waiting = [
+                case for case in cases if not case.failed and case.text.strip() and place < len(starts[id(case)])
+            ]
+            requests = [self._request(case, starts[id(case)][place]) for case in waiting]
+            for case, reply in zip(waiting, self.model.complete(requests) if requests else [], strict=True):
                 if isinstance(reply, Failure):
                     case.failed = True
                     continue

@@ -28,10 +28,10 @@ _MOST_TOKENS = 256
 
 @dataclass(frozen=True)
 class _Intents:
-    """The intents of a request; the request itself where a reply has none (`found` is false) or there is no reply."""
+    """The intents of a request; the request itself where a reply has none (`usable` is false) or there is no reply."""
 
     texts: tuple[str, ...]
-    found: bool = True
+    usable: bool = True
     failed: bool = False
 
 
@@ -86,9 +86,9 @@ class ReInvoke(Method):
         self._index = VectorIndex(self._encoder.encode(texts), "cosine")
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        found = self._intents(queries.texts)
-        rows = [[] if each.failed else self._ordered(each.texts)[0][:depth].tolist() for each in found]
-        return Ranking.of_lists(rows, [each.failed for each in found])
+        intents = self._intents(queries.texts)
+        rows = [[] if each.failed else self._ordered(each.texts)[0][:depth].tolist() for each in intents]
+        return Ranking.of_lists(rows, [each.failed for each in intents])
 
     def _ordered(self, intents: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Tools in order; (intents, tools) the rank of each tool by each intent, from 0; its similarity."""
@@ -105,9 +105,9 @@ class ReInvoke(Method):
     def _intents(self, texts: Sequence[str]) -> list[_Intents]:
         distinct = [text for text in dict.fromkeys(texts) if text.strip()]
         most = self.parameters.intents
-        found: list[_Intents] = []
+        intents: list[_Intents] = []
         if self._model is None:
-            found = [_Intents(tuple(clauses(text)[:most]) or (text,)) for text in distinct]
+            intents = [_Intents(tuple(clauses(text)[:most]) or (text,)) for text in distinct]
         else:
             from bench.models.llm.client import Failure, Message, Request
 
@@ -117,8 +117,8 @@ class ReInvoke(Method):
             ]
             for text, reply in zip(distinct, self._model.complete(requests), strict=True):
                 lines = () if isinstance(reply, Failure) else tuple(dict.fromkeys(text_lines(reply.text, most)))
-                found.append(_Intents(lines or (text,), bool(lines), isinstance(reply, Failure)))
-        answers = dict(zip(distinct, found, strict=True))
+                intents.append(_Intents(lines or (text,), bool(lines), isinstance(reply, Failure)))
+        answers = dict(zip(distinct, intents, strict=True))
         self._outcomes.update(answers)
         return [answers.get(text, _Intents((text,))) for text in texts]
 
@@ -127,8 +127,8 @@ class ReInvoke(Method):
         return {
             "texts": self._texts,
             "tools_by_own_text": self._bare,
-            "intents": sum(len(outcome.texts) for outcome in outcomes if outcome.found),
-            "replies_unusable": sum(not outcome.found and not outcome.failed for outcome in outcomes),
+            "intents": sum(len(outcome.texts) for outcome in outcomes if outcome.usable),
+            "replies_unusable": sum(not outcome.usable and not outcome.failed for outcome in outcomes),
         }
 
     def explain(self, case: Case) -> Explanation:

@@ -14,7 +14,7 @@ from bench.base.errors import require
 from bench.base.parameters import ParameterSet
 from bench.data.tables import Tool
 from bench.interface import Context, Library, Method, Queries, Ranking
-from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, listed
+from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, list_parts
 from bench.models.llm.replies import text_lines
 from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.names import singular
@@ -102,11 +102,11 @@ class Regex(Method):
     def rank(self, queries: Queries, depth: int) -> Ranking:
         # What is kept of one batch would grow with the queries.
         self._matching = {}
-        found = self._patterns(queries.texts)
-        scores = np.stack([self._adds(each.usable).sum(axis=0) for each in found])
+        patterns = self._patterns(queries.texts)
+        scores = np.stack([self._adds(each.usable).sum(axis=0) for each in patterns])
         scores[scores == 0] = -np.inf
         ranked = top_k(scores, depth)
-        failed = np.array([each.failed for each in found], dtype=np.bool_)
+        failed = np.array([each.failed for each in patterns], dtype=np.bool_)
         return Ranking(ranked.tools, ranked.scores, failed, ranked.tied_beyond)
 
     def _adds(self, patterns: Sequence[str]) -> NDArray[np.float64]:
@@ -125,7 +125,7 @@ class Regex(Method):
     def _patterns(self, texts: Sequence[str]) -> list[_Patterns]:
         distinct = [text for text in dict.fromkeys(texts) if text.strip()]
         if self._model is None:
-            found = [_usable(_of_words(text)) for text in distinct]
+            patterns = [_usable(_of_words(text)) for text in distinct]
         else:
             from bench.models.llm.client import Failure, Message, Request
 
@@ -134,11 +134,11 @@ class Regex(Method):
             replies = self._model.complete(
                 [Request((Message("user", prompt),), max_tokens=_MOST_TOKENS) for prompt in prompts]
             )
-            found = [
+            patterns = [
                 _Patterns(failed=True) if isinstance(reply, Failure) else _usable(text_lines(reply.text, most))
                 for reply in replies
             ]
-        answers = dict(zip(distinct, found, strict=True))
+        answers = dict(zip(distinct, patterns, strict=True))
         self._outcomes.update(answers)
         return [answers.get(text, _Patterns()) for text in texts]
 
@@ -162,7 +162,7 @@ class Regex(Method):
             )
             because = ""
             if tool in case.gold:
-                because = f"{listed(parts)} match" if parts else "no pattern matches it"
+                because = f"{list_parts(parts)} match" if parts else "no pattern matches it"
                 rival = case.rivals.get(tool)
                 if rival is not None:
                     because += f"; {case.id_of(rival)} has {float(adds[:, rival].sum()):.3f}"
@@ -186,12 +186,12 @@ class _Lines:
 
     def matching(self, pattern: str) -> NDArray[np.bool_]:
         """(texts,) whether the pattern matches."""
-        found = np.zeros(self._count, dtype=np.bool_)
+        matches = np.zeros(self._count, dtype=np.bool_)
         # From the beginning of the line, so that a line is found once.
         compiled = _compiled(f"(?m:^)(?-s:.*?)(?m:{pattern})")
         starts = [match.start() for match in compiled.finditer(self._joined)]
-        found[np.searchsorted(self._starts, starts, side="right") - 1] = True
-        return found
+        matches[np.searchsorted(self._starts, starts, side="right") - 1] = True
+        return matches
 
 
 def _compiled(pattern: str) -> Any:
@@ -208,7 +208,7 @@ def _compiled(pattern: str) -> Any:
 def _usable(patterns: Sequence[str]) -> _Patterns:
     import re2
 
-    found: dict[str, None] = {}
+    usable: dict[str, None] = {}
     unusable = 0
     for pattern in patterns:
         try:
@@ -217,10 +217,10 @@ def _usable(patterns: Sequence[str]) -> _Patterns:
             # By itself: `a)(b` compiles inside a group.
             _compiled(pattern)
             _compiled(f"(?m:^)(?-s:.*?)(?m:{pattern})")
-            found[pattern] = None
+            usable[pattern] = None
         except (re2.error, UnicodeError):
             unusable += 1
-    return _Patterns(tuple(found), unusable)
+    return _Patterns(tuple(usable), unusable)
 
 
 def _of_words(request: str) -> list[str]:

@@ -47,8 +47,8 @@ class Rerank(Method):
         pool = self.parameters.depth
         base = self._base.rank(queries, max(pool, depth))
         row, column = np.nonzero(base.tools[:, :pool] != PAD)
-        found = base.tools[row, column]
-        pairs = [(queries.texts[i], self._texts[tool]) for i, tool in zip(row, found, strict=True)]
+        candidates = base.tools[row, column]
+        pairs = [(queries.texts[i], self._texts[tool]) for i, tool in zip(row, candidates, strict=True)]
         scores = np.full(base.tools.shape, -np.inf)
         scores[row, column] = self._scorer.score(pairs)
         place = np.arange(base.tools.shape[1])

@@ -9,7 +9,7 @@ from bench.base.errors import UsageError
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.interface import Context, History, Library, Method, Queries, Ranking
-from bench.interface.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, listed
+from bench.interface.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, list_parts
 from bench.search.topk import top_k
 
 
@@ -73,7 +73,7 @@ class ReciprocalRankFusion(Method):
 def _fused_in_words(
     tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]
 ) -> str:
-    has = listed(parts, len(parts)) or "no method has it in its pool"
+    has = list_parts(parts, len(parts)) or "no method has it in its pool"
     rival = case.rivals.get(tool)
     if rival is None:
         return has

@@ -59,13 +59,13 @@ class ServerFirst(Method):
             self._of_servers.index(servers)
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        found = self._base.rank(queries, self._size)
+        ranking = self._base.rank(queries, self._size)
         places = self._places(queries)
         rows = [
             self._ordered(row[row >= 0].astype(np.int64), place)[:depth].tolist()
-            for row, place in zip(found.tools, places, strict=True)
+            for row, place in zip(ranking.tools, places, strict=True)
         ]
-        failed = np.zeros(len(queries), dtype=np.bool_) if found.failed is None else found.failed
+        failed = np.zeros(len(queries), dtype=np.bool_) if ranking.failed is None else ranking.failed
         return Ranking.of_lists(rows, failed.tolist())
 
     def _places(self, queries: Queries) -> NDArray[np.int64]:
@@ -108,14 +108,16 @@ class ServerFirst(Method):
         place = {server: number + 1 for number, server in enumerate(servers)}
         reasons = {}
         for tool in case.tools:
-            own, rank = place.get(int(self._server[tool])), answer.positions[tool].rank
+            server_place, rank = place.get(int(self._server[tool])), answer.positions[tool].rank
             because = ""
             if tool in case.gold:
-                because = f"its server is number {own or '-'}, and {answer.label} has the tool at rank {rank or '-'}"
+                because = (
+                    f"its server is number {server_place or '-'}, and {answer.label} has the tool at rank {rank or '-'}"
+                )
                 rival = case.rivals.get(tool)
                 if rival is not None:
                     because += f"; the server of {case.id_of(rival)} is number {place[int(self._server[rival])]}"
-            reasons[tool] = Reason(None, (), (own, rank), case.library.tools[tool].parent, because)
+            reasons[tool] = Reason(None, (), (server_place, rank), case.library.tools[tool].parent, because)
         shown = set(case.tools)
         ranked = [tool for tool in order if tool in shown]
         return Explanation(

@@ -11,7 +11,7 @@ from pydantic import Field
 from bench.base.parameters import ParameterSet
 from bench.interface import Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
-from bench.search.lexical import Counts, LexicalIndex
+from bench.search.lexical import LexicalIndex, WordCounts
 from bench.search.words import whitespace, words
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TfIdf(Method):
 
     def index(self, library: Library) -> None:
         self._split = words if self.parameters.tokens == "words" else whitespace
-        counts = Counts.of(map(self._split, library.texts))
+        counts = WordCounts.of(map(self._split, library.texts))
         self._idf = np.log((1 + len(library)) / (1 + counts.document_frequency)) + 1
         self._index = LexicalIndex(counts.vocabulary, self._weighted(counts.matrix))
 
@@ -60,6 +60,6 @@ class TfIdf(Method):
         from bench.search.explanation import explain_words
 
         query = self._weighted(self._index.counts([self._split(case.text)]))
-        found = dict(zip(query.indices.tolist(), query.data.tolist(), strict=True))
-        words = {word: found[column] for word, column in self._index.vocabulary.items() if column in found}
+        weights = dict(zip(query.indices.tolist(), query.data.tolist(), strict=True))
+        words = {word: weights[column] for word, column in self._index.vocabulary.items() if column in weights}
         return explain_words(self, case, self._split, words)

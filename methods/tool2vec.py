@@ -93,11 +93,11 @@ class Tool2Vec(Method):
 
         assert self._model is not None
         bare = np.flatnonzero(counts == 0)
-        found = write_queries(self._model, [library.tools[code] for code in bare], self.parameters.written)
-        self._unanswered = sum(queries is None for queries in found)
+        replies = write_queries(self._model, [library.tools[code] for code in bare], self.parameters.written)
+        self._unanswered = sum(queries is None for queries in replies)
         texts: list[str] = []
         rows: list[int] = []
-        for code, queries in zip(bare, found, strict=True):
+        for code, queries in zip(bare, replies, strict=True):
             texts.extend(queries or ())
             rows.extend([int(code)] * len(queries or ()))
             if queries:
@@ -124,15 +124,15 @@ class Tool2Vec(Method):
         return self._index.rank(self.query_vectors(queries), depth)
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        found: dict[str, str | int | float | bool] = {
+        facts: dict[str, str | int | float | bool] = {
             "past_queries": len(self._texts),
             "tools_by_past_queries": self._origin.count(PAST),
             "tools_by_text": self._origin.count(TEXT),
         }
         if self._model is not None:
-            found["tools_by_written_queries"] = self._origin.count(WRITTEN)
-            found["tools_without_reply"] = self._unanswered
-        return found
+            facts["tools_by_written_queries"] = self._origin.count(WRITTEN)
+            facts["tools_without_reply"] = self._unanswered
+        return facts
 
     def explain(self, case: Case) -> Explanation:
         """The similarity with the mean of a tool's queries, and which of its past queries is nearest."""

@@ -19,7 +19,7 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
 from bench.models.llm.replies import json_object
 from bench.models.llm.rules import RULES, RULES_MARK, language_model
-from bench.search.generated_queries import documented
+from bench.search.generated_queries import document_tool
 from bench.search.names import name_parts
 
 Fields = Literal["function_description", "when_to_use", "limitations", "tags"]
@@ -76,7 +76,7 @@ class ToolDe(Method):
 
     def index(self, library: Library) -> None:
         fields = [_by_rules(tool) for tool in library.tools] if self._model is None else self._written(library.tools)
-        added = [_lines(found, self.parameters.fields) for found in fields]
+        added = [_lines(values, self.parameters.fields) for values in fields]
         self._expanded = sum(map(bool, added))
         tools = tuple(
             replace(tool, description="\n".join(filter(None, [tool.description, more])))
@@ -92,7 +92,7 @@ class ToolDe(Method):
 
         assert self._model is not None
         requests = [
-            Request((Message("user", _PROMPT.format(documentation=documented(tool))),), max_tokens=_MOST_TOKENS)
+            Request((Message("user", _PROMPT.format(documentation=document_tool(tool))),), max_tokens=_MOST_TOKENS)
             for tool in tools
         ]
         replies = self._model.complete(requests)
@@ -109,11 +109,11 @@ class ToolDe(Method):
         return replace(case, library=self._library).answer(self._base).explanation
 
 
-def _lines(found: dict[str, Any], fields: Sequence[Fields]) -> str:
+def _lines(values: dict[str, Any], fields: Sequence[Fields]) -> str:
     """The chosen fields that are there and in form, each on a line."""
     lines = []
     for name in FIELDS:
-        value = found.get(name) if name in fields else None
+        value = values.get(name) if name in fields else None
         if name == "tags":
             tags = value if isinstance(value, list) else []
             value = ", ".join(tag for tag in tags[:_MOST_TAGS] if isinstance(tag, str))

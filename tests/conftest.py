@@ -275,8 +275,8 @@ def bench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 
     def bench(*arguments: object, code: int = 0) -> Said:
         capsys.readouterr()
-        found = run([str(argument) for argument in arguments])
-        said = Said(found, *capsys.readouterr())
+        result = run([str(argument) for argument in arguments])
+        said = Said(result, *capsys.readouterr())
         assert said.code == code, said.err or said.out
         assert "Traceback" not in said.err
         return said

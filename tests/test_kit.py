@@ -77,8 +77,8 @@ def names(root: Path) -> list[str]:
 
 
 def test_the_map_is_read_as_it_was_written(checkout: Path) -> None:
-    found = read_map(checkout / "tests/near.txt")
-    assert found["bench/room/boxes.py:Box.half"] == [
+    result = read_map(checkout / "tests/near.txt")
+    assert result["bench/room/boxes.py:Box.half"] == [
         "tests/room/test_boxes.py::test_half",
         "tests/room/test_boxes.py::test_gone",
         "tests/room/test_wide.py::TestAll::test_everything",
@@ -144,9 +144,9 @@ def test_a_checkout_without_changes_or_map_says_so(checkout: Path) -> None:
     assert nearest(checkout) == ((), "Nothing has changed since the last commit: no test is near.")
     (checkout / "tests/near.txt").unlink()
     (checkout / "bench/room/alone.py").write_text("one = 1\n")
-    found = nearest(checkout)
-    assert not found.tests
-    assert "No test is known to be near to tests/near.txt, bench/room/alone.py" in found.told
+    result = nearest(checkout)
+    assert not result.tests
+    assert "No test is known to be near to tests/near.txt, bench/room/alone.py" in result.told
 
 
 # Slow tests ---------------------------------------------------------------------------------------------------------

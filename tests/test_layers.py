@@ -25,22 +25,22 @@ def layers(text: str) -> dict[str, int]:
     section = re.search(r"^## Rooms and layers$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section is not None, "docs/architecture.md has no section 'Rooms and layers'"
     rows = re.findall(r"^\| (\d+) \| (.*?) \|", section[1], re.MULTILINE)
-    found = [(room, int(layer)) for layer, rooms in rows for room in re.findall(r"`(\w+)`", rooms)]
-    assert len(found) == len(dict(found)), "a room has two rows"
-    return dict(found)
+    collected = [(room, int(layer)) for layer, rooms in rows for room in re.findall(r"`(\w+)`", rooms)]
+    assert len(collected) == len(dict(collected)), "a room has two rows"
+    return dict(collected)
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Every module by its name; not `bench` and `bench.__main__`, the public face and the entry point."""
-    found = {}
+    by_key = {}
     for top in ("bench", *BESIDE):
         for path in (ROOT / top).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
             name = ".".join(parts if top == "bench" else ("bench", *parts)).removesuffix(".__init__")
-            found[name] = path
-    del found["bench"], found["bench.__main__"]
-    return found
+            by_key[name] = path
+    del by_key["bench"], by_key["bench.__main__"]
+    return by_key
 
 
 def room(module: str) -> str:
@@ -69,8 +69,8 @@ def arrows(sources: Mapping[str, str], rooms: Mapping[str, int]) -> set[tuple[st
     }
 
 
-def upwards(found: set[tuple[str, str]], rooms: Mapping[str, int]) -> set[tuple[str, str]]:
-    return {(module, other) for module, other in found if rooms[other] >= rooms[room(module)]}
+def upwards(result: set[tuple[str, str]], rooms: Mapping[str, int]) -> set[tuple[str, str]]:
+    return {(module, other) for module, other in result if rooms[other] >= rooms[room(module)]}
 
 
 @cache
@@ -125,12 +125,12 @@ def test_a_broken_rule_is_found() -> None:
         "bench.errors": "import numpy\nimport bench.cli.show",
         "bench.cli.show": "from bench import run, results\nfrom bench.cli.other import b",
     }
-    found = arrows(sources, rooms)
-    assert found == {
+    result = arrows(sources, rooms)
+    assert result == {
         *{("bench.run.a", "errors"), ("bench.results.b", "run"), ("bench.errors", "cli")},
         *{("bench.cli.show", "run"), ("bench.cli.show", "results")},
     }
-    assert upwards(found, rooms) == {("bench.results.b", "run"), ("bench.errors", "cli")}
+    assert upwards(result, rooms) == {("bench.results.b", "run"), ("bench.errors", "cli")}
 
 
 def test_the_table_is_read_whatever_stands_around_it() -> None:

@@ -43,16 +43,16 @@ Light = Callable[..., subprocess.CompletedProcess[str]]
 
 def base_distributions() -> set[str]:
     """Names of the base dependencies, and of what they depend on."""
-    found: set[str] = set()
+    distinct: set[str] = set()
     todo = [Requirement(text) for text in PROJECT["dependencies"]]
     while todo:
         wanted = todo.pop()
         name = canonicalize_name(wanted.name)
-        if name not in found:
-            found.add(name)
+        if name not in distinct:
+            distinct.add(name)
             inner = map(Requirement, distribution(name).requires or [])
             todo += [each for each in inner if each.marker is None or each.marker.evaluate({"extra": ""})]
-    return found
+    return distinct
 
 
 #: In place of the finder of installed modules: one that finds the base alone, and its metadata.
@@ -131,7 +131,7 @@ Bench = Callable[..., list[Said]]
 
 
 def test_none_of_the_extras_is_in_it(light_python: Light) -> None:
-    done = light_python("from bench.base.errors import EXTRAS, installed; print(*filter(installed, EXTRAS))")
+    done = light_python("from bench.base.errors import EXTRAS, is_installed; print(*filter(is_installed, EXTRAS))")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""
 

@@ -57,19 +57,19 @@ def test_a_changed_file_makes_it_dirty(checkout: Path, name: str) -> None:
 )
 def test_a_new_file_that_can_run_makes_it_dirty_before_git_knows_it(checkout: Path, name: str) -> None:
     write(checkout / name)
-    found = state()
-    assert found is not None
-    assert found[1]
+    result = state()
+    assert result is not None
+    assert result[1]
     git(checkout, "add", ".")
-    assert state() == found
+    assert state() == result
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "results/x/manifest.json", "bench/__pycache__/x.pyc", "shared/data"])
 def test_a_new_file_that_takes_no_part_does_not(checkout: Path, name: str) -> None:
     write(checkout / name)
-    found = state()
-    assert found is not None
-    assert not found[1]
+    result = state()
+    assert result is not None
+    assert not result[1]
 
 
 def test_an_installed_bench_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,17 +95,17 @@ ALWAYS = {"bench", "python", "numpy", "pyarrow", "scipy", "tokenizers"}
 
 
 def test_versions_are_of_what_computes_in_the_code_and_below_it() -> None:
-    found = package_versions(method_packages(build_method("dense")))
-    assert found["torch"] == version("torch")
-    assert {"sentence-transformers", "transformers", "tokenizers"} <= found.keys()
+    result = package_versions(method_packages(build_method("dense")))
+    assert result["torch"] == version("torch")
+    assert {"sentence-transformers", "transformers", "tokenizers"} <= result.keys()
     # What carries files and messages computes nothing.
-    assert not found.keys() & {"requests", "tqdm", "huggingface-hub", "certifi", "packaging"}
+    assert not result.keys() & {"requests", "tqdm", "huggingface-hub", "certifi", "packaging"}
     assert package_versions(method_packages(build_method("bm25"))).keys() - {"numba"} == ALWAYS
 
 
 def test_a_package_is_found_by_the_name_under_which_it_is_imported() -> None:
     # Installed as PyYAML and sentence-transformers.
-    found = package_versions(["yaml", "jinja2", "sentence_transformers", "nowhere"])
-    assert found.keys() - ALWAYS >= {"pyyaml", "sentence-transformers", "torch"}
-    assert "jinja2" not in found
-    assert found["pyyaml"] == version("pyyaml")
+    result = package_versions(["yaml", "jinja2", "sentence_transformers", "nowhere"])
+    assert result.keys() - ALWAYS >= {"pyyaml", "sentence-transformers", "torch"}
+    assert "jinja2" not in result
+    assert result["pyyaml"] == version("pyyaml")

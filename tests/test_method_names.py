@@ -56,9 +56,9 @@ def names_in(path: Path) -> Iterator[str]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
-            found = spec.match(node.value)
-            if found:
-                yield found[0]
+            match = spec.match(node.value)
+            if match:
+                yield match[0]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bench.methods."):
             yield (node.module or "").split(".")[2].replace("_", "-")
 

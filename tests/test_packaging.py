@@ -50,8 +50,8 @@ import bench.datasets.starter.loader, datasets, bench.methods.tgr.method
 datasets.load_dataset
 print(datasets.__name__, bench.datasets.starter.loader.__name__, datasets.__file__)
 """
-    foreign, own, file = run(program, ROOT).split()
-    assert (foreign, own) == ("datasets", "bench.datasets.starter.loader")
+    foreign, values, file = run(program, ROOT).split()
+    assert (foreign, values) == ("datasets", "bench.datasets.starter.loader")
     assert not Path(file).is_relative_to(ROOT / "datasets")
 
 
@@ -162,10 +162,10 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
     ],
 )
 def test_the_data_files_of_a_wheel_are_those_of_the_checkout(wheel: Path, pattern: str, least: int) -> None:
-    found = [name for name in in_wheel(wheel) if Path(name).match(pattern)]
-    assert len(found) >= least
+    collected = [name for name in in_wheel(wheel) if Path(name).match(pattern)]
+    assert len(collected) >= least
     with zipfile.ZipFile(wheel) as archive:
-        for name in found:
+        for name in collected:
             inside = name.removeprefix("bench/")
             path = ROOT / (inside if inside.split("/")[0] in OWN_NAMES else name)
             assert archive.read(name) == path.read_bytes()
@@ -229,8 +229,8 @@ print(datasets.__file__)
 """
     work = tmp_path / "elsewhere"
     work.mkdir()
-    found, places, foreign = run(program, work, target).splitlines()
-    assert found == "True True True"
+    result, places, foreign = run(program, work, target).splitlines()
+    assert result == "True True True"
     for place in places.split():
         assert Path(place).is_relative_to(target)
     assert not Path(foreign).is_relative_to(target)

@@ -36,12 +36,12 @@ def whole_number(name: str, value: int, least: int = 1) -> int:
         UsageError: it is none, or too small.
     """
     try:
-        found = operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        found = least - 1
-    if found < least:
+        number = least - 1
+    if number < least:
         raise UsageError(f"{name} is {value!r}; it must be a whole number of {least} or more.")
-    return found
+    return number
 
 
 def names(name: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.base.config import current_session
 from bench.base.errors import UsageError
-from bench.base.paths import expanded
+from bench.base.paths import expand_path
 from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.units import parse_unit
@@ -94,7 +94,7 @@ def import_tools(
 
     if form is not None and form not in FORMS:
         raise UsageError(f"form is {form!r}; it must be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
-    place = expanded(queries) if isinstance(queries, str | Path) else queries
+    place = expand_path(queries) if isinstance(queries, str | Path) else queries
     by = None if unit is None else parse_unit(unit)
     listed = [tools] if isinstance(tools, str | Path) else tools
     options: dict[str, Any] = {
@@ -150,7 +150,7 @@ def dataset_spec(dataset: DatasetLike) -> Spec:
     return parse(datasets.resolve(dataset)[2])
 
 
-def loaded(dataset: DatasetLike) -> Dataset:
+def ensure_loaded(dataset: DatasetLike) -> Dataset:
     """The dataset itself, loaded if it is not yet."""
     return dataset if isinstance(dataset, Dataset) else load_dataset(str(dataset_spec(dataset)))
 
@@ -181,9 +181,9 @@ def _class_name(kind: type[Method]) -> str:
         UsageError: there is none.
     """
     module = kind.__module__
-    own = module.removeprefix("bench.methods.").removesuffix(".method").replace("_", "-")
-    if module.startswith("bench.methods.") and own in methods.method_names() and methods.method_class(own) is kind:
-        return own
+    name = module.removeprefix("bench.methods.").removesuffix(".method").replace("_", "-")
+    if module.startswith("bench.methods.") and name in methods.method_names() and methods.method_class(name) is kind:
+        return name
     return _place(kind)
 
 

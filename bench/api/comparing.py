@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from bench.api.arguments import check_choices, names, whole_number
-from bench.api.results import Result, opened
+from bench.api.results import Result, open_stored_result
 from bench.base.config import current_session
 from bench.base.errors import UsageError
-from bench.comparison.compare import Question, compare_results
+from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.explain import Explained, query_named
 from bench.comparison.explain import explain as explained
 from bench.comparison.figures import Figure
@@ -64,9 +64,9 @@ def compare(
     if across not in {None, "catalogues"}:
         raise UsageError(f"across is {across!r}; it must be catalogues or None.")
     wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
-    question = Question(wanted, names("slices", slices), whole_number("moved", moved, least=0), correction)
-    found = [opened(item, results) for item in (baseline, *others)]
-    return compare_results(found, question, across=across is not None, progress=current_session().progress)
+    question = ComparisonQuestion(wanted, names("slices", slices), whole_number("moved", moved, least=0), correction)
+    contestants = [open_stored_result(item, results) for item in (baseline, *others)]
+    return compare_results(contestants, question, across=across is not None, progress=current_session().progress)
 
 
 def plot(
@@ -123,7 +123,7 @@ def explain(
         >>> bench.explain(bench.run("bm25"), "0001")
         <Explained bm25 @ starter, query 0001: crateful.get_catalogue at 1, larderly.substitute at 54>
     """
-    found, progress = opened(result, results), current_session().progress
+    found, progress = open_stored_result(result, results), current_session().progress
     dataset = load_dataset(found.manifest.dataset.spec, progress)
     return explained(
         found, dataset, query_named(found, query, dataset), progress, repeat=whole_number("repeat", repeat)

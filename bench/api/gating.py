@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.api.arguments import names
-from bench.api.results import Result, opened
+from bench.api.results import Result, open_stored_result
 from bench.base.config import current_session
-from bench.base.paths import expanded
+from bench.base.paths import expand_path
 from bench.gating import wording
 from bench.gating.baseline import read_baseline
 from bench.gating.bless import Blessed
@@ -107,12 +107,12 @@ def gate(
                 found = bench.gate(my_search, "baselines/bm25-starter.json", "gate.toml")
                 assert found.passed, found
     """
-    baseline_file, policy_file = expanded(baseline), expanded(policy)
+    baseline_file, policy_file = expand_path(baseline), expand_path(policy)
     if callable(candidate):
         return GateResult(gate_search(candidate, baseline_file, policy_file, name))
     rules, blessed = read_policy(policy_file), read_baseline(baseline_file)
-    found = Candidate.of(opened(candidate, results, blessed.dataset.spec))
-    return GateResult(judge(found, blessed, rules, dataset_loader(rules, found.dataset, blessed)))
+    candidate_result = Candidate.of(open_stored_result(candidate, results, blessed.dataset.spec))
+    return GateResult(judge(candidate_result, blessed, rules, dataset_loader(rules, candidate_result.dataset, blessed)))
 
 
 def bless(
@@ -149,5 +149,7 @@ def bless(
         ('starter-bm25.json', True)
     """
     extra = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
-    (done,) = bless_results([opened(result, results)], expanded(out), reason, by, extra, current_session().progress)
+    (done,) = bless_results(
+        [open_stored_result(result, results)], expand_path(out), reason, by, extra, current_session().progress
+    )
     return done

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, overload
 from bench.api.arguments import whole_number
 from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
-from bench.base.paths import expanded, results_folder
-from bench.comparison.tool_report import FIRST, ToolsReport, counted, tools_report
+from bench.base.paths import expand_path, results_folder
+from bench.comparison.tool_report import FIRST, ToolsReport, count_ranking, tools_report
 from bench.evaluation.external import open_result
 from bench.registry import load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.units import judged_sample
-from bench.show.numbers import fixed, interval
+from bench.show.numbers import format_fixed, interval
 from bench.show.objects import SHOWN, Shown, frame, pandas_module
 from bench.show.tables import Table, table_of
 
@@ -120,12 +120,12 @@ class Result(Shown):
         Raises:
             UnavailableError: pandas is not installed.
         """
-        found = self.stored.metrics.repeats
-        varied = {} if found is None else found.metrics
+        repeats = self.stored.metrics.repeats
+        varied = {} if repeats is None else repeats.metrics
         rows = [
-            {"metric": name, **own.model_dump(include=set(_PARTS))}
-            | {f"repeat {number}": mean for number, mean in enumerate(own.means, start=1)}
-            for name, own in varied.items()
+            {"metric": name, **variance.model_dump(include=set(_PARTS))}
+            | {f"repeat {number}": mean for number, mean in enumerate(variance.means, start=1)}
+            for name, variance in varied.items()
         ]
         means = [f"repeat {number}" for number in range(1, self.repeats + 1)] if varied else []
         return frame(rows, ("metric", *_PARTS, *means)).set_index("metric")
@@ -144,8 +144,8 @@ class Result(Shown):
             ResultError: the file is missing or damaged.
         """
         pandas_module()
-        found: pandas.DataFrame = self.stored.per_query.to_pandas()
-        return found
+        table: pandas.DataFrame = self.stored.per_query.to_pandas()
+        return table
 
     @cached_property
     def ranking(self) -> pandas.DataFrame:
@@ -158,8 +158,8 @@ class Result(Shown):
             ResultError: the file is missing or damaged.
         """
         pandas_module()
-        found: pandas.DataFrame = self.stored.run.to_pandas()
-        return found
+        table: pandas.DataFrame = self.stored.run.to_pandas()
+        return table
 
     def tools(self, k: int = FIRST, *, repeat: int = 1) -> ToolsReport:
         """What the ranking did with each tool: found when wanted, shown when not wanted, behind which others.
@@ -184,7 +184,7 @@ class Result(Shown):
             rolobox.find_contact behind larderly.find_recipes in 5
         """
         dataset = load_dataset(self.dataset, current_session().progress)
-        return tools_report(counted(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
+        return tools_report(count_ranking(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
 
     def _value(self, metric: str) -> MetricValue:
         values = self.stored.metrics.metrics
@@ -201,14 +201,14 @@ class Result(Shown):
 
     def _line(self) -> str:
         data, values = self.stored.manifest.dataset, self.stored.metrics.metrics
-        means = [f", {name} {fixed(values[name].mean)}" for name in SHOWN[:1] if name in values]
+        means = [f", {name} {format_fixed(values[name].mean)}" for name in SHOWN[:1] if name in values]
         return f"{self.stored.label} ({data.split}): {judged_sample(data)}{''.join(means)}"
 
     def _tables(self) -> list[Table]:
         data = self.stored.manifest.dataset
         values = self.stored.metrics.metrics
         rows = [
-            [name, fixed(values[name].mean), interval(values[name].low, values[name].high)]
+            [name, format_fixed(values[name].mean), interval(values[name].low, values[name].high)]
             for name in SHOWN
             if name in values
         ]
@@ -287,7 +287,7 @@ class Results(Shown, Sequence[Result]):
         table = Table(["result", *names, "failed"], right=range(1, len(names) + 2), title=f"{len(self)} results")
         for result in self:
             values = result.stored.metrics.metrics
-            means = [fixed(values[name].mean if name in values else None) for name in names]
+            means = [format_fixed(values[name].mean if name in values else None) for name in names]
             table.add(f"{result.method} @ {result.dataset}", *means, str(result.n_failed))
         table.notes = [f"failed: {method} @ {dataset}: {error}" for (dataset, method), error in self.errors.items()]
         return [table]
@@ -310,15 +310,17 @@ def load_result(name: str | Path, *, results: str | Path | None = None) -> Resul
         >>> bench.load_result("bm25@starter").id == made.id
         True
     """
-    return Result(opened(name, results))
+    return Result(open_stored_result(name, results))
 
 
-def opened(result: Result | str | Path, results: str | Path | None = None, dataset: str | None = None) -> StoredResult:
+def open_stored_result(
+    result: Result | str | Path, results: str | Path | None = None, dataset: str | None = None
+) -> StoredResult:
     """The stored result that an argument names; `dataset` is what a run file without `@DATASET` ran on."""
     if isinstance(result, Result):
         return result.stored
     if isinstance(result, str | Path):
-        return open_result(str(result), results_folder() if results is None else expanded(results), dataset)
+        return open_result(str(result), results_folder() if results is None else expand_path(results), dataset)
     raise UsageError(f"a result is a bench.Result, or the name or folder of a stored one, not {type(result).__name__}.")
 
 

@@ -11,14 +11,14 @@ from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_data
 from bench.api.results import Result, Results
 from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
-from bench.base.paths import expanded, results_folder
+from bench.base.paths import expand_path, results_folder
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
 from bench.registry import methods as registered
-from bench.results.settings import Keywords, checked_settings
+from bench.results.settings import Keywords, check_settings
 
 
 # A text is a sequence of texts, too: the first that fits is meant.
@@ -89,7 +89,7 @@ def run(
         ['bm25(k1=1.5)', 'random']
     """
     check_choices(overwrite=overwrite)
-    chosen = vars(checked_settings(settings))
+    chosen = vars(check_settings(settings))
     several = isinstance(method, list | tuple) or isinstance(dataset, list | tuple)
     datasets = _listed(dataset)
     specs = list(dict.fromkeys(method_spec(each) for each in _listed(method)))
@@ -126,7 +126,7 @@ def _runner(
         return at_hand[str(spec)] if str(spec) in at_hand else load_dataset(str(spec))
 
     return Runner(
-        results_folder() if results is None else expanded(results),
+        results_folder() if results is None else expand_path(results),
         load=load,
         build=lambda spec: registered.build_method(spec, progress=progress),
         progress=progress,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from pydantic_core import PydanticSerializationError
 
 from bench.api.arguments import names
-from bench.api.catalogue import DatasetLike, loaded
+from bench.api.catalogue import DatasetLike, ensure_loaded
 from bench.api.results import Result
 from bench.base.errors import ResultError, UsageError
-from bench.base.paths import expanded, results_folder
+from bench.base.paths import expand_path, results_folder
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
@@ -25,7 +25,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.run_files import RunLine, read_run_file
 from bench.metrics import parse_metrics
 from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.settings import EvaluatedSplit, checked_setting
+from bench.results.settings import EvaluatedSplit, check_setting
 from bench.search.topk import top_k
 from bench.show.objects import pandas_module
 
@@ -83,10 +83,10 @@ def score(
         >>> bench.score(perfect, dataset, name="perfect").mean("recall@10")
         1.0
     """
-    split, template = checked_setting("split", split), checked_setting("template", template)
-    data = loaded(dataset)
+    split, template = check_setting("split", split), check_setting("template", template)
+    data = ensure_loaded(dataset)
     if isinstance(run, str | Path):
-        path = expanded(run)
+        path = expand_path(run)
         file, name = path.name, name or path.stem
         content = read_run_file(path)
         command = score_command(file, data.spec, name, split, template)
@@ -100,7 +100,7 @@ def score(
             content,
             file,
             data,
-            results_folder() if results is None else expanded(results),
+            results_folder() if results is None else expand_path(results),
             name=name,
             command=command,
             split=split,
@@ -180,20 +180,20 @@ def _of_frame(run: pandas.DataFrame) -> Iterator[tuple[str, list[str], list[floa
 def _of_array(
     run: NDArray[Any], dataset: Dataset, split: EvaluatedSplit | None
 ) -> Iterator[tuple[str, list[str], list[float] | None]]:
-    asked = Plan(Spec.of(dataset.spec), Spec.of("run"), split=split).rows(dataset)
+    rows = Plan(Spec.of(dataset.spec), Spec.of("run"), split=split).rows(dataset)
     side = split or dataset.card.split
     tools = len(dataset.tools)
-    if run.ndim != 2 or len(run) != len(asked) or run.dtype.kind not in "fiu":
+    if run.ndim != 2 or len(run) != len(rows) or run.dtype.kind not in "fiu":
         raise UsageError(
             f"the array has shape {run.shape} and type {run.dtype}; {dataset.spec} needs a row of numbers for each of "
-            f"its {len(asked)} {side} queries."
+            f"its {len(rows)} {side} queries."
         )
     if run.dtype.kind == "f":
         if run.shape[1] != tools:
             raise UsageError(f"the array has scores of {run.shape[1]} tools, and {dataset.spec} has {tools}.")
         if np.isnan(run).any():
             raise ResultError(
-                f"the array has a score that is NaN for query {dataset.queries[_first(run, asked)].query_id}."
+                f"the array has a score that is NaN for query {dataset.queries[_first(run, rows)].query_id}."
             )
         ranking = top_k(run, DEFAULT_DEPTH)
         codes, scores = ranking.tools, ranking.scores
@@ -201,7 +201,7 @@ def _of_array(
         if run.size and not (run.min() >= -1 and run.max() < tools):
             raise ResultError(f"the array has a tool code outside -1 to {tools - 1}; {dataset.spec} has {tools} tools.")
         codes, scores = run, None
-    for i, row in enumerate(asked):
+    for i, row in enumerate(rows):
         kept = codes[i] >= 0
         yield (
             dataset.queries[int(row)].query_id,
@@ -210,5 +210,5 @@ def _of_array(
         )
 
 
-def _first(run: NDArray[Any], asked: NDArray[np.int64]) -> int:
-    return int(asked[np.argwhere(np.isnan(run))[0][0]])
+def _first(run: NDArray[Any], rows: NDArray[np.int64]) -> int:
+    return int(rows[np.argwhere(np.isnan(run))[0][0]])

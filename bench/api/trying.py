@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.api.catalogue import DatasetLike, MethodLike, loaded, method_spec, value_of
+from bench.api.catalogue import DatasetLike, MethodLike, ensure_loaded, method_spec, value_of
 from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.data.tables import Template
 from bench.evaluation.tune import Tuning, tune_method
 from bench.metrics import parse_metric
 from bench.registry import methods as registered
-from bench.results.settings import checked_setting
+from bench.results.settings import check_setting
 from bench.validation.audit import Audit
 
 
@@ -54,9 +54,9 @@ def tune(
         lambda point: registered.build_method(point, progress=progress),
         method_spec(method),
         {name: [value_of(name, value) for value in values] for name, values in grid.items()},
-        loaded(dataset),
+        ensure_loaded(dataset),
         parse_metric(metric),
-        template=checked_setting("template", template),
+        template=check_setting("template", template),
         progress=progress,
     )
 
@@ -76,4 +76,4 @@ def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = ()) -> Audit
         >>> found.table.set_index("check").loc["leaked-query", ["count", "total"]].tolist()
         [0, 134]
     """
-    return Audit.of(loaded(dataset), [loaded(other) for other in against])
+    return Audit.of(ensure_loaded(dataset), [ensure_loaded(other) for other in against])

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from bench.base.progress import QUIET, Progress, Quiet, Stage
-from bench.base.secrets import masked
-from bench.base.text import told
+from bench.base.secrets import mask
+from bench.base.text import terminal_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -51,9 +51,9 @@ class Bars:
     def stage(self, title: str, total: int | None = None, unit: str = "") -> Iterator[Stage]:
         outer = self._live is None
         if self._live is None:
-            self._live = self._started()
+            self._live = self._start_bars()
         bars = self._live
-        task = bars.add_task(told(title, 200), total=total, amount=_amount(0, total, unit))
+        task = bars.add_task(terminal_text(title, 200), total=total, amount=_amount(0, total, unit))
         try:
             yield _BarStage(bars, task, unit)
         finally:
@@ -62,7 +62,7 @@ class Bars:
                 bars.stop()
                 self._live = None
 
-    def _started(self) -> RichProgress:
+    def _start_bars(self) -> RichProgress:
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
@@ -79,7 +79,7 @@ class Bars:
         return bars
 
     def note(self, message: str) -> None:
-        self._console.print(told(masked(message)), style="yellow")
+        self._console.print(terminal_text(mask(message)), style="yellow")
 
 
 class Notes(Quiet):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.base.paths import env_flag, expanded
+from bench.base.paths import env_flag, expand_path
 from bench.base.progress import QUIET, Progress
 
 
@@ -48,10 +48,10 @@ class Meter:
         """All of them."""
         return self.calls + self.from_journal
 
-    def count(self, *, asked: bool, failed: bool, input_tokens: int, output_tokens: int, cost: float | None) -> None:
+    def count(self, *, sent: bool, failed: bool, input_tokens: int, output_tokens: int, cost: float | None) -> None:
         """Add a request; `cost` is None where no price is known."""
-        self.calls += asked
-        self.from_journal += not asked
+        self.calls += sent
+        self.from_journal += not sent
         self.failures += failed
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
@@ -139,7 +139,7 @@ def config_context(
     opened = Session(
         offline=above.offline if offline is None else offline,
         cache=above.cache if cache is None else cache,
-        mirror=expanded(mirror) if mirror else above.mirror,
+        mirror=expand_path(mirror) if mirror else above.mirror,
         progress=above.progress if progress is None else _reporter(progress),
         loaded=above.loaded,
         repeat=above.repeat if repeat is None else repeat,
@@ -157,7 +157,7 @@ def _reporter(progress: bool | Progress) -> Progress:
 
 
 @contextmanager
-def joined_session() -> Iterator[Session]:
+def join_session() -> Iterator[Session]:
     """The active session; without one, a new one for the block."""
     with _active(current_session()) as here:
         yield here
@@ -195,10 +195,10 @@ def repeat_seed(seed: int) -> tuple[int, ...]:
 
 
 @contextmanager
-def metered() -> Iterator[Meter]:
+def meter_requests() -> Iterator[Meter]:
     """Count the requests to language models in the current session until the end of the block."""
     meter = Meter()
-    with joined_session() as here:
+    with join_session() as here:
         here.meters.append(meter)
         try:
             yield meter
@@ -207,12 +207,12 @@ def metered() -> Iterator[Meter]:
 
 
 @contextmanager
-def uncached_queries() -> Iterator[Timing]:
+def time_without_cache() -> Iterator[Timing]:
     """Measure latencies without the cache: loaded models compute again; others use the cache, and that is recorded.
 
     A model behind an endpoint is never asked: to measure is not to spend.
     """
-    with joined_session() as here:
+    with join_session() as here:
         before, here.timing = here.timing, Timing()
         try:
             yield here.timing

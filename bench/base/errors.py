@@ -109,13 +109,13 @@ EXIT_CODES: dict[int, str] = {
 }
 
 
-def installed(module: str) -> bool:
+def is_installed(module: str) -> bool:
     """Whether a top-level module can be imported; nothing is imported.
 
     A folder without an `__init__.py` does not count: `datasets/` in a checkout is not Hugging Face's package.
     """
-    found = find_spec(module)
-    return found is not None and found.origin is not None
+    spec = find_spec(module)
+    return spec is not None and spec.origin is not None
 
 
 def install_command(extra: str) -> str:
@@ -134,7 +134,7 @@ def require(*modules: str, what: str) -> None:
         UnavailableError: one is not installed; the sentence has the command that installs it.
     """
     for module in modules:
-        if not installed(module):
+        if not is_installed(module):
             package = PACKAGES.get(module, module.replace("_", "-"))
             raise UnavailableError(
                 f"{what} needs the package {package}, which is not installed; "

@@ -43,7 +43,7 @@ class Answered:
     body: bytes
 
 
-class Exchange:
+class Connections:
     """Connections to any number of services, kept open between requests; safe for several threads."""
 
     def __init__(self) -> None:

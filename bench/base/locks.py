@@ -18,7 +18,7 @@ _LONGEST_WAIT = 3600.0
 
 
 @contextmanager
-def locked(path: Path, what: str, progress: Progress = QUIET, longest: float = _LONGEST_WAIT) -> Iterator[None]:
+def lock(path: Path, what: str, progress: Progress = QUIET, longest: float = _LONGEST_WAIT) -> Iterator[None]:
     """Hold a lock file; wait, with a note, while another process has it.
 
     The lock file stays: to remove one is to let a third process in.
@@ -52,7 +52,7 @@ def locked(path: Path, what: str, progress: Progress = QUIET, longest: float = _
 
 
 @contextmanager
-def replaced_folder(folder: Path) -> Iterator[Path]:
+def replace_folder(folder: Path) -> Iterator[Path]:
     """Yield an empty folder next to `folder`; on success it replaces `folder`, which is unchanged until then.
 
     The caller holds the lock of `folder`.
@@ -90,11 +90,11 @@ def recover(folder: Path) -> None:
             os.rename(_aside(folder), folder)
 
 
-def standing(found: list[Path]) -> list[Path]:
+def standing(folders: list[Path]) -> list[Path]:
     """Of folders found below a parent: those in their place, and those set aside whose place is empty."""
     return sorted(
         folder
-        for folder in found
+        for folder in folders
         if not folder.name.startswith(".")
         or (folder.name.startswith(".old-") and not folder.with_name(folder.name.removeprefix(".old-")).exists())
     )

@@ -67,7 +67,7 @@ def check_parameters(model: type[P], spec: Spec, kind: str) -> P:
         if fault.kind == "missing":
             raise UsageError(f"parameter {name!r} of {kind} {spec.name} is required; set it.") from None
         message = fault.message[:1].lower() + fault.message[1:]
-        given = _given(dict(spec.arguments), fault.place)
+        given = _offending_value(dict(spec.arguments), fault.place)
         raise UsageError(f"parameter {name!r} of {kind} {spec.name} is {given}: {message}.") from None
 
 
@@ -80,7 +80,7 @@ def _names_method(annotation: Any) -> bool:
     return annotation is Spec or any(_names_method(part) for part in get_args(annotation))
 
 
-def _given(arguments: dict[str, Value], place: tuple[int | str, ...]) -> str:
+def _offending_value(arguments: dict[str, Value], place: tuple[int | str, ...]) -> str:
     """The offending value as it was written."""
     value = arguments[str(place[0])]
     for part in place[1:]:

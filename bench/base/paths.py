@@ -20,7 +20,7 @@ def env_flag(name: str) -> bool:
     return os.environ.get(name, "").strip().lower() not in {"", "0", "false", "no"}
 
 
-def expanded(path: str | Path) -> Path:
+def expand_path(path: str | Path) -> Path:
     """A path with `~` put in full.
 
     Raises:
@@ -39,7 +39,7 @@ def _user_folder(kind: str, variable: str) -> Path:
         StorageError: the system knows no home folder.
     """
     if named := os.environ.get(variable):
-        return expanded(named)
+        return expand_path(named)
     import platformdirs
 
     find = platformdirs.user_cache_dir if kind == "cache" else platformdirs.user_data_dir
@@ -64,7 +64,7 @@ def data_folder() -> Path:
 
 def results_folder() -> Path:
     """Results of runs: `results/` in the working folder, or what `BENCH_RESULTS` names."""
-    return expanded(os.environ.get("BENCH_RESULTS") or "results")
+    return expand_path(os.environ.get("BENCH_RESULTS") or "results")
 
 
 @contextmanager

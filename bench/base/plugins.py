@@ -68,19 +68,19 @@ class Plugin:
 @cache
 def plugins() -> tuple[Plugin, ...]:
     """All that are plugged in: those of bench itself, then those of other packages."""
-    own = [path.parent for place in bench.__path__ for path in sorted(Path(place).glob(f"*/{FILE}"))]
-    return tuple(_read(folder) for folder in dict.fromkeys([*own, *_of_packages()]))
+    built_in = [path.parent for place in bench.__path__ for path in sorted(Path(place).glob(f"*/{FILE}"))]
+    return tuple(_read(folder) for folder in dict.fromkeys([*built_in, *_of_packages()]))
 
 
 def verbs(below: str = "") -> dict[str, Verb]:
     """The verbs by their word: those of `bench`, or below one of its verbs. The first of a name counts."""
-    found: dict[str, Verb] = {}
+    by_word: dict[str, Verb] = {}
     for plugin in plugins():
         for name, verb in plugin.verbs.items():
             above, _, word = name.rpartition(" ")
             if above == below:
-                found.setdefault(word, verb)
-    return found
+                by_word.setdefault(word, verb)
+    return by_word
 
 
 def function(name: str, without: str) -> Any:
@@ -111,10 +111,10 @@ def _of_packages() -> Iterator[Path]:
 
     for point in entry_points(group=GROUP):
         try:
-            found = importlib.util.find_spec(point.value)
+            spec = importlib.util.find_spec(point.value)
         except (ImportError, ValueError, AttributeError):
-            found = None
-        yield from (Path(place) for place in (found.submodule_search_locations or [] if found else [Path(point.value)]))
+            spec = None
+        yield from (Path(place) for place in (spec.submodule_search_locations or [] if spec else [Path(point.value)]))
 
 
 def _read(folder: Path) -> Plugin:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, Valid
 
 from bench.base.errors import BenchError
 from bench.base.paths import LARGEST_TEXT, read_regular
-from bench.base.text import shortened
+from bench.base.text import shorten
 
 #: Experiments, policies and cards have some kilobytes.
 _LARGEST_TOML = 4 << 20
@@ -84,7 +84,7 @@ def faults(error: ValidationError) -> list[Fault]:
             item["loc"],
             item["type"],
             item["msg"].removeprefix("Value error, ").rstrip("."),
-            shortened(repr(item["input"]), 60) if item["type"] == "literal_error" else "",
+            shorten(repr(item["input"]), 60) if item["type"] == "literal_error" else "",
         )
         for item in error.errors(include_url=False, include_context=False)
     ]
@@ -111,7 +111,7 @@ def read_toml(model: type[R], path: Path, name: str, error: type[BenchError]) ->
         name: what the file is, for the sentence: `the gate's policy`.
         error: raised where the file cannot be read, is no TOML or does not follow its schema.
     """
-    return validated(model, toml_table(path, name, error), f"{name} {path}", error)
+    return validate_record(model, toml_table(path, name, error), f"{name} {path}", error)
 
 
 def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def toml_table(path: Path, name: str, error: type[BenchError]) -> dict[str, Any]
         raise error(f"cannot read {name} {path}: it is not TOML ({fault}).") from None
 
 
-def validated(model: type[R], raw: Any, name: str, error: type[BenchError]) -> R:
+def validate_record(model: type[R], raw: Any, name: str, error: type[BenchError]) -> R:
     """A record out of parsed JSON or TOML; raises `error` with the first fault, `name` being what it is found in."""
     try:
         return model.model_validate(raw)

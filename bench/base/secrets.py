@@ -29,7 +29,7 @@ def keep(secret: str) -> None:
         _kept.add(secret.strip())
 
 
-def _known() -> list[str]:
+def _all_spellings() -> list[str]:
     """All spellings of all secrets; the longest first, as one may hold another."""
     there = {os.environ.get(name, "").strip() for name in VARIABLES}
     secrets = _kept | {secret for secret in there if len(secret) >= SHORTEST}
@@ -47,7 +47,7 @@ def _spellings(secret: str) -> frozenset[str]:
 
     data = secret.encode("utf-8", "surrogatepass")
     quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
-    lower = {re.sub("%..", lambda found: found[0].lower(), text) for text in quoted}
+    lower = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
     coded = set()
     for before in range(3):
@@ -58,14 +58,14 @@ def _spellings(secret: str) -> frozenset[str]:
     return frozenset({secret, *quoted, *lower, *written, *(text for text in coded if len(text) >= SHORTEST)})
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     """The text without secrets."""
-    return _without(text, _known())
+    return _without(text, _all_spellings())
 
 
-def masked_so_far(text: str) -> str:
+def mask_so_far(text: str) -> str:
     """The text without secrets, and without the beginning of one at its end: more of it may be on its way."""
-    known = _known()
+    known = _all_spellings()
     text = _without(text, known)
     begun = [n for secret in known for n in range(_HARMLESS + 1, len(secret)) if text.endswith(secret[:n])]
     return text[: len(text) - max(begun, default=0)]
@@ -77,17 +77,17 @@ def _without(text: str, secrets: list[str]) -> str:
     return text
 
 
-def masked_bytes(data: bytes) -> bytes:
+def mask_bytes(data: bytes) -> bytes:
     """Bytes of UTF-8 without secrets."""
-    for secret in _known():
+    for secret in _all_spellings():
         # A variable of the environment may hold what is no UTF-8.
         data = data.replace(secret.encode("utf-8", "surrogatepass"), MASK.encode())
     return data
 
 
-def masked_json(value: Any) -> Any:
+def mask_json(value: Any) -> Any:
     """Parsed JSON, every text in it masked, names of keys too; not deeper than the parser of JSON goes."""
-    return _json_without(value, _known())
+    return _json_without(value, _all_spellings())
 
 
 def _json_without(value: Any, secrets: list[str]) -> Any:

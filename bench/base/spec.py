@@ -83,7 +83,7 @@ def parse(text: str) -> Spec:
     """Parse a spec; raises `UsageError` that points at the place."""
     if _is_broken(text):
         raise UsageError(f"cannot read {text!r}: it is not valid Unicode; paths in a spec must be UTF-8.")
-    reader = _Reader(text)
+    reader = _SpecReader(text)
     spec = reader.spec()
     reader.end()
     return spec
@@ -101,7 +101,7 @@ def parse_value(text: str) -> Value:
         scalar = _scalar(stripped) if _WORD.fullmatch(stripped) else text
         # White space around a text is part of it: some encoders want the prompt "query: ".
         return text if isinstance(scalar, str) else scalar
-    reader = _Reader(stripped)
+    reader = _SpecReader(stripped)
     value = reader.value(0)
     reader.end()
     return value
@@ -124,7 +124,7 @@ def _scalar(word: str) -> Value:
     return word
 
 
-class _Reader:
+class _SpecReader:
     """A recursive-descent reader over one text."""
 
     def __init__(self, text: str) -> None:
@@ -151,11 +151,11 @@ class _Reader:
 
     def _match(self, pattern: re.Pattern[str], expected: str) -> str:
         self._skip()
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        match = pattern.match(self.text, self.at)
+        if match is None:
             raise self._fail(expected)
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
     def spec(self, depth: int = 0) -> Spec:
         name = self._match(_WORD, "a name")
@@ -185,12 +185,12 @@ class _Reader:
             return self._list(depth)
         if head == '"':
             try:
-                found = str(json.loads(self._match(_STRING, "a closing quote")))
+                text = str(json.loads(self._match(_STRING, "a closing quote")))
             except json.JSONDecodeError:
                 raise self._fail("a valid JSON string before here") from None
-            if _is_broken(found):
+            if _is_broken(text):
                 raise self._fail("a string of whole characters before here")
-            return found
+            return text
         word = self._match(_WORD, "a value")
         if self._take("("):
             return Spec.of(word, self._arguments(depth))

@@ -25,16 +25,16 @@ def clean(text: str) -> str:
     stay; invisible characters without effect are dropped.
     """
     # `isprintable` is false for exactly the categories C*, Zl, Zp and Zs (but the space).
-    return text if text.isprintable() else "".join(map(_cleaned, text))
+    return text if text.isprintable() else "".join(map(_clean_sign, text))
 
 
-def _cleaned(sign: str) -> str:
+def _clean_sign(sign: str) -> str:
     if sign.isprintable() or sign in "\t\n\r" or sign in _JOINERS:
         return sign
     return "" if sign in _INVISIBLE else " " if sign.isspace() else REPLACEMENT
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """A text of at most `most` characters; an ellipsis marks what was cut."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -44,10 +44,10 @@ def one_line(text: str, most: int | None = None) -> str:
     if most is None:
         return clean(" ".join(text.split()))
     # Cut first as well: a text of ten megabytes is not read character by character.
-    return shortened(clean(" ".join(text[: 4 * most].split())), most)
+    return shorten(clean(" ".join(text[: 4 * most].split())), most)
 
 
-def told(message: str, most: int = 4000) -> str:
+def terminal_text(message: str, most: int = 4000) -> str:
     """A message for a terminal: cleaned, and of at most `most` characters.
 
     It is cut in the middle, because its end says what to do.
@@ -60,7 +60,7 @@ def told(message: str, most: int = 4000) -> str:
 
 def label(text: str, most: int = 160) -> str:
     """A name or spec for a reader: one line, without the folders of paths, which are those of somebody's machine."""
-    return shortened(_FOLDERS.sub("", one_line(text, 4 * most)), most)
+    return shorten(_FOLDERS.sub("", one_line(text, 4 * most)), most)
 
 
 def slug(text: str, most: int = 60) -> str:

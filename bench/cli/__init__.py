@@ -44,18 +44,18 @@ class PluggedGroup(Group):
         return sorted({*super().list_commands(ctx), *verbs(self.below)})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        own = super().get_command(ctx, cmd_name)
+        built_in = super().get_command(ctx, cmd_name)
         plugged = verbs(self.below)
-        if own is not None or cmd_name not in plugged:
-            return own
+        if built_in is not None or cmd_name not in plugged:
+            return built_in
         command: click.Command = importlib.import_module(plugged[cmd_name].module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Of plug-ins, no module is imported for a line of help.
         plugged = verbs(self.below)
-        own = {name: super(PluggedGroup, self).get_command(ctx, name) for name in super().list_commands(ctx)}
-        rows = {name: command.get_short_help_str(100) for name, command in own.items() if command is not None}
+        built_in = {name: super(PluggedGroup, self).get_command(ctx, name) for name in super().list_commands(ctx)}
+        rows = {name: command.get_short_help_str(100) for name, command in built_in.items() if command is not None}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(({name: verb.help for name, verb in plugged.items()} | rows).items()))
 
@@ -91,8 +91,8 @@ class _LazyGroup(PluggedGroup):
 
     def _lines(self) -> dict[str, str]:
         """Verb -> its line of help."""
-        own = {name: text for name, (_, text) in _VERBS.items()}
-        return own | {name: verb.help for name, verb in verbs().items() if name not in own}
+        built_in = {name: text for name, (_, text) in _VERBS.items()}
+        return built_in | {name: verb.help for name, verb in verbs().items() if name not in built_in}
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

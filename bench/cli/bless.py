@@ -15,7 +15,7 @@ from bench.cli.output import print_json
 from bench.evaluation.external import open_result
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
-from bench.show.numbers import fixed, signed
+from bench.show.numbers import format_fixed, signed
 from bench.show.numbers import size as octets
 
 
@@ -49,8 +49,8 @@ def command(
     """
     extra = [str(metric) for metric in parse_metrics(metrics)]
     folder = results or results_folder()
-    found = [open_result(name, folder, progress=progress()) for name in names]
-    done = bless(found, out, reason, by, extra, progress())
+    stored = [open_result(name, folder, progress=progress()) for name in names]
+    done = bless(stored, out, reason, by, extra, progress())
     if as_json:
         print_json([item.to_dict() for item in done])
         return
@@ -72,8 +72,8 @@ def _lines(item: Blessed) -> list[str]:
         now = item.baseline.mean(name)
         then = item.before.mean(name) if name in item.before.values else None
         if then is None:
-            lines.append(f"  {name}: new, {fixed(now)}")
+            lines.append(f"  {name}: new, {format_fixed(now)}")
         elif abs(now - then) > 1e-9:
-            lines.append(f"  {name}: {fixed(then)} to {fixed(now)} ({signed(now - then)})")
+            lines.append(f"  {name}: {format_fixed(then)} to {format_fixed(now)} ({signed(now - then)})")
     gone = [name for name in item.before.values if name not in item.baseline.values]
     return [*lines, *(f"  {name}: no longer there" for name in gone)]

@@ -8,8 +8,8 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import CheckFailed
-from bench.base.secrets import masked
-from bench.base.text import told
+from bench.base.secrets import mask
+from bench.base.text import terminal_text
 from bench.cli.help import Group
 from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
 from bench.cli.output import print_json, whoever_reads
@@ -43,17 +43,17 @@ def method(method: str, dataset: str, as_json: bool) -> None:
     bars = progress()
     loaded = load_dataset(dataset, bars)
     build_method(method)
-    found = []
+    checks = []
     for check in check_method(lambda: build_method(method, progress=bars), loaded):
-        found.append(check)
+        checks.append(check)
         if not as_json:
             mark = "skip" if check.skipped else "FAIL" if check.problem else "ok"
-            detail = told(masked(check.problem or check.skipped))
+            detail = terminal_text(mask(check.problem or check.skipped))
             with whoever_reads():
                 click.echo(f"{mark:4}  {check.name}" + (f"\n      {detail}" if detail else ""))
     if as_json:
         with whoever_reads():
-            print_json([dataclasses.asdict(check) for check in found])
-    failed = [check for check in found if check.problem]
+            print_json([dataclasses.asdict(check) for check in checks])
+    failed = [check for check in checks if check.problem]
     if failed:
-        raise CheckFailed(f"{method} fails {len(failed)} of {len(found)} checks.")
+        raise CheckFailed(f"{method} fails {len(failed)} of {len(checks)} checks.")

@@ -14,7 +14,7 @@ from bench.base.text import one_line
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.comparison.compare import Question, compare_results
+from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.figures import Figure
 from bench.comparison.render import (
     FEW_DATASETS,
@@ -46,7 +46,7 @@ from bench.comparison.tables import (
 )
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,10 +130,10 @@ def command(
     folder = results or results_folder()
     bars = progress()
 
-    found = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
+    contestants = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    question = Question(wanted, slices, _MOVED if moved is None else moved, correction, unit == "none")
-    report = compare_results(found, question, across=across is not None, progress=bars)
+    question = ComparisonQuestion(wanted, slices, _MOVED if moved is None else moved, correction, unit == "none")
+    report = compare_results(contestants, question, across=across is not None, progress=bars)
     if picture is not None:
         Figure.of(report).save(picture)
     form = "json" if as_json else "latex" if as_latex else form
@@ -242,7 +242,7 @@ def _print_all(report: Comparison) -> None:
         if not dagger(item) and item.needed is not None and item.needed > metric.units
     ]
     for system, name, size, needed, units in doubtful[:_MOST_HINTS]:
-        hint = f"detecting a difference of {fixed(size)} takes about {needed - units} more groups of queries"
+        hint = f"detecting a difference of {format_fixed(size)} takes about {needed - units} more groups of queries"
         out.print(f"{one_line(system)}, {name}: {hint}", style="dim")
 
 
@@ -278,7 +278,7 @@ def _print_moves(out: Console, dataset: DatasetReport) -> None:
             if moved:
                 out.print(f"{one_line(moves.system)} {word} most on {moves.metric}", style="bold")
             for move in moved:
-                change = f"{fixed(move.baseline, 2)} → {fixed(move.system, 2)}"
+                change = f"{format_fixed(move.baseline, 2)} → {format_fixed(move.system, 2)}"
                 text = one_line(move.text or "", LONGEST_TEXT)
                 line = f"  {change}  {one_line(move.query_id)}  {text}"
                 out.print(line, no_wrap=True, overflow="ellipsis")

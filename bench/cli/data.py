@@ -12,7 +12,7 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
-from bench.base.locks import locked, replaced_folder
+from bench.base.locks import lock, replace_folder
 from bench.base.paths import cache_folder, storage_errors
 from bench.cli import PluggedGroup
 from bench.cli.data_from_traffic import command as from_traffic
@@ -28,7 +28,7 @@ from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
 from bench.registry import broken_datasets, dataset_entries, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.listing import dataset_rows
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.tables import Cell, Table, lines
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def stats(dataset: str, as_json: bool) -> None:
         tokens["tokens of the library"] = int(counts.sum())
     lengths = [len(words(query.text)) for query in loaded.queries]
     seen = loaded.seen_tools
-    found: dict[str, Any] = {
+    statistics: dict[str, Any] = {
         "tools": len(loaded.tools),
         "parents": len({parent_of(tool) for tool in loaded.tools}),
         "categories": len({tool.category for tool in loaded.tools}),
@@ -216,15 +216,15 @@ def stats(dataset: str, as_json: bool) -> None:
         "queries with searches": sum(bool(query.searches) for query in loaded.queries),
         "queries with earlier turns": sum(bool(query.context) for query in loaded.queries),
     }
-    found.update({name: count for name, count in more.items() if count})
+    statistics.update({name: count for name, count in more.items() if count})
     for name in loaded.slice_names:
         values = Counter(query.slices[name] for query in loaded.queries if name in query.slices)
-        found[f"slice {name}"] = dict(sorted(values.items()))
+        statistics[f"slice {name}"] = dict(sorted(values.items()))
     if as_json:
-        print_json({"dataset": loaded.spec, "content_hash": loaded.content_hash, **found})
+        print_json({"dataset": loaded.spec, "content_hash": loaded.content_hash, **statistics})
         return
     table = Table([loaded.spec, ""])
-    for name, value in found.items():
+    for name, value in statistics.items():
         shown = ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
         table.add(name, shown)
     if not tokens:
@@ -250,23 +250,23 @@ def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
-    found = Audit.of(loaded, [load_dataset(other, bars) for other in against])
+    shared = Audit.of(loaded, [load_dataset(other, bars) for other in against])
     if as_json:
-        print_json(found.to_dict())
+        print_json(shared.to_dict())
         return
     table = Table(["check", "what", "count", "share", "examples"], right=(2, 3))
-    for finding in found.findings:
+    for finding in shared.findings:
         table.add(
             Cell(finding.check, emphasis="bad" if finding.harmful and finding.count else ""),
             finding.what,
             f"{finding.count} of {finding.total}",
-            fixed(finding.share),
+            format_fixed(finding.share),
             lines(finding.examples),
         )
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
-    best, dependence = found.ceilings, found.dependence
+    best, dependence = shared.ceilings, shared.dependence
     if best is None or dependence is None:
         return
     _print_ceilings(best)
@@ -277,8 +277,8 @@ def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     units = Table(["rule", "units", "largest", "effective", *named], right=range(1, 4 + len(named)))
     for rule in dependence.rules:
         sizes = rule.sizes
-        alike = [fixed(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
-        units.add(rule.name, str(sizes.units), str(sizes.largest), fixed(sizes.effective, 1), *alike)
+        alike = [format_fixed(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
+        units.add(rule.name, str(sizes.units), str(sizes.largest), format_fixed(sizes.effective, 1), *alike)
     out.print(units)
     if dependence.proposed != loaded.unit:
         out.print(f"The data speak for the unit {dependence.proposed}; the card's reason: {loaded.card.unit.reason}")
@@ -300,7 +300,7 @@ def _print_ceilings(best: Ceilings) -> None:
     names = ("metric", "any ranking", "by texts of tools", "and of queries")
     table = Table([*names], right=range(1, len(names)))
     for item in best.metrics:
-        table.add(item.metric, fixed(item.gold), fixed(item.tools), fixed(item.queries))
+        table.add(item.metric, format_fixed(item.gold), format_fixed(item.tools), format_fixed(item.queries))
     out.print(table)
 
 
@@ -333,10 +333,10 @@ def export(
     place = Path(os.path.abspath(out))
     _check_empty(place)
     loaded = load_dataset(dataset, progress())
-    with locked(_lock_of(place), f"exporting to {out}", progress()):
+    with lock(_lock_of(place), f"exporting to {out}", progress()):
         # Another export may have had the lock.
         _check_empty(place)
-        with replaced_folder(place) as fresh:
+        with replace_folder(place) as fresh:
             _export(loaded, fresh, form, template)
     if as_json:
         print_json({**_sizes(loaded), "folder": str(out), "format": form})

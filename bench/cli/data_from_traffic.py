@@ -99,8 +99,8 @@ def _tell(traffic: Traffic, output: Path) -> None:
     if traffic.from_searches:
         click.echo(f"{traffic.from_searches} are texts of tool searches, because the log has no request")
     if traffic.masked:
-        found = ", ".join(_many(count, *_NAMES[placeholder]) for placeholder, count in traffic.masked.items())
-        click.echo(f"masked: {found}")
+        counts = ", ".join(_many(count, *_NAMES[placeholder]) for placeholder, count in traffic.masked.items())
+        click.echo(f"masked: {counts}")
     click.echo("called is not the same as right: read them before you use them as gold")
     click.echo(f"next: bench data import NAME SOURCE --queries {output} --unit gold+group")
     for reason, count in sorted(traffic.dropped.items(), key=lambda pair: (-pair[1], pair[0])):

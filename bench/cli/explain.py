@@ -14,7 +14,7 @@ from bench.base.text import one_line
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.tables import Cell as Shown
 from bench.show.tables import Emphasis, Style, Table
 
@@ -74,20 +74,20 @@ def command(
     from bench.registry import load_dataset
 
     folder, bars = results or results_folder(), progress()
-    found = open_result(result, folder, progress=bars)
-    data = found.manifest.dataset.spec
+    opened = open_result(result, folder, progress=bars)
+    data = opened.manifest.dataset.spec
     others = [] if against is None else [open_result(against, folder, data, bars)]
     for other in others:
-        check_same_data(found, other)
+        check_same_data(opened, other)
     dataset = load_dataset(data, bars)
-    query_id = query_named(found, query, dataset)
+    query_id = query_named(opened, query, dataset)
     for other in others:
         query_named(other, query_id, dataset)
-    if all(item.manifest.repeats == 1 for item in (found, *others)):
-        found.of_repeat(repeat)
+    if all(item.manifest.repeats == 1 for item in (opened, *others)):
+        opened.of_repeat(repeat)
     explained = [
         explain(item, dataset, query_id, bars, repeat=repeat if item.manifest.repeats > 1 else 1)
-        for item in (found, *others)
+        for item in (opened, *others)
     ]
     if as_json:
         rows = [explained_json(item) for item in explained]
@@ -141,7 +141,9 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
     facts += [f"{_plain(name)} {_plain(value)}" for name, value in sorted(explained.slices.items())]
     out.print(Text("; ".join(facts), style="dim"))
     for name, item in zip(_names(others), others, strict=True):
-        values = ", ".join(f"{metric} {fixed(item.values[metric])}" for metric in _METRICS if metric in item.values)
+        values = ", ".join(
+            f"{metric} {format_fixed(item.values[metric])}" for metric in _METRICS if metric in item.values
+        )
         failed = "failed; " if item.failed else ""
         count = item.result.manifest.repeats
         which = f"repeat {item.repeat} of {count} (--repeat N shows another); " if count > 1 else ""
@@ -173,7 +175,7 @@ def _gold_table(explained: Explained) -> Table | str:
     digits = _digits(item.position.score for item in explained.shown)
     for gold in explained.gold:
         why = _because(explained, gold)
-        cells = [_plain(gold.title), _rank(explained, gold), fixed(gold.position.score, digits)]
+        cells = [_plain(gold.title), _rank(explained, gold), format_fixed(gold.position.score, digits)]
         table.add(*cells, *([why] if because else []), style="good" if _stands_first(explained, gold) else "bad")
     return table
 
@@ -254,7 +256,7 @@ def _tools_table(rows: list[_Row], explanation: Explanation | None) -> Table:
     lines = []
     for row in rows:
         cells = [row.rank, "*" if row.entry.gold else "", _plain(row.entry.title)]
-        cells += [fixed(row.score, digits)] if scored else []
+        cells += [format_fixed(row.score, digits)] if scored else []
         cells += [_cell(cell) for cell in row.reason.cells] if row.reason else [""] * len(columns)
         lines.append(cells)
     table = Table([*heads, *titles], right=(0, *([3] if scored else []), *(i + before for i in numeric)))
@@ -285,15 +287,15 @@ def _digits(scores: Iterable[float | None]) -> int:
 
 def _cell(cell: Cell) -> str:
     if isinstance(cell, float):
-        return fixed(cell)
+        return format_fixed(cell)
     return "-" if cell is None else _plain(str(cell))
 
 
 def _why(reason: Reason, digits: int, room: int) -> str:
-    parts = [f"{part.name} {fixed(part.value, digits)}" for part in reason.parts[:_MOST_PARTS]]
+    parts = [f"{part.name} {format_fixed(part.value, digits)}" for part in reason.parts[:_MOST_PARTS]]
     rest = reason.parts[_MOST_PARTS:]
     if rest:
-        parts.append(f"{len(rest)} more {fixed(sum(part.value for part in rest), digits)}")
+        parts.append(f"{len(rest)} more {format_fixed(sum(part.value for part in rest), digits)}")
     note = _plain(reason.note, room)
     return " · ".join([*map(_plain, parts), *([note] if note else [])])
 
@@ -333,7 +335,7 @@ def _print_beside(left: Explained, right: Explained) -> None:
     for rank in range(max(len(list(_head(item))) for item in both)):
         cells = []
         for item, other in ((left, right), (right, left)):
-            cells += _ranked(item, other, rank)
+            cells += _rank_cells(item, other, rank)
         table.add(str(rank + 1), *cells)
     out.print(table)
     out.print(Text("* gold; in brackets: the tool's rank in the other result", style="dim"))
@@ -347,11 +349,11 @@ def _gold_beside(both: tuple[Explained, Explained], names: list[str]) -> Table:
     table = Table(["gold tool", "result", "rank", "score", "why not higher"], right=(2, 3))
     _fit(table, 0, ["gold tool", *(_plain(gold.title) for gold in both[0].gold)])
     for gold in both[0].gold:
-        found = [next(item for item in explained.gold if item.tool == gold.tool) for explained in both]
-        ranks = [item.position.rank or float("inf") for item in found]
-        for i, (explained, item) in enumerate(zip(both, found, strict=True)):
+        pair = [next(item for item in explained.gold if item.tool == gold.tool) for explained in both]
+        ranks = [item.position.rank or float("inf") for item in pair]
+        for i, (explained, item) in enumerate(zip(both, pair, strict=True)):
             style: Style = "good" if ranks[i] < ranks[1 - i] else "bad" if ranks[i] > ranks[1 - i] else ""
-            score = fixed(item.position.score, _digits(item.position.score for item in explained.shown))
+            score = format_fixed(item.position.score, _digits(item.position.score for item in explained.shown))
             cells = [_plain(gold.title) if i == 0 else "", names[i], _rank(explained, item), score]
             table.add(*cells, _because(explained, item), style=style)
     return table
@@ -363,7 +365,7 @@ def _head(explained: Explained) -> Iterator[ShownTool]:
     return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 
 
-def _ranked(item: Explained, other: Explained, place: int) -> list[Shown]:
+def _rank_cells(item: Explained, other: Explained, place: int) -> list[Shown]:
     """A tool and its score, as a cell of the side-by-side ranking."""
     entries = list(_head(item))
     if place >= len(entries):
@@ -371,7 +373,7 @@ def _ranked(item: Explained, other: Explained, place: int) -> list[Shown]:
     entry = entries[place]
     rank = str(other.ranking.index(entry.tool_id) + 1) if entry.tool_id in other.ranking else "-"
     emphasis: Emphasis = "gold" if entry.gold else ""
-    score = fixed(entry.position.score, _digits(entry.position.score for entry in item.shown))
+    score = format_fixed(entry.position.score, _digits(entry.position.score for entry in item.shown))
     return [
         Shown(f"{_plain(entry.title)} ({rank})", before="* " if entry.gold else "  ", emphasis=emphasis),
         Shown(score, emphasis=emphasis),

@@ -14,15 +14,15 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
-from bench.base.secrets import masked
-from bench.base.text import told
+from bench.base.secrets import mask
+from bench.base.text import terminal_text
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
 from bench.evaluation.external import open_result
 from bench.gating.baseline import read_baseline
 from bench.gating.candidate import Candidate
-from bench.gating.forms import junit, markdown, quoted_for_github, workflow_commands
+from bench.gating.forms import junit, markdown, quote_for_github, workflow_commands
 from bench.gating.judge import baseline_side, judge, side_of
 from bench.gating.policy import read_policy
 from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
@@ -89,7 +89,7 @@ def command(
       2  inconclusive, or not comparable (other data, split, limit, protocol, scoring or queries)
       3  could not run: something is missing, damaged or failed. A gate that could not run never passes
     """
-    report = _gated(candidate, baseline, policy, results)
+    report = _run_gate(candidate, baseline, policy, results)
     typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
@@ -103,7 +103,7 @@ def command(
             code = code or _NOT_RUN
     shown = harmless_json(to_json(report)) if as_json else text(report)
     if github and not as_json:
-        shown = quoted_for_github(shown, secrets.token_hex(16)) + "\n"
+        shown = quote_for_github(shown, secrets.token_hex(16)) + "\n"
     printed = _print(shown)
     if github:
         # With JSON output the commands go to standard error, which the runner reads as well.
@@ -125,19 +125,19 @@ def _print(shown: str, to_stderr: bool = False) -> bool:
     return True
 
 
-def _gated(name: str, baseline_file: Path, policy_file: Path, results: Path | None) -> GateReport:
+def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path | None) -> GateReport:
     """The report; what could not be read is one too."""
-    sides = [Side(label=told(name, 500)), Side(label=told(str(baseline_file), 500))]
+    sides = [Side(label=terminal_text(name, 500)), Side(label=terminal_text(str(baseline_file), 500))]
     try:
         policy = read_policy(policy_file)
         baseline = read_baseline(baseline_file)
         sides[1] = baseline_side(baseline)
-        found = Candidate.of(open_result(name, results or results_folder(), baseline.dataset.spec, progress()))
-        sides[0] = side_of(found)
-        load = dataset_loader(policy, found.dataset, baseline, progress())
-        return judge(found, baseline, policy, load)
+        candidate = Candidate.of(open_result(name, results or results_folder(), baseline.dataset.spec, progress()))
+        sides[0] = side_of(candidate)
+        load = dataset_loader(policy, candidate.dataset, baseline, progress())
+        return judge(candidate, baseline, policy, load)
     except BenchError as error:
-        return not_judged("not run", [told(masked(str(error)))], *sides)
+        return not_judged("not run", [terminal_text(mask(str(error)))], *sides)
     except BrokenPipeError:
         # Of a progress note; to bench's main program it would be an end like any other, with code 0.
         return not_judged("not run", ["the reader of its messages went away before it was judged."], *sides)

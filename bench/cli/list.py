@@ -10,7 +10,7 @@ from bench.base.paths import results_folder
 from bench.cli.help import Group
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, print_json, say
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.tables import Table, lines
 
 
@@ -73,9 +73,9 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
     from bench.results.store import StoredResult, find_results
 
     folder = results or results_folder()
-    found = list(find_results(folder))
-    readable = [item for item in found if isinstance(item, StoredResult)]
-    broken = [str(item) for item in found if not isinstance(item, StoredResult)]
+    stored = list(find_results(folder))
+    readable = [item for item in stored if isinstance(item, StoredResult)]
+    broken = [str(item) for item in stored if not isinstance(item, StoredResult)]
     built: Built = {}
     current = {item.folder for item in latest(readable) if is_of_today(item.manifest, built=built) is not False}
     older = {item.folder for item in readable} - current
@@ -107,13 +107,13 @@ def results(results: Path | None, stale: bool, as_json: bool) -> None:
     table.whole = (0, 3, 4, 5, 6, 7)
     for item in sorted(shown, key=lambda r: (r.manifest.dataset.spec, r.manifest.method.spec)):
         values = item.metrics.metrics
-        means = [fixed(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
+        means = [format_fixed(values[name].mean if name in values else None) for name in ("recall@5", "pass@10")]
         alike = [other for other in shown if other.manifest.dataset.spec == item.manifest.dataset.spec]
-        asked = settings(item.manifest, usual_template(alike))
+        conditions = settings(item.manifest, usual_template(alike))
         table.add(
             item.manifest.result_id,
             item.label.rpartition(" @ ")[0],
-            item.manifest.dataset.spec + (f" ({asked})" if asked else ""),
+            item.manifest.dataset.spec + (f" ({conditions})" if conditions else ""),
             str(item.metrics.n),
             str(item.metrics.n_failed),
             *means,

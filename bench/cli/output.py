@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bench.base.secrets import masked
-from bench.base.text import clean, told
-from bench.results.comparability import Usual, comparable, doubtful_leads, marks, ordered, usual
+from bench.base.secrets import mask
+from bench.base.text import clean, terminal_text
+from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.units import judged_sample
-from bench.show.numbers import count, duration, fixed, interval, money, percent, size
+from bench.show.numbers import count, duration, format_fixed, interval, money, percent, size
 from bench.show.tables import Cell, Style, Table, mean_cell
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def whoever_reads() -> Iterator[None]:
 
 def say(message: str) -> None:
     """A line for people on standard error; what files and services say may be in it."""
-    click.echo(told(masked(message)), err=True)
+    click.echo(terminal_text(mask(message)), err=True)
 
 
 def print_json(value: Any) -> None:
@@ -92,10 +92,10 @@ def print_json(value: Any) -> None:
 
 def harmless_json(text: str) -> str:
     """JSON in which what a terminal would obey is escaped; a program reads the same values."""
-    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
+    return "\n".join(line if line.isprintable() else "".join(map(_escape_sign, line)) for line in text.split("\n"))
 
 
-def _escaped(sign: str) -> str:
+def _escape_sign(sign: str) -> str:
     return sign if sign.isprintable() else json.dumps(sign)[1:-1]
 
 
@@ -113,8 +113,8 @@ def print_field(name: str, value: str) -> None:
 
 def set_metrics(result: StoredResult) -> tuple[str, ...]:
     """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
-    found = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
-    return found if "tracc" in found else ("tracc@5", "tracc@10", *found)
+    names = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
+    return names if "tracc" in names else ("tracc@5", "tracc@10", *names)
 
 
 def first_metrics(results: Sequence[StoredResult]) -> tuple[str, ...]:
@@ -154,8 +154,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     for name, value in shown.items():
         ends = interval(value.low, value.high)
         extra = f" (n={value.n})" if value.n != scored.n else ""
-        other = [fixed(lenient.get(name))] if lenient else []
-        table.add(name + extra, fixed(value.mean), ends, *other, *([bands[name]] if tied else []))
+        other = [format_fixed(lenient.get(name))] if lenient else []
+        table.add(name + extra, format_fixed(value.mean), ends, *other, *([bands[name]] if tied else []))
     out.print(table)
     if scored.lenient is not None and lenient:
         out.print(
@@ -182,26 +182,26 @@ def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
     """Why results have no value of a metric that was asked for."""
     from bench.metrics.catalogue import parse_metric
 
-    asked = parse_metric(metric)
-    if asked.needs_sets and not any("tracc" in result.metrics.metrics for result in results):
-        instead = f"; {metric}@5 is of the first five tools" if "k" in asked.measure.cutoffs else ""
+    parsed = parse_metric(metric)
+    if parsed.needs_sets and not any("tracc" in result.metrics.metrics for result in results):
+        instead = f"; {metric}@5 is of the first five tools" if "k" in parsed.measure.cutoffs else ""
         return f"it is of recommended sets, and none is recommended here{instead}"
     return "no evaluated query has what it is about"
 
 
 def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> None:
     """The variance within and between queries, where there are repeats."""
-    found = result.metrics.repeats
-    if found is None:
+    repeats = result.metrics.repeats
+    if repeats is None:
         return
     heads = ("metric", "within", "between", "chance", "means of the repeats")
     table = Table([*heads], right=(1, 2, 3))
     for name in names:
-        own = found.metrics[name]
-        means = [fixed(mean) for mean in own.means]
+        variance = repeats.metrics[name]
+        means = [format_fixed(mean) for mean in variance.means]
         shown = means if len(means) <= _MOST_MEANS else [*means[: _MOST_MEANS - 1], "…"]
-        share = "-" if own.share is None else percent(own.share)
-        table.add(name, fixed(own.within, 4), fixed(own.between, 4), share, " ".join(shown))
+        share = "-" if variance.share is None else percent(variance.share)
+        table.add(name, format_fixed(variance.within, 4), format_fixed(variance.between, 4), share, " ".join(shown))
     about = "Variance within and between queries, and the share of chance in the squared standard error"
     out.print(f"{repeats_line(result.metrics)}. {about}:")
     out.print(table)
@@ -217,7 +217,7 @@ def _band(value: MetricValue) -> str:
     """The tie band, where it is wide enough to show."""
     if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
         return ""
-    return f"{interval(value.tie_low, value.tie_high)}, expected {fixed(value.tie_expected)}"
+    return f"{interval(value.tie_low, value.tie_high)}, expected {format_fixed(value.tie_expected)}"
 
 
 def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
@@ -231,9 +231,11 @@ def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
         out.print(f"time: {stages}{peak}")
     if manifest.latency is not None:
         cached = ", embeddings from the cache" if manifest.latency.cached else ""
-        own = manifest.latency
-        p99 = "" if own.p99 is None else f", p99 {duration(own.p99)}"
-        out.print(f"one query: p50 {duration(own.p50)}, p95 {duration(own.p95)}{p99} (n={own.queries}{cached})")
+        latency = manifest.latency
+        p99 = "" if latency.p99 is None else f", p99 {duration(latency.p99)}"
+        out.print(
+            f"one query: p50 {duration(latency.p50)}, p95 {duration(latency.p95)}{p99} (n={latency.queries}{cached})"
+        )
     out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
     if "answer" in scored.tokens:
         out.print(
@@ -283,9 +285,9 @@ def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (
         if not names:
             out.print("no judged queries: nothing to compare")
             continue
-        ranked = ordered(members, names[0])
+        ranked = order_results(members, names[0])
         leads = {name: doubtful_leads(ranked, name) for name in names}
-        doubtful = doubtful or any(any(found) for found in leads.values())
+        doubtful = doubtful or any(any(flags) for flags in leads.values())
         for part in (names[i : i + room] for i in range(0, len(names), room)):
             table = Table(["method", *part, "failed"], right=range(1, len(part) + 2), whole=range(1, len(part) + 2))
             for i, member in enumerate(ranked):
@@ -324,8 +326,8 @@ def _chosen(members: Sequence[StoredResult], metrics: Sequence[str], room: int, 
 
 def _method_label(result: StoredResult, most: Usual, shared: Sequence[Mark]) -> str:
     label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
-    found = [mark for mark in marks(result, most) if mark not in shared]
-    return f"{label} ({', '.join(mark.text for mark in found)})" if found else label
+    row_marks = [mark for mark in marks(result, most) if mark not in shared]
+    return f"{label} ({', '.join(mark.text for mark in row_marks)})" if row_marks else label
 
 
 def _cell(result: StoredResult, name: str, doubtful: bool) -> Cell:

@@ -16,9 +16,9 @@ from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.registry import load_dataset
-from bench.results.current import Built, adopted
+from bench.results.current import Built, adopt_name
 from bench.results.finding import find_result
-from bench.results.store import StoredResult, find_results, renamed, result_lock
+from bench.results.store import StoredResult, find_results, rename_result, result_lock
 from bench.show.tables import Table
 
 
@@ -51,10 +51,10 @@ def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: 
                 loaded[spec] = load_dataset(spec, bars)
             except BenchError as error:
                 loaded[spec] = error
-        found = loaded[spec]
-        if isinstance(found, BenchError):
-            raise found
-        return found
+        entry = loaded[spec]
+        if isinstance(entry, BenchError):
+            raise entry
+        return entry
 
     every = [find_result(root, name, older=True) for name in names] if names else list(find_results(root))
     rows: list[dict[str, str]] = []
@@ -91,10 +91,10 @@ def _outcome(
                 row["outcome"] = "up to date"
             else:
                 current = rescore(current, dataset, ())
-            name = adopted(current.manifest, built)
+            name = adopt_name(current.manifest, built)
             if name is not None and name.result_id != current.manifest.result_id:
-                found = renamed(current, name).manifest.result_id
-                row |= {"id": found} if found == name.result_id else {}
+                new_id = rename_result(current, name).manifest.result_id
+                row |= {"id": new_id} if new_id == name.result_id else {}
     except BenchError as error:
         return row | {"outcome": "failed", "error": str(error)}
     return row

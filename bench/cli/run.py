@@ -117,7 +117,7 @@ def command(
         metrics=parse_metrics(chosen.metrics),
     )
     executor = chosen_executor(jobs, address, runner.load)
-    plans = list(dict.fromkeys(_checked(plan) for plan in chosen.plans()))
+    plans = list(dict.fromkeys(_check_plan(plan) for plan in chosen.plans()))
     extra = [str(metric) for metric in runner.metrics]
     done: list[StoredResult] = []
     problems: list[BenchError] = []
@@ -156,7 +156,7 @@ def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> t
     return (str(parse(methods[0]).with_arguments(values)),)
 
 
-def _checked(plan: Plan) -> Plan:
+def _check_plan(plan: Plan) -> Plan:
     """The plan with canonical specs: parameters are checked before anything is loaded."""
     _, _, dataset = resolve(plan.dataset)
     return replace(plan, dataset=parse(dataset), method=check_spec(plan.method))

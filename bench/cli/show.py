@@ -21,7 +21,7 @@ from bench.cli.output import (
 )
 from bench.results.finding import find_result, settings
 from bench.results.store import StoredResult
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.tables import Table, mean_cell
 
 
@@ -66,11 +66,11 @@ def command(
     occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that some of what train lacks occurs in
     dev.
     """
-    found = find_result(results or results_folder(), result)
+    stored = find_result(results or results_folder(), result)
     for name in metrics:
-        if name not in found.metrics.metrics:
+        if name not in stored.metrics.metrics:
             raise UsageError(
-                f"{found.label} has no metric {name!r}; `bench show {found.manifest.result_id} --format all` lists "
+                f"{stored.label} has no metric {name!r}; `bench show {stored.manifest.result_id} --format all` lists "
                 "what it has, and `bench run --metric` adds one."
             )
     if repeat is not None and form not in {"trec", "jsonl"}:
@@ -78,25 +78,27 @@ def command(
     if by is not None:
         if form not in {"table", "json"}:
             raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
-        _show_slices(found, by, metrics, as_json or form == "json")
+        _show_slices(stored, by, metrics, as_json or form == "json")
     elif as_json or form == "json":
-        print_json(found.to_dict())
+        print_json(stored.to_dict())
     elif form in {"trec", "jsonl"}:
         from bench.evaluation.run_files import write_jsonl, write_trec
 
-        if found.manifest.repeats > 1 and repeat is None:
-            say(f"this is repeat 1 of {found.manifest.repeats}; --repeat N chooses another")
-        one = found.of_repeat(repeat or 1)
+        if stored.manifest.repeats > 1 and repeat is None:
+            say(f"this is repeat 1 of {stored.manifest.repeats}; --repeat N chooses another")
+        one = stored.of_repeat(repeat or 1)
         sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
     elif form == "all":
         table = Table(["metric", "mean", "low", "high", "n"], right=(1, 2, 3, 4))
-        for name, value in found.metrics.metrics.items():
-            table.add(name, *map(fixed, (value.mean, value.low, value.high)), str(value.n))
+        for name, value in stored.metrics.metrics.items():
+            table.add(name, *map(format_fixed, (value.mean, value.low, value.high)), str(value.n))
         out = console()
-        out.print(f"{found.label}: n {found.metrics.n}, failed {found.metrics.n_failed}, {settings(found.manifest)}")
+        out.print(
+            f"{stored.label}: n {stored.metrics.n}, failed {stored.metrics.n_failed}, {settings(stored.manifest)}"
+        )
         out.print(table)
     else:
-        print_result(found, metrics, everything)
+        print_result(stored, metrics, everything)
 
 
 #: Columns of a table of slices; with the value's, they fit into a hundred columns.

@@ -14,7 +14,7 @@ from bench.base.text import one_line
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.show.numbers import fixed, interval
+from bench.show.numbers import format_fixed, interval
 from bench.show.tables import Table, lines
 
 if TYPE_CHECKING:
@@ -68,16 +68,16 @@ def command(
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
     """
     from bench.base.bars import progress
-    from bench.comparison.tool_report import counted, tools_report
+    from bench.comparison.tool_report import count_ranking, tools_report
     from bench.evaluation.external import open_result
     from bench.registry import load_dataset
 
     if tool is not None and html is not None:
         raise UsageError("--html writes a page of all tools; leave out --tool.")
     bars = progress()
-    found = open_result(result, results or results_folder(), progress=bars)
-    dataset = load_dataset(found.manifest.dataset.spec, bars)
-    counts = counted(found, dataset, k, repeat)
+    opened = open_result(result, results or results_folder(), progress=bars)
+    dataset = load_dataset(opened.manifest.dataset.spec, bars)
+    counts = count_ranking(opened, dataset, k, repeat)
     if html is not None:
         page_alone = function("tools-page", "no page can be written")
         write_text(html, page_alone(counts, progress=bars))
@@ -182,7 +182,7 @@ def _print_why(row: ToolRow, pair: Confusion) -> None:
 
     out = console()
     place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
-    alike = f"; the texts read nearly the same ({fixed(pair.cosine, 2)})" if _alike(pair) else ""
+    alike = f"; the texts read nearly the same ({format_fixed(pair.cosine, 2)})" if _alike(pair) else ""
     out.print(
         Text(f"{_plain(row.tool_id)} behind {_plain(pair.tool_id)} (query {_plain(pair.example)}, {place}){alike}")
     )
@@ -227,7 +227,7 @@ def _print_tool(report: ToolsReport) -> None:
         table = Table(["loses to", "queries", "cosine", "why, in one query"], right=(1, 2))
         for pair in row.loses_to:
             why = f"{_plain(pair.example)}: {_plain(pair.why or '', 400)}"
-            table.add(_plain(pair.tool_id), str(pair.queries), fixed(pair.cosine, 2), why)
+            table.add(_plain(pair.tool_id), str(pair.queries), format_fixed(pair.cosine, 2), why)
         table.widths = {0: min(_ID_WIDTH, max(len("loses to"), *(len(pair.tool_id) for pair in row.loses_to)))}
         out.print(table)
         _print_sources(report, row.loses_to)
@@ -278,7 +278,7 @@ def _sentence(row: ToolRow, detail: ToolDetail, k: int) -> str:
         told.append(f"The same words under another parent: {', '.join(detail.alternatives[:_MOST_NAMES])}")
     if row.nearest is not None and row.nearest_cosine is not None:
         more = f", the nearest of {row.near_duplicates}" if row.near_duplicates > 1 else ""
-        told.append(f"Near-duplicate: {row.nearest} (cosine {fixed(row.nearest_cosine, 2)}{more})")
+        told.append(f"Near-duplicate: {row.nearest} (cosine {format_fixed(row.nearest_cosine, 2)}{more})")
     if row.tokens is not None:
         told.append(f"{row.tokens} tokens")
     return ". ".join(told) + "."

@@ -18,17 +18,17 @@ from bench.comparison.report import (
     Comparison,
     Correction,
     DatasetReport,
-    Difference,
     Independent,
     MacroReport,
     MacroStanding,
     MetricReport,
     Move,
-    Moves,
+    QueryMoves,
     SliceReport,
     Standing,
     System,
     SystemCatalogue,
+    SystemDifference,
 )
 from bench.comparison.systems import Field, across_catalogues, by_dataset
 from bench.data.dataset import Dataset
@@ -64,7 +64,7 @@ _CORRECTIONS: dict[Correction, Callable[[Sequence[float]], NDArray[np.float64]]]
 
 
 @dataclass(frozen=True)
-class Question:
+class ComparisonQuestion:
     """What a comparison is asked.
 
     Attributes:
@@ -83,7 +83,7 @@ class Question:
 
 
 def compare_results(
-    results: Sequence[StoredResult], question: Question, *, across: bool = False, progress: Progress = QUIET
+    results: Sequence[StoredResult], question: ComparisonQuestion, *, across: bool = False, progress: Progress = QUIET
 ) -> Comparison:
     """Compare stored results with the first one.
 
@@ -112,10 +112,12 @@ def compare_results(
         return load_version(data.spec, data.content_hash, progress)
 
     found = list(results)
-    return compared([across_catalogues(found, version)] if across else by_dataset(found), question, load)
+    return compare_fields([across_catalogues(found, version)] if across else by_dataset(found), question, load)
 
 
-def compared(fields: Sequence[Field], question: Question, load: Callable[[str], Dataset | None]) -> Comparison:
+def compare_fields(
+    fields: Sequence[Field], question: ComparisonQuestion, load: Callable[[str], Dataset | None]
+) -> Comparison:
     """Compare systems on one dataset or several; the first system is the baseline.
 
     Args:
@@ -180,7 +182,7 @@ def _count(number: int, what: str) -> str:
 def _on_dataset(
     field: Field,
     metrics: Sequence[str],
-    question: Question,
+    question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
 ) -> DatasetReport:
     identity = field.results[0].manifest.dataset
@@ -238,15 +240,15 @@ def _on_dataset(
 
 def _other_catalogue(field: Field, name: str) -> list[str]:
     """The mark of a system on another catalogue than the baseline's."""
-    own = dict(zip(field.names, field.catalogues, strict=False)).get(name)
-    return [f"another catalogue: {own.change.words}"] if own is not None and own.change.size else []
+    catalogue = dict(zip(field.names, field.catalogues, strict=False)).get(name)
+    return [f"another catalogue: {catalogue.change.words}"] if catalogue is not None and catalogue.change.size else []
 
 
 def _direction(metric: str) -> float:
     return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
 
 
-def _on_metric(field: Field, metric: str, question: Question) -> MetricReport:
+def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> MetricReport:
     rows, values = field.values(metric)
     if not len(rows):
         raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
@@ -299,7 +301,7 @@ def _enough(units: NDArray[np.int64]) -> bool:
 
 def _differences(
     names: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64], metric: str, independent: bool
-) -> list[Difference]:
+) -> list[SystemDifference]:
     """Every system less the first; p-values not yet corrected."""
     sign, span = _direction(metric), difference_span(parse_metric(metric))
     d = values[:, 1:] - values[:, :1]
@@ -307,14 +309,14 @@ def _differences(
     plain: Sequence[Independent | None] = [None] * d.shape[1]
     if independent:
         plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d, span=span)]
-    needed = _needed(d, units)
+    needed = _needed_units(d, units)
     return [
         _difference(name, pair, sign, float(t[i]), float(signed_rank[i]), needed[i], plain[i])
         for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units, span=span), strict=True))
     ]
 
 
-def _needed(differences: NDArray[np.float64], units: NDArray[np.int64]) -> list[int | None]:
+def _needed_units(differences: NDArray[np.float64], units: NDArray[np.int64]) -> list[int | None]:
     """How many units would show each of the mean differences that were found."""
     count = _count_of(units)
     if count < 2:
@@ -334,9 +336,9 @@ def _difference(
     signed_rank: float,
     needed: int | None,
     independent: Independent | None,
-) -> Difference:
+) -> SystemDifference:
     wins, losses = (pair.wins, pair.losses) if sign > 0 else (pair.losses, pair.wins)
-    return Difference(
+    return SystemDifference(
         system=name,
         difference=pair.difference,
         low=pair.low,
@@ -360,17 +362,17 @@ def _by_slice(
     field: Field,
     metric: str,
     name: str,
-    question: Question,
+    question: ComparisonQuestion,
     dataset: Dataset | None,
 ) -> list[SliceReport]:
     assert dataset is not None
     correct = _CORRECTIONS[question.correction]
     rows, values = field.values(metric)
-    found = []
-    own = values_of(dataset, name, [field.query_ids[row] for row in rows])
-    for value, members in own.items():
+    reports = []
+    groups = values_of(dataset, name, [field.query_ids[row] for row in rows])
+    for value, members in groups.items():
         inside, units = values[members], field.units_of(rows[members])
-        found.append(
+        reports.append(
             SliceReport(
                 slice=name,
                 value=value,
@@ -381,11 +383,11 @@ def _by_slice(
                 differences=_differences(field.names, inside, units, metric, question.independent),
             )
         )
-    corrected = iter(correct([item.p for report in found for item in report.differences]).tolist())
-    return [_with_corrected(report, corrected) for report in found]
+    corrected = iter(correct([item.p for report in reports for item in report.differences]).tolist())
+    return [_with_corrected(report, corrected) for report in reports]
 
 
-def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[Moves]:
+def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[QueryMoves]:
     if not most:
         return []
     rows, values = field.values(metric)
@@ -395,7 +397,7 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
     ranked = {}
     if field.catalogues:
         ranked = {i: Ranked(item.of_repeat().run) for i, item in enumerate(field.results) if item.has_run}
-    found = []
+    moves = []
     for i, name in enumerate(field.names[1:], start=1):
         change = sign * (values[:, i] - values[:, 0])
         order = np.argsort(-change, kind="stable")
@@ -414,19 +416,19 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
 
         gained = order[change[order] > 0][:most]
         lost = order[::-1][change[order[::-1]] < 0][:most]
-        found.append(Moves(system=name, metric=metric, gained=moved(gained), lost=moved(lost)))
-    return found
+        moves.append(QueryMoves(system=name, metric=metric, gained=moved(gained), lost=moved(lost)))
+    return moves
 
 
 def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ranked]) -> list[MovedTool]:
     """Gold tools of a query that a system ranks elsewhere than the first, where both rankings are there."""
     if not {0, system} <= ranked.keys():
         return []
-    asked = field.catalogues[0].asked
+    snapshot = field.catalogues[0].snapshot
     place = bisect_left(field.query_ids, query)
-    before = ranks_of(asked, place, query, ranked[0])
+    before = ranks_of(snapshot, place, query, ranked[0])
     removed = frozenset(field.catalogues[system].change.removed)
-    return moved_tools(query, asked, place, before, ranked[system], removed)
+    return moved_tools(query, snapshot, place, before, ranked[system], removed)
 
 
 def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[MacroReport]:
@@ -435,12 +437,12 @@ def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[Macr
     by_source: dict[str, list[int]] = {}
     for i, source in enumerate(sources):
         by_source.setdefault(source, []).append(i)
-    found = []
+    reports = []
     for metric in metrics:
         taken = [field.values(metric) for field in fields]
         values = [table for _, table in taken]
         units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
-        means = np.array([np.mean([values[i].mean(axis=0) for i in own], axis=0) for own in by_source.values()])
+        means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
         sign = _direction(metric)
         intervals = macro_intervals(values, units=units, sources=sources)
         ranks = average_ranks(sign * means)
@@ -454,7 +456,7 @@ def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[Macr
             )
             for i, name in enumerate(names)
         ]
-        found.append(
+        reports.append(
             MacroReport(
                 metric=metric,
                 datasets=[field.results[0].manifest.dataset.spec for field in fields],
@@ -464,7 +466,7 @@ def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[Macr
                 critical=nemenyi_difference(len(names), len(by_source)),
             )
         )
-    return found
+    return reports
 
 
 def _finite(value: float) -> float | None:

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.progress import QUIET, Progress
-from bench.comparison.explain import Asked, ShownTool, answers_today, unexplainable
+from bench.comparison.explain import AskedQuery, ShownTool, answers_today, unexplainable
 from bench.data.dataset import Dataset
-from bench.interface.explanation import Position, called
+from bench.interface.explanation import Position, name_with_id
 from bench.interface.method import Method
 from bench.registry import build_method
 from bench.results.store import StoredResult
@@ -75,12 +75,12 @@ def whys(
     if ask and rivalries:
         note = _silent(result)
         if not note:
-            said, note = _asked(result, dataset, rivalries, repeat, progress)
-    found = [
+            said, note = _ask_method(result, dataset, rivalries, repeat, progress)
+    reasons = [
         Why(text, "method") if text else Why(_words(dataset, item, library), "words")
         for item, text in zip(rivalries, said, strict=True)
     ]
-    return found, note
+    return reasons, note
 
 
 def _silent(result: StoredResult) -> str:
@@ -96,20 +96,20 @@ def _silent(result: StoredResult) -> str:
     return "" if type(method).explain is not Method.explain else "The method does not say how it ranks."
 
 
-def _asked(
+def _ask_method(
     result: StoredResult, dataset: Dataset, rivalries: Sequence[Rivalry], repeat: int, progress: Progress
 ) -> tuple[list[str], str]:
     """What the method says of each, empty where it says nothing; and why, where it says nothing of all."""
-    asked = [_case(result, dataset, item) for item in rivalries]
+    cases = [_case(result, dataset, item) for item in rivalries]
     said, notes = [], []
-    for item, (answer, note) in zip(rivalries, answers_today(result, dataset, asked, progress, repeat), strict=True):
+    for item, (answer, note) in zip(rivalries, answers_today(result, dataset, cases, progress, repeat), strict=True):
         reason = None if answer is None else answer.explanation.reasons.get(item.missed)
         said.append("" if reason is None else reason.because)
         notes.append(note)
     return said, "" if any(said) else next(filter(None, notes), "")
 
 
-def _case(result: StoredResult, dataset: Dataset, item: Rivalry) -> Asked:
+def _case(result: StoredResult, dataset: Dataset, item: Rivalry) -> AskedQuery:
     """The gold tools of the query and the tool that is shown in place of one, as the ranking has them."""
     query = dataset.queries[item.row]
     stored = result.run.filter(pc.equal(result.run["query_id"], query.query_id))
@@ -121,26 +121,26 @@ def _case(result: StoredResult, dataset: Dataset, item: Rivalry) -> Asked:
         tool = dataset.tools[code]
         rank, score = positions.get(tool.tool_id, (None, None))
         gold = tool.tool_id in meeting
-        shown.append(ShownTool(code, tool.tool_id, called(tool), gold, Position(rank, score), 0))
+        shown.append(ShownTool(code, tool.tool_id, name_with_id(tool), gold, Position(rank, score), 0))
     # Best first; those that are not in the ranking come last.
     shown.sort(key=lambda entry: np.inf if entry.position.rank is None else entry.position.rank)
-    return Asked(item.row, tuple(shown), {item.missed: item.shown})
+    return AskedQuery(item.row, tuple(shown), {item.missed: item.shown})
 
 
 def _words(dataset: Dataset, item: Rivalry, library: TextVectors) -> str:
     """The words of the query that one of the two texts has and the other one lacks, the rarest first."""
-    asked = library.rarest_first(dict.fromkeys(words(dataset.queries[item.row].text)))
-    own, other = set(words(library.texts[item.missed])), set(words(library.texts[item.shown]))
-    name = called(dataset.tools[item.shown])
-    theirs = [word for word in asked if word in other - own]
-    mine = [word for word in asked if word in own - other]
-    both = [word for word in asked if word in own & other]
-    parts = [f"{name} alone has {_quoted(theirs)}"] if theirs else []
-    parts += [f"it alone has {_quoted(mine)}"] if mine else []
-    parts += [f"both have {_quoted(both)}"] if both else []
+    query_words = library.rarest_first(dict.fromkeys(words(dataset.queries[item.row].text)))
+    missed_words, other = set(words(library.texts[item.missed])), set(words(library.texts[item.shown]))
+    name = name_with_id(dataset.tools[item.shown])
+    theirs = [word for word in query_words if word in other - missed_words]
+    mine = [word for word in query_words if word in missed_words - other]
+    both = [word for word in query_words if word in missed_words & other]
+    parts = [f"{name} alone has {_quote_words(theirs)}"] if theirs else []
+    parts += [f"it alone has {_quote_words(mine)}"] if mine else []
+    parts += [f"both have {_quote_words(both)}"] if both else []
     return f"of the query's words, {'; '.join(parts)}" if parts else "neither text has a word of the query"
 
 
-def _quoted(found: Sequence[str]) -> str:
-    named = ", ".join(f"'{word}'" for word in found[:_MOST_WORDS])
-    return named + (f" and {len(found) - _MOST_WORDS} more" if len(found) > _MOST_WORDS else "")
+def _quote_words(chosen: Sequence[str]) -> str:
+    named = ", ".join(f"'{word}'" for word in chosen[:_MOST_WORDS])
+    return named + (f" and {len(chosen) - _MOST_WORDS} more" if len(chosen) > _MOST_WORDS else "")

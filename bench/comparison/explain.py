@@ -24,13 +24,13 @@ from bench.data.tables import Query
 from bench.evaluation.ask import prepare
 from bench.evaluation.method_errors import method_errors
 from bench.interface import History, Library, Queries
-from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, called
+from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, name_with_id
 from bench.registry import build_method
 from bench.results.comparability import data_differences
 from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import StoredResult
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of
 
@@ -119,7 +119,7 @@ class Explained(Shown):
             if reason is not None and not why:
                 why = " · ".join(f"{part.name} {part.value:.3f}" for part in reason.parts[:_MOST_PARTS])
             mark = "*" if entry.gold else ""
-            rows.append([entry.title, mark, str(rank or "-"), fixed(score), one_line(why, 200)])
+            rows.append([entry.title, mark, str(rank or "-"), format_fixed(score), one_line(why, 200)])
         title = f"{self.result.label}, query {self.query.query_id}: {one_line(self.query.text, 300)}"
         notes = [self.missing] if self.missing else []
         return [table_of(("tool", "gold", "rank", "score", "why"), rows, title, notes)]
@@ -139,12 +139,12 @@ def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
     ids: list[str] = result.per_query["query_id"].to_pylist()
     if name in ids:
         return name
-    found = [query for query in ids if query.startswith(name)] if name else []
-    if len(found) == 1:
-        return found[0]
-    if found:
+    matches = [query for query in ids if query.startswith(name)] if name else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise UsageError(
-            f"{len(found)} queries of {result.label} begin with {name!r}, {_some(found)}; give more of it."
+            f"{len(matches)} queries of {result.label} begin with {name!r}, {_some(matches)}; give more of it."
         )
     other = next((query for query in dataset.queries if query.query_id == name), None)
     if other is not None:
@@ -201,17 +201,17 @@ def explain(
     result.check_ids(dataset)
     row = dataset.query_codes[query_id]
     query = dataset.queries[row]
-    asked = result.per_query["query_id"].to_pylist().index(query_id)
-    ranking, scores = _stored(result, query_id)
-    shown = _shown(dataset, query, ranking, scores)
+    place = result.per_query["query_id"].to_pylist().index(query_id)
+    ranking, scores = _read_ranking(result, query_id)
+    shown = _select_tools(dataset, query, ranking, scores)
     answer, missing = None, unexplainable(result.manifest)
-    failed = bool(result.per_query["failed"][asked].as_py())
+    failed = bool(result.per_query["failed"][place].as_py())
     if failed and not ranking:
         missing = "The method failed on this query or returned nothing: there is nothing to explain."
     if not missing:
         answer, missing = _answer_today(result, dataset, row, shown, progress, repeat)
-    recommended = result.per_query["recommended"][asked].as_py()
-    values = {name: result.per_query[name][asked].as_py() for name in result.metrics.metrics}
+    recommended = result.per_query["recommended"][place].as_py()
+    values = {name: result.per_query[name][place].as_py() for name in result.metrics.metrics}
     return Explained(
         result,
         query,
@@ -227,7 +227,7 @@ def explain(
     )
 
 
-def _stored(result: StoredResult, query_id: str) -> tuple[list[str], list[float | None]]:
+def _read_ranking(result: StoredResult, query_id: str) -> tuple[list[str], list[float | None]]:
     """The stored ranking of one query: tool ids, best first, and their scores."""
     import pyarrow.compute as pc
 
@@ -235,7 +235,9 @@ def _stored(result: StoredResult, query_id: str) -> tuple[list[str], list[float 
     return rows["tool_id"].to_pylist(), rows["score"].to_pylist()
 
 
-def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]) -> tuple[ShownTool, ...]:
+def _select_tools(
+    dataset: Dataset, query: Query, ranking: list[str], scores: list[float | None]
+) -> tuple[ShownTool, ...]:
     ranks = {tool: place for place, tool in enumerate(ranking)}
     wanted = set(range(min(FIRST, len(ranking))))
     for tool in query.meeting:
@@ -243,26 +245,26 @@ def _shown(dataset: Dataset, query: Query, ranking: list[str], scores: list[floa
             wanted.update(range(max(0, ranks[tool] - _RIGHT_ABOVE), ranks[tool] + 1))
     ids = [ranking[place] for place in sorted(wanted)]
     ids += sorted(set(query.gold) - set(ranks))
-    found = []
+    shown = []
     for tool in ids:
         place = ranks.get(tool)
         score = None if place is None else scores[place]
         tied = 0 if score is None else scores.count(score) - 1
         position = Position(None if place is None else place + 1, score)
         code = dataset.tool_codes[tool]
-        found.append(ShownTool(code, tool, called(dataset.tools[code]), tool in query.meeting, position, tied))
-    return tuple(found)
+        shown.append(ShownTool(code, tool, name_with_id(dataset.tools[code]), tool in query.meeting, position, tied))
+    return tuple(shown)
 
 
 def _slices(dataset: Dataset, query: Query) -> dict[str, str]:
     """The query's own slices; and how new its gold is, where there is something to know it from."""
-    found = dict(query.slices)
+    slices = dict(query.slices)
     if len(dataset.rows("train")):
         for name in ("parent", "tool"):
             value = slice_values(dataset, name).get(query.query_id)
             if value is not None:
-                found.setdefault(name, value)
-    return found
+                slices.setdefault(name, value)
+    return slices
 
 
 def unexplainable(manifest: Manifest) -> str:
@@ -290,12 +292,12 @@ def _answer_today(
     result: StoredResult, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
 ) -> tuple[ExplainedAnswer | None, str]:
     """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
-    (answer,) = answers_today(result, dataset, [Asked(row, shown, _rivals(shown))], progress, repeat)
+    (answer,) = answers_today(result, dataset, [AskedQuery(row, shown, _rivals(shown))], progress, repeat)
     return answer
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedQuery:
     """A query that a method is asked again.
 
     Attributes:
@@ -310,25 +312,25 @@ class Asked:
 
 
 def answers_today(
-    result: StoredResult, dataset: Dataset, asked: Sequence[Asked], progress: Progress = QUIET, repeat: int = 1
+    result: StoredResult, dataset: Dataset, cases: Sequence[AskedQuery], progress: Progress = QUIET, repeat: int = 1
 ) -> list[tuple[ExplainedAnswer | None, str]]:
     """What a result's method, made again once, answers to each query today, and why.
 
     Args:
         result: the result, or one of its repeats.
         dataset: the data it was made on.
-        asked: the queries.
+        cases: the queries.
         progress: where long work reports to.
         repeat: which repeat it is.
 
     Returns:
         For each query the answer; or None, and in a sentence why it cannot be shown with the stored numbers.
     """
-    merged = [_merged(dataset.queries[item.row]) for item in asked]
+    merged = [_merge_note(dataset.queries[item.row]) for item in cases]
     if all(merged):
         return [(None, note) for note in merged]
     identity = result.manifest.dataset
-    rows = np.array([item.row for item in asked], dtype=np.int64)
+    rows = np.array([item.row for item in cases], dtype=np.int64)
     queries = Queries.of(dataset, rows)
     # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
     with config_context(offline=True, repeat=repeat):
@@ -338,9 +340,9 @@ def answers_today(
             method = build_method(result.manifest.method.full_spec, progress=progress)
             prepare(method, library, history, dataset.gold.take(rows))
         except BenchError as error:
-            return [(None, _not_again(error)) for _ in asked]
+            return [(None, _not_again(error)) for _ in cases]
         answers: list[tuple[ExplainedAnswer | None, str]] = []
-        for i, item in enumerate(asked):
+        for i, item in enumerate(cases):
             if merged[i]:
                 answers.append((None, merged[i]))
                 continue
@@ -358,7 +360,7 @@ def answers_today(
         return answers
 
 
-def _merged(query: Query) -> str:
+def _merge_note(query: Query) -> str:
     """That the ranking of a query is merged from several, in a sentence; empty if it is not."""
     if not query.calls:
         return ""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.paths import expanded, write_text
-from bench.base.text import one_line, shortened
+from bench.base.paths import expand_path, write_text
+from bench.base.text import one_line, shorten
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
 from bench.show.figures import columns, document, linear, padded, text, ticks, tip
-from bench.show.numbers import estimate, fixed
+from bench.show.numbers import estimate, format_fixed
 
 _STYLE = """
 .whisker { stroke: #2b5f8a; stroke-width: 2; } .dot { fill: #2b5f8a; }
@@ -52,7 +52,7 @@ class Figure:
         Raises:
             StorageError: it cannot be written.
         """
-        place = expanded(path)
+        place = expand_path(path)
         write_text(place, self.svg)
         return place
 
@@ -95,7 +95,7 @@ def _means(metric: MetricReport, title: str) -> str:
     parts.append(f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>')
     for i, row in enumerate(rows):
         y = top + _ROW * i + _ROW // 2
-        parts.append(text(left - 12, y + 5, shortened(row.system, 34), "end"))
+        parts.append(text(left - 12, y + 5, shorten(row.system, 34), "end"))
         hint = tip(f"{row.system}: {estimate(row.mean, row.low, row.high)}")
         if row.low is not None and row.high is not None:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
@@ -117,7 +117,7 @@ def _critical_differences(macro: MacroReport) -> str:
         parts.append(text(x(rank), top - 12, str(rank), "note middle"))
     width = min(x(1 + macro.critical) - x(1), right - left)
     parts.append(f'<line class="group" x1="{left}" y1="56" x2="{left + width:.1f}" y2="56"/>')
-    parts.append(text(left + width + 10, 61, f"critical difference {fixed(macro.critical, 2)}", "note"))
+    parts.append(text(left + width + 10, 61, f"critical difference {format_fixed(macro.critical, 2)}", "note"))
     groups = _groups(rows, macro.critical)
     for i, (best, worst) in enumerate(groups):
         y = top + 12 + 10 * i
@@ -132,7 +132,7 @@ def _critical_differences(macro: MacroReport) -> str:
         edge = left if on_left else right
         parts.append(f'<path class="lead" d="M{x(row.rank):.1f},{top} V{y} H{edge}"/>')
         # Above its line: next to it there is no room for a long name.
-        label = f"{fixed(row.rank, 2)} {shortened(row.system, _LONGEST)}"
+        label = f"{format_fixed(row.rank, 2)} {shorten(row.system, _LONGEST)}"
         parts.append(text(edge, y - 5, label, "" if on_left else "end"))
     bottom = below + _ROW * half
     note = (
@@ -145,9 +145,9 @@ def _critical_differences(macro: MacroReport) -> str:
 
 def _groups(rows: Sequence[MacroStanding], critical: float) -> list[tuple[float, float]]:
     """Best and worst mean rank of each largest set of two or more systems within the critical difference."""
-    found: list[tuple[int, int]] = []
+    groups: list[tuple[int, int]] = []
     for i, first in enumerate(rows):
         last = max(j for j, other in enumerate(rows) if other.rank - first.rank < critical)
-        if last > i and (not found or last > found[-1][1]):
-            found.append((i, last))
-    return [(rows[i].rank, rows[j].rank) for i, j in found]
+        if last > i and (not groups or last > groups[-1][1]):
+            groups.append((i, last))
+    return [(rows[i].rank, rows[j].rank) for i, j in groups]

@@ -13,7 +13,7 @@ from typing import Literal
 from bench.base.errors import UsageError
 from bench.base.records import Record
 from bench.base.spec import Spec, parse
-from bench.base.text import one_line, shortened
+from bench.base.text import one_line, shorten
 from bench.evaluation.plan import Plan
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
@@ -23,14 +23,14 @@ from bench.results.store import StoredResult
 from bench.results.units import sample
 from bench.show import tables
 from bench.show.figures import Scale, apart, dashed, document, escaped, linear, logarithmic, path, text, tip
-from bench.show.numbers import count, estimate, fixed
+from bench.show.numbers import count, estimate, format_fixed
 from bench.show.tables import Table, mean_cell
 
 #: Curves of one picture: as many as there are colours and dashes that can be told apart.
 MOST_CURVES = 8
 
 
-class Point(Record):
+class SizePoint(Record):
     """A method on one library: the mean over queries with its 95% interval over units of independence."""
 
     tools: int
@@ -39,9 +39,9 @@ class Point(Record):
     result: str
 
     @staticmethod
-    def of(result: StoredResult, metric: str) -> Point:
+    def of(result: StoredResult, metric: str) -> SizePoint:
         """The point of a result that has the metric."""
-        return Point(
+        return SizePoint(
             tools=result.manifest.dataset.tools,
             value=result.metrics.metrics[metric],
             failed=result.metrics.n_failed,
@@ -49,11 +49,11 @@ class Point(Record):
         )
 
 
-class Curve(Record):
+class SizeCurve(Record):
     """A method, and its points by size."""
 
     method: str
-    points: list[Point]
+    points: list[SizePoint]
 
 
 class LibrarySizes(Record):
@@ -68,7 +68,7 @@ class LibrarySizes(Record):
     metric: str
     n: int
     units: int | None
-    curves: list[Curve]
+    curves: list[SizeCurve]
     schema_name: Literal["library-sizes"] = "library-sizes"
     schema_version: Literal[1] = 1
 
@@ -92,9 +92,9 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
             "the option tools=N; other options must agree."
         )
     stored = list(results)
-    curves: dict[str, dict[int, Point]] = {}
+    curves: dict[str, dict[int, SizePoint]] = {}
     lacking: list[str] = []
-    found = None
+    last_result = None
     for dataset, method, plan in wanted:
         result = _result(stored, dataset, method, plan)
         if result is None:
@@ -102,10 +102,10 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
             continue
         if metric not in result.metrics.metrics:
             raise UsageError(f"{result.label} has no metric {metric!r}; `bench metrics` lists them.")
-        point = Point.of(result, metric)
+        point = SizePoint.of(result, metric)
         curves.setdefault(method, {})[point.tools] = point
-        found = result
-    if lacking or found is None:
+        last_result = result
+    if lacking or last_result is None:
         raise UsageError(
             f"{len(lacking)} of {len(wanted)} results are not there, first {lacking[0]}; `bench run` with the same "
             "file makes them."
@@ -115,10 +115,11 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
     return LibrarySizes(
         dataset=families[0],
         metric=metric,
-        n=found.metrics.metrics[metric].n,
-        units=found.manifest.dataset.units,
+        n=last_result.metrics.metrics[metric].n,
+        units=last_result.manifest.dataset.units,
         curves=[
-            Curve(method=method, points=[points[size] for size in sorted(points)]) for method, points in curves.items()
+            SizeCurve(method=method, points=[points[size] for size in sorted(points)])
+            for method, points in curves.items()
         ],
     )
 
@@ -166,8 +167,8 @@ def markdown(sizes: LibrarySizes) -> str:
     columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
     table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
     for curve in sizes.curves:
-        own = {point.tools: _interval(point) for point in curve.points}
-        table.add(curve.method, *(own.get(size, "") for size in columns))
+        cells = {point.tools: _interval(point) for point in curve.points}
+        table.add(curve.method, *(cells.get(size, "") for size in columns))
     return tables.markdown(table) + "\n"
 
 
@@ -204,7 +205,7 @@ def draw(sizes: LibrarySizes) -> str:
     for i in range(round((high - low) / step) + 1):
         place = y(low + i * step)
         parts.append(f'<path class="grid" d="M{_LEFT},{place:.1f}H{_RIGHT}"/>')
-        parts.append(text(_LEFT - 8, place + 4, fixed(low + i * step, 2), "note end"))
+        parts.append(text(_LEFT - 8, place + 4, format_fixed(low + i * step, 2), "note end"))
     free = 0.0
     for tools in sizes_shown:
         parts.append(f'<path class="grid" d="M{x(tools):.1f},{_TOP}V{_BOTTOM}"/>')
@@ -228,7 +229,7 @@ def draw(sizes: LibrarySizes) -> str:
     return document(title, parts, _WIDTH, _BOTTOM + 80, _STYLE)
 
 
-def _ends(point: Point) -> tuple[float, float]:
+def _ends(point: SizePoint) -> tuple[float, float]:
     """The ends of an interval; where there is none, twice the mean."""
     value = point.value
     return (
@@ -237,18 +238,18 @@ def _ends(point: Point) -> tuple[float, float]:
     )
 
 
-def _interval(point: Point) -> str:
+def _interval(point: SizePoint) -> str:
     return estimate(point.value.mean, point.value.low, point.value.high)
 
 
-def _band(curve: Curve, colour: str, x: Scale, y: Scale) -> str:
+def _band(curve: SizeCurve, colour: str, x: Scale, y: Scale) -> str:
     """The intervals of a curve."""
     upper = [(x(p.tools), y(_ends(p)[1])) for p in curve.points]
     lower = [(x(p.tools), y(_ends(p)[0])) for p in curve.points]
     return f'<path class="band" fill="{colour}" d="{path([*upper, *reversed(lower)])}Z"/>'
 
 
-def _line(curve: Curve, colour: str, dash: str, place: float, x: Scale, y: Scale) -> list[str]:
+def _line(curve: SizeCurve, colour: str, dash: str, place: float, x: Scale, y: Scale) -> list[str]:
     """A curve with its dots and its name, which stands at `place`."""
     end = curve.points[-1]
     right = x(end.tools)
@@ -259,6 +260,6 @@ def _line(curve: Curve, colour: str, dash: str, place: float, x: Scale, y: Scale
         dot = f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.value.mean):.1f}" r="4">'
         parts.append(f"{dot}{hint}</circle>")
     parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.value.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
-    name = escaped(shortened(one_line(curve.method), 26))
+    name = escaped(shorten(one_line(curve.method), 26))
     parts.append(f'<text x="{_RIGHT + 24}" y="{place + 4:.1f}" style="fill: {colour}">{name}</text>')
     return parts

@@ -15,7 +15,7 @@ from bench.comparison.tables import (
 )
 from bench.results.units import sample
 from bench.show import tables
-from bench.show.numbers import count, fixed, p_value
+from bench.show.numbers import count, format_fixed, p_value
 from bench.show.tables import Table, latex_text, markdown_text
 from bench.show.tables import markdown as markdown_table
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
@@ -53,28 +53,28 @@ def legend(report: Comparison) -> str:
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:
     """A sentence for each pair of systems whose order depends on tools that read like a gold tool."""
-    found = []
+    sentences = []
     for metric in dataset.metrics:
-        own = {item.system: item for item in metric.standings}
+        standings = {item.system: item for item in metric.standings}
         for first, second in metric.reversed:
-            means = [fixed(own[name].mean) for name in (first, second)]
-            lenient = [number for name in (first, second) if (number := own[name].lenient) is not None]
-            found.append(
+            means = [format_fixed(standings[name].mean) for name in (first, second)]
+            lenient = [number for name in (first, second) if (number := standings[name].lenient) is not None]
+            sentences.append(
                 f"{metric.metric}: the order of {first} and {second} depends on gold: {means[0]} and {means[1]}, but "
-                f"{fixed(lenient[0])} and {fixed(lenient[1])} if tools that read like a gold tool count"
+                f"{format_fixed(lenient[0])} and {format_fixed(lenient[1])} if tools that read like a gold tool count"
             )
-    return found
+    return sentences
 
 
 def catalogue_lines(dataset: DatasetReport) -> list[str]:
     """A line for each of the first tools that a system has otherwise than the baseline."""
-    found = []
+    all_lines = []
     for item in dataset.catalogues:
         shown = item.change.lines()
         lines = [f"{what} {one_line(tool)}{f': {one_line(more)}' if more else ''}" for what, tool, more in shown]
         lines += [f"{item.change.size - len(shown)} more"] if item.change.size > len(shown) else []
-        found += [f"{item.system}: {line}" for line in [*lines, *item.change.notes]]
-    return found
+        all_lines += [f"{item.system}: {line}" for line in [*lines, *item.change.notes]]
+    return all_lines
 
 
 def few_units(dataset: DatasetReport) -> list[str]:
@@ -107,7 +107,7 @@ def _size(dataset: DatasetReport) -> str:
 def macro_sentence(macro: MacroReport) -> str:
     """Whether ranks differ over datasets, and which of them do."""
     test = "" if macro.friedman is None else f"Friedman p = {p_value(macro.friedman)}; "
-    return f"{test}mean ranks that differ by {fixed(macro.critical, 2)} or more differ (Nemenyi, 5%)."
+    return f"{test}mean ranks that differ by {format_fixed(macro.critical, 2)} or more differ (Nemenyi, 5%)."
 
 
 def markdown(report: Comparison) -> str:

@@ -65,7 +65,7 @@ class Independent(Record):
     p: float
 
 
-class Difference(Record):
+class SystemDifference(Record):
     """A system less the baseline on the same queries.
 
     Attributes:
@@ -116,7 +116,7 @@ class MetricReport(Record):
     n: int
     units: int
     standings: list[Standing]
-    differences: list[Difference]
+    differences: list[SystemDifference]
     pairs: list[list[float]]
     reversed: list[tuple[str, str]] = []
 
@@ -130,7 +130,7 @@ class SliceReport(Record):
     n: int
     units: int
     means: dict[str, float]
-    differences: list[Difference]
+    differences: list[SystemDifference]
 
 
 class Move(Record):
@@ -148,7 +148,7 @@ class Move(Record):
     tools: list[MovedTool] = []
 
 
-class Moves(Record):
+class QueryMoves(Record):
     """The queries that moved most on one metric from the baseline to a system."""
 
     system: str
@@ -185,7 +185,7 @@ class DatasetReport(Record):
     systems: list[System]
     metrics: list[MetricReport]
     slices: list[SliceReport]
-    moves: list[Moves]
+    moves: list[QueryMoves]
     warnings: list[str]
     catalogues: list[SystemCatalogue] = []
     origin: list[str] = []

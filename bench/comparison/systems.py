@@ -11,31 +11,31 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.results.across_catalogues import (
-    Asked,
     CatalogueChange,
-    asked_of,
+    Snapshot,
     change,
     question_differences,
+    take_snapshot,
     values_as_asked,
 )
 from bench.results.comparability import differences, metric_difference
 from bench.results.manifest import DatasetIdentity
 from bench.results.store import StoredResult
-from bench.results.units import numbered
+from bench.results.units import number_units
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class ContestantCatalogue:
     """The tools that a result was asked to find.
 
     Attributes:
         dataset: with the tools.
-        asked: its queries, and what they need.
+        snapshot: its queries, and what they need.
         change: how it differs from the catalogue of the first result.
     """
 
     dataset: Dataset
-    asked: Asked
+    snapshot: Snapshot
     change: CatalogueChange
 
 
@@ -57,7 +57,7 @@ class Field:
     query_ids: tuple[str, ...]
     judged: NDArray[np.bool_]
     units: NDArray[np.int64]
-    catalogues: tuple[Catalogue, ...] = ()
+    catalogues: tuple[ContestantCatalogue, ...] = ()
 
     @property
     def dataset(self) -> str:
@@ -89,7 +89,7 @@ class Field:
 
     def units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """(rows,) the units of some of the queries, by codes from 0 without gaps."""
-        return numbered(self.units[rows])
+        return number_units(self.units[rows])
 
     def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
         """Those of the metrics that every result has, computed by the same code."""
@@ -143,26 +143,26 @@ def across_catalogues(results: Sequence[StoredResult], load: Callable[[DatasetId
     _check(results, across=True)
     ids = first.per_query["query_id"].to_pylist()
     data = first.manifest.dataset
-    catalogues: list[Catalogue] = []
+    catalogues: list[ContestantCatalogue] = []
     brought: list[StoredResult] = []
     for result in results:
         dataset = load(result.manifest.dataset)
-        own = result.per_query["query_id"].to_pylist()
-        asked = asked_of(dataset, own)
-        then = catalogues[0].asked if catalogues else asked
-        if differing := question_differences(then, ids, asked, own):
+        query_ids = result.per_query["query_id"].to_pylist()
+        snapshot = take_snapshot(dataset, query_ids)
+        then = catalogues[0].snapshot if catalogues else snapshot
+        if differing := question_differences(then, ids, snapshot, query_ids):
             raise ResultError(
                 f"{first.label} and {result.label} cannot be compared across catalogues: "
                 f"{'; '.join(differing)} in {result.label}."
             )
-        found = change(data.spec, data.content_hash, then, asked)
-        catalogues.append(Catalogue(dataset, asked, found))
-        brought.append(_as_asked(result, then, ids) if found.gold_removed or own != ids else result)
+        catalogue_change = change(data.spec, data.content_hash, then, snapshot)
+        catalogues.append(ContestantCatalogue(dataset, snapshot, catalogue_change))
+        brought.append(_as_asked(result, then, ids) if catalogue_change.gold_removed or query_ids != ids else result)
     counts = np.array(first.per_query["n_gold"].to_pylist(), dtype=np.int64)
     return Field(tuple(brought), _names(results), tuple(ids), counts > 0, first.units, tuple(catalogues))
 
 
-def _as_asked(result: StoredResult, then: Asked, ids: Sequence[str]) -> StoredResult:
+def _as_asked(result: StoredResult, then: Snapshot, ids: Sequence[str]) -> StoredResult:
     """A result with the values that it has on the queries as they were asked before tools were removed."""
     if not result.has_run or result.manifest.repeats > 1:
         raise ResultError(

@@ -10,9 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bench.base.text import one_line
-from bench.comparison.report import Comparison, DatasetReport, Difference, MacroReport, MetricReport, Move, Standing
+from bench.comparison.report import (
+    Comparison,
+    DatasetReport,
+    MacroReport,
+    MetricReport,
+    Move,
+    Standing,
+    SystemDifference,
+)
 from bench.show import numbers
-from bench.show.numbers import estimate, fixed, interval, p_value, ranks, signed
+from bench.show.numbers import estimate, format_fixed, interval, p_value, ranks, signed
 from bench.show.tables import Cell, Emphasis, Table
 
 #: Characters of a query that a report shows.
@@ -25,12 +33,12 @@ _NARROWEST, _WIDEST, _LABEL = 6, 12, 24
 _OVERALL, _BETWEEN = 15, 2
 
 
-def dagger(difference: Difference | None) -> str:
+def dagger(difference: SystemDifference | None) -> str:
     """The sign of a corrected p-value; none for the baseline, and where there are too few units for a conclusion."""
     return "" if difference is None or not difference.decided else numbers.dagger(difference.corrected)
 
 
-def differences(metric: MetricReport) -> dict[str, Difference]:
+def differences(metric: MetricReport) -> dict[str, SystemDifference]:
     """System -> its difference from the baseline."""
     return {item.system: item for item in metric.differences}
 
@@ -53,7 +61,7 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
                 p_value(d.corrected),
                 signed(d.dz, 2),
                 _counts(d),
-                fixed(d.detectable),
+                format_fixed(d.detectable),
             )
     return table
 
@@ -65,7 +73,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_named(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(fixed(standing.mean), mark=dagger(d), below=_ends(standing))
+            mean = Cell(format_fixed(standing.mean), mark=dagger(d), below=_ends(standing))
             table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
@@ -74,7 +82,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
                     Cell(p_value(d.p), below=(p_value(d.corrected),)),
                     signed(d.dz, 2),
                     _counts(d),
-                    fixed(d.detectable),
+                    format_fixed(d.detectable),
                 )
     return table
 
@@ -86,14 +94,14 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_named(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(fixed(standing.mean), mark=dagger(d))
+            mean = Cell(format_fixed(standing.mean), mark=dagger(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
             if d is not None:
                 table.extend(signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
     return table
 
 
-def _standings(metric: MetricReport) -> Iterator[tuple[Standing, Difference | None]]:
+def _standings(metric: MetricReport) -> Iterator[tuple[Standing, SystemDifference | None]]:
     own = differences(metric)
     yield from ((standing, own.get(standing.system)) for standing in metric.standings)
 
@@ -107,7 +115,7 @@ def _ends(standing: Standing) -> tuple[str, ...]:
     return (ends,) if ends else ()
 
 
-def _counts(difference: Difference) -> str:
+def _counts(difference: SystemDifference) -> str:
     return f"{difference.wins}/{difference.ties}/{difference.losses}"
 
 
@@ -132,7 +140,7 @@ def slice_tables(dataset: DatasetReport) -> list[Table]:
         table.title = f"{own[0].metric} by {name}"
         for item in own:
             by_system = {difference.system: difference for difference in item.differences}
-            means = [Cell(fixed(item.means[system]), mark=dagger(by_system.get(system))) for system in systems]
+            means = [Cell(format_fixed(item.means[system]), mark=dagger(by_system.get(system))) for system in systems]
             table.add(item.value, str(item.n), str(item.units), *means)
         tables.append(table)
     return tables
@@ -147,7 +155,7 @@ def moved_tables(dataset: DatasetReport, baseline: str) -> list[Table]:
             table = Table([f"{baseline} → {moves.system}", "query", "text", *more])
             table.title = f"Queries that {moves.system} {word} most on {moves.metric}"
             for move in moved:
-                change = f"{fixed(move.baseline, 2)} → {fixed(move.system, 2)}"
+                change = f"{format_fixed(move.baseline, 2)} → {format_fixed(move.system, 2)}"
                 tools = ["; ".join(tool_lines(move))] if more else []
                 table.add(change, move.query_id, one_line(move.text or "", LONGEST_TEXT), *tools)
             if table.rows:
@@ -169,7 +177,7 @@ def macro_table(macro: MacroReport) -> Table:
     table = Table(["system", "mean rank", "mean of the datasets' means"], right=(1,))
     for standing in macro.standings:
         mean = estimate(standing.mean, standing.low, standing.high)
-        table.add(standing.system, fixed(standing.rank, 2), mean)
+        table.add(standing.system, format_fixed(standing.rank, 2), mean)
     return table
 
 
@@ -222,7 +230,7 @@ def _grid_of(
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
         means = _marked({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
         for system in systems:
-            over: list[str | Cell] = [means[system], fixed(macro[system].rank, 2)] if system in macro else []
+            over: list[str | Cell] = [means[system], format_fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
     return table
 
@@ -243,7 +251,7 @@ def _marked(means: Mapping[str, float], higher_is_better: bool, oracles: set[str
 
     What counts is what is printed: two that look the same are both best.
     """
-    texts = {name: fixed(mean) for name, mean in means.items()}
+    texts = {name: format_fixed(mean) for name, mean in means.items()}
     order = sorted({float(texts[name]) for name in means if name not in oracles}, reverse=higher_is_better)
     places: dict[float, Emphasis] = dict(zip(order, ("best", "second"), strict=False))
     return {

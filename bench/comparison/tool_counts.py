@@ -17,7 +17,7 @@ from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import PAD
 from bench.metrics.goldranks import MISSING, any_of, locate
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.noninferiority import FEWEST_UNITS
 
@@ -112,7 +112,7 @@ class ToolCounts:
             return None
         cases = self._cases_of(tool)
         values = (self.rank[cases] <= self.k).astype(np.float64)[:, None]
-        units = numbered(self.units[self.query[cases]])
+        units = number_units(self.units[self.query[cases]])
         low, high = bca_intervals(values, seed=BOOTSTRAP_SEED, units=units, span=(0.0, 1.0))[0]
         return float(low), float(high)
 
@@ -169,9 +169,9 @@ def count_tools(
     queries = np.repeat(np.arange(len(wanted)), wanted.counts)
     gold = wanted.tools[wanted.members[:-1]].astype(np.int64)
     rank = _ranks(ranked, wanted)
-    own = _own_ranks(ranked, wanted, queries, gold)
+    own_ranks = _own_ranks(ranked, wanted, queries, gold)
     order = np.lexsort((queries, gold))
-    query, tool, rank, own = queries[order], gold[order], rank[order], own[order]
+    query, tool, rank, own_ranks = queries[order], gold[order], rank[order], own_ranks[order]
 
     first = ranked[:, :k]
     there = first != PAD
@@ -201,12 +201,12 @@ def count_tools(
         query=query,
         tool=tool,
         rank=rank,
-        own=own,
+        own=own_ranks,
         units=units,
         wanted=every,
         groups=np.bincount(pairs // (int(units.max(initial=0)) + 1), minlength=tools),
         found=cases(rank <= k),
-        by_other=cases((rank <= k) & (own > k)),
+        by_other=cases((rank <= k) & (own_ranks > k)),
         absent=cases(~met),
         accepted=np.bincount(stand_ins % tools, minlength=tools) - every,
         shown=places(there),
@@ -223,10 +223,10 @@ def _ranks(ranked: NDArray[np.int32], wanted: GoldGroups) -> NDArray[np.int32]:
     # `any_of` sorts the judgements of a query by rank. Numbered by their relevance, they are told apart again.
     number = np.arange(len(wanted.grades)) - np.repeat(wanted.starts[:-1], wanted.counts)
     labels = (np.repeat(wanted.counts, wanted.counts) - number).astype(np.int32)
-    found = any_of(ranked, GoldGroups(wanted.starts, wanted.members, wanted.tools, labels))
+    satisfied = any_of(ranked, GoldGroups(wanted.starts, wanted.members, wanted.tools, labels))
     ranks = np.full(len(labels), MISSING, dtype=np.int32)
-    query, column = np.nonzero(found.grades)
-    ranks[wanted.starts[query + 1] - found.grades[query, column]] = found.ranks[query, column]
+    query, column = np.nonzero(satisfied.grades)
+    ranks[wanted.starts[query + 1] - satisfied.grades[query, column]] = satisfied.ranks[query, column]
     return ranks
 
 

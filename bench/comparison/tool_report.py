@@ -277,7 +277,7 @@ class ToolsReport(Shown, Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedRanking:
     """A result's ranking, counted by tool.
 
     Attributes:
@@ -306,7 +306,7 @@ class Counted:
         return [self.dataset.tools[code].tool_id for code in codes.tolist()]
 
 
-def counted(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat: int = 1) -> Counted:
+def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat: int = 1) -> CountedRanking:
     """Count by tool what a stored ranking shows.
 
     Args:
@@ -333,18 +333,18 @@ def counted(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat: int 
     rows = np.array(_codes(ids, dataset.query_codes, "query", one), dtype=np.int64)
     gold = dataset.gold.take(rows)
     counts = count_tools(
-        _ranked(one, dataset, ids),
+        _read_codes(one, dataset, ids),
         _requirements(gold),
         gold.forbidden,
         one.units,
         len(dataset.tools),
         k,
     )
-    return Counted(one, dataset, repeat, rows, depth, counts, counts.confusions())
+    return CountedRanking(one, dataset, repeat, rows, depth, counts, counts.confusions())
 
 
 def tools_report(
-    found: Counted,
+    counted_ranking: CountedRanking,
     *,
     most: int | None = None,
     explained: int = EXPLAINED,
@@ -356,7 +356,7 @@ def tools_report(
     """The report of a ranking that was counted.
 
     Args:
-        found: what `counted` gives.
+        counted_ranking: what `counted` gives.
         most: number of rows, the worst first; None for all tools of the library.
         explained: for how many of the worst tools it is said why they lose to the tool that they lose to most often.
         tool: the id of one tool: the report has its row alone, and its queries in detail.
@@ -367,50 +367,59 @@ def tools_report(
     Raises:
         UsageError: there is no such tool.
     """
-    dataset, counts = found.dataset, found.counts
+    dataset, counts = counted_ranking.dataset, counted_ranking.counts
     codes = counts.worst_first() if tool is None else np.array([tool_named(dataset, tool)])
     codes = codes[:most]
-    vectors = tool_texts(dataset, found.result.manifest.dataset.template) if library is None else library
-    listed = {code: found.confusions.of(code)[:_MOST_NAMED] for code in codes.tolist()}
+    vectors = tool_texts(dataset, counted_ranking.result.manifest.dataset.template) if library is None else library
+    listed = {code: counted_ranking.confusions.of(code)[:_MOST_NAMED] for code in codes.tolist()}
     # Of every tool the pair with most queries; of a single tool all that are listed.
     pairs = [listed[code][: None if tool else 1] for code in codes[:explained].tolist()]
     chosen = np.concatenate(pairs) if pairs else np.zeros(0, dtype=np.int64)
     lost = counts.missed_cases(int(codes[0]))[:_MOST_LISTED] if tool is not None else np.zeros(0, dtype=np.int64)
     rivals = [_first_unwanted(counts, case) for case in lost.tolist()]
-    asked = [_rivalry(found, int(found.confusions.example[i]), int(found.confusions.shown[i])) for i in chosen.tolist()]
-    asked += [
-        _rivalry(found, case, rival) for case, rival in zip(lost.tolist(), rivals, strict=True) if rival is not None
+    rivalries = [
+        _rivalry(counted_ranking, int(counted_ranking.confusions.example[i]), int(counted_ranking.confusions.shown[i]))
+        for i in chosen.tolist()
     ]
-    said, note = whys(found.result, dataset, asked, vectors, repeat=found.repeat, ask=ask, progress=progress)
+    rivalries += [
+        _rivalry(counted_ranking, case, rival)
+        for case, rival in zip(lost.tolist(), rivals, strict=True)
+        if rival is not None
+    ]
+    said, note = whys(
+        counted_ranking.result, dataset, rivalries, vectors, repeat=counted_ranking.repeat, ask=ask, progress=progress
+    )
     reasons = dict(zip(chosen.tolist(), said, strict=False))
     left = iter(said[len(chosen) :])
     detail = None
     if tool is not None:
         missed = [
-            _missed(found, case, None if rival is None else next(left))
+            _report_missed(counted_ranking, case, None if rival is None else next(left))
             for case, rival in zip(lost.tolist(), rivals, strict=True)
         ]
         code = int(codes[0])
         same = [dataset.tools[other].tool_id for other in alternatives(dataset.tools, [code]).get(code, ())]
-        detail = ToolDetail(missed=missed, unwanted=_unwanted(found, code), alternatives=same[:_MOST_LISTED])
-    rows = _rows(found, codes, listed, reasons, vectors)
-    manifest = found.result.manifest
+        detail = ToolDetail(
+            missed=missed, unwanted=_list_unwanted(counted_ranking, code), alternatives=same[:_MOST_LISTED]
+        )
+    rows = _rows(counted_ranking, codes, listed, reasons, vectors)
+    manifest = counted_ranking.result.manifest
     wanted = counts.wanted > 0
     return ToolsReport(
         result_id=manifest.result_id,
-        label=found.result.label,
+        label=counted_ranking.result.label,
         dataset=manifest.dataset.spec,
         split=manifest.dataset.split,
-        repeat=found.repeat if manifest.repeats > 1 else None,
+        repeat=counted_ranking.repeat if manifest.repeats > 1 else None,
         k=counts.k,
-        depth=found.depth,
-        queries=len(found.rows),
+        depth=counted_ranking.depth,
+        queries=len(counted_ranking.rows),
         judged=len(np.unique(counts.query)),
         requirements=len(counts.query),
         found=int(counts.found.sum()),
         library=len(dataset.tools),
         wanted_tools=int(wanted.sum()),
-        never_found=found.never_found,
+        never_found=counted_ranking.never_found,
         near_duplicate_tools=int((vectors.near_duplicates.count > 0).sum()),
         forbidden_shown=int(counts.forbidden_shown.sum()),
         warnings=manifest.notes,
@@ -434,11 +443,13 @@ def tool_named(dataset: Dataset, name: str) -> int:
     ids = [tool.tool_id for tool in dataset.tools]
     if name in dataset.tool_codes:
         return dataset.tool_codes[name]
-    found = [tool for tool in ids if tool.startswith(name)] if name else []
-    if len(found) == 1:
-        return dataset.tool_codes[found[0]]
-    if found:
-        raise UsageError(f"{len(found)} tools of {dataset.spec} begin with {name!r}, {_some(found)}; give more of it.")
+    matches = [tool for tool in ids if tool.startswith(name)] if name else []
+    if len(matches) == 1:
+        return dataset.tool_codes[matches[0]]
+    if matches:
+        raise UsageError(
+            f"{len(matches)} tools of {dataset.spec} begin with {name!r}, {_some(matches)}; give more of it."
+        )
     near = difflib.get_close_matches(name, ids, n=_MOST_IDS)
     known = f"the nearest are {_some(near)}" if near else f"it has {_some(ids)}"
     raise UsageError(f"{dataset.spec} has no tool {name!r}; {known}.")
@@ -448,14 +459,14 @@ def _some(ids: Sequence[str]) -> str:
     return ", ".join(repr(name)[1:-1] for name in ids[:_MOST_IDS]) + (", …" if len(ids) > _MOST_IDS else "")
 
 
-def _ranked(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
+def _read_codes(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
     """(queries, depth) the stored ranking as codes."""
     for name in ("query_id", "rank", "tool_id"):
         column, wanted = result.run[name], RUN_SCHEMA.field(name).type
         if column.type != wanted or column.null_count:
             raise ResultError(f"the column {name} of the ranking of {result.label} is damaged; run it again.")
-    query = _coded(result.run["query_id"], {name: i for i, name in enumerate(query_ids)}, "query", result)
-    tool = _coded(result.run["tool_id"], dataset.tool_codes, "tool", result)
+    query = _encode_ids(result.run["query_id"], {name: i for i, name in enumerate(query_ids)}, "query", result)
+    tool = _encode_ids(result.run["tool_id"], dataset.tool_codes, "tool", result)
     place = _numbers(result.run["rank"].combine_chunks()).astype(np.int64) - 1
     width = int(place.max(initial=-1)) + 1
     # Tables of a site are other people's.
@@ -466,7 +477,9 @@ def _ranked(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) ->
     return ranked
 
 
-def _coded(column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: StoredResult) -> NDArray[np.int64]:
+def _encode_ids(
+    column: pa.ChunkedArray, codes: Mapping[str, int], kind: str, result: StoredResult
+) -> NDArray[np.int64]:
     """A column of ids as codes."""
     encoded = column.combine_chunks().dictionary_encode()
     known = np.array(_codes(encoded.dictionary.to_pylist(), codes, kind, result), dtype=np.int64)
@@ -493,9 +506,9 @@ def _requirements(gold: Gold) -> GoldGroups:
     return GoldGroups(gold.starts, np.arange(len(gold.tools) + 1), gold.tools, gold.grades)
 
 
-def _rivalry(found: Counted, case: int, shown: int) -> Rivalry:
-    counts = found.counts
-    return Rivalry(int(found.rows[counts.query[case]]), int(counts.tool[case]), shown)
+def _rivalry(counted_ranking: CountedRanking, case: int, shown: int) -> Rivalry:
+    counts = counted_ranking.counts
+    return Rivalry(int(counted_ranking.rows[counts.query[case]]), int(counts.tool[case]), shown)
 
 
 def _first_unwanted(counts: ToolCounts, case: int) -> int | None:
@@ -514,23 +527,25 @@ def _value(number: float) -> float | None:
 
 
 def _rows(
-    found: Counted,
+    counted_ranking: CountedRanking,
     codes: NDArray[np.int64],
     listed: Mapping[int, NDArray[np.int64]],
     reasons: Mapping[int, Why],
     vectors: TextVectors,
 ) -> list[ToolRow]:
     """The rows of some tools."""
-    counts, tools = found.counts, found.dataset.tools
+    counts, tools = counted_ranking.counts, counted_ranking.dataset.tools
     near = vectors.near_duplicates
     pairs = np.concatenate([*listed.values(), np.zeros(0, dtype=np.int64)])
-    cosines = vectors.cosines(found.confusions.missed[pairs], found.confusions.shown[pairs]).tolist()
+    cosines = vectors.cosines(
+        counted_ranking.confusions.missed[pairs], counted_ranking.confusions.shown[pairs]
+    ).tolist()
     likeness = dict(zip(pairs.tolist(), cosines, strict=True))
     tokens = count_tokens([vectors.texts[code] for code in codes.tolist()]).tolist() if can_count_tokens() else None
     rows = []
     for place, code in enumerate(codes.tolist()):
         ends = counts.interval(code)
-        others = len(found.rows) - int(counts.wanted[code] + counts.accepted[code])
+        others = len(counted_ranking.rows) - int(counts.wanted[code] + counts.accepted[code])
         nearest = int(near.nearest[code])
         rows.append(
             ToolRow(
@@ -552,7 +567,7 @@ def _rows(
                 unwanted_share=int(counts.unwanted[code]) / others if others else None,
                 forbidden=int(counts.forbidden[code]),
                 forbidden_shown=int(counts.forbidden_shown[code]),
-                loses_to=_confusions(found, listed[code], reasons, likeness),
+                loses_to=_confusions(counted_ranking, listed[code], reasons, likeness),
                 near_duplicates=int(near.count[code]),
                 nearest=tools[nearest].tool_id if nearest >= 0 else None,
                 nearest_cosine=float(near.cosine[code]) if nearest >= 0 else None,
@@ -563,17 +578,17 @@ def _rows(
 
 
 def _confusions(
-    found: Counted, pairs: NDArray[np.int64], reasons: Mapping[int, Why], likeness: Mapping[int, float]
+    counted_ranking: CountedRanking, pairs: NDArray[np.int64], reasons: Mapping[int, Why], likeness: Mapping[int, float]
 ) -> list[Confusion]:
-    counts, every = found.counts, found.confusions
+    counts, every = counted_ranking.counts, counted_ranking.confusions
     listed = []
     for pair in pairs.tolist():
         case, why = int(every.example[pair]), reasons.get(pair)
         listed.append(
             Confusion(
-                tool_id=found.dataset.tools[int(every.shown[pair])].tool_id,
+                tool_id=counted_ranking.dataset.tools[int(every.shown[pair])].tool_id,
                 queries=int(every.queries[pair]),
-                example=found.dataset.queries[found.rows[counts.query[case]]].query_id,
+                example=counted_ranking.dataset.queries[counted_ranking.rows[counts.query[case]]].query_id,
                 rank=_rank(int(counts.rank[case])),
                 cosine=likeness[pair],
                 why=None if why is None else why.text,
@@ -583,10 +598,10 @@ def _confusions(
     return listed
 
 
-def _missed(found: Counted, case: int, why: Why | None) -> MissedQuery:
-    counts, dataset = found.counts, found.dataset
+def _report_missed(counted_ranking: CountedRanking, case: int, why: Why | None) -> MissedQuery:
+    counts, dataset = counted_ranking.counts, counted_ranking.dataset
     place = counts.query[case]
-    query = dataset.queries[found.rows[place]]
+    query = dataset.queries[counted_ranking.rows[place]]
     first = [
         Place(tool_id=dataset.tools[code].tool_id, wanted=bool(right))
         for code, right in zip(counts.first[place].tolist(), counts.right[place].tolist(), strict=True)
@@ -602,12 +617,12 @@ def _missed(found: Counted, case: int, why: Why | None) -> MissedQuery:
     )
 
 
-def _unwanted(found: Counted, tool: int) -> list[UnwantedQuery]:
-    counts, dataset = found.counts, found.dataset
+def _list_unwanted(counted_ranking: CountedRanking, tool: int) -> list[UnwantedQuery]:
+    counts, dataset = counted_ranking.counts, counted_ranking.dataset
     places, ranks = counts.unwanted_places(tool)
     listed = []
     for place, rank in zip(places[:_MOST_LISTED].tolist(), ranks[:_MOST_LISTED].tolist(), strict=True):
-        query = dataset.queries[found.rows[place]]
+        query = dataset.queries[counted_ranking.rows[place]]
         listed.append(
             UnwantedQuery(
                 query_id=query.query_id,

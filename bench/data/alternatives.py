@@ -58,12 +58,12 @@ def alternatives(
     alike: defaultdict[int, list[int]] = defaultdict(list)
     for other in np.flatnonzero(np.isin(read, read[codes])).tolist():
         alike[int(read[other])].append(other)
-    found: dict[int, tuple[int, ...]] = {}
+    by_tool: dict[int, tuple[int, ...]] = {}
     for code in codes:
         others = (other for other in alike[int(read[code])] if other != code)
-        if own := tuple(other for other in others if not _siblings(tools[other], tools[code])):
-            found[code] = own
-    return found
+        if substitutes := tuple(other for other in others if not _siblings(tools[other], tools[code])):
+            by_tool[code] = substitutes
+    return by_tool
 
 
 def _key(tool: Tool) -> Hashable:
@@ -91,7 +91,7 @@ def with_alternatives(gold: Gold, tools: Sequence[Tool], read: NDArray[np.int64]
     known = alternatives(tools, np.unique(meeting.tools).tolist(), read)
     rows: list[list[tuple[list[int], int]]] = [[] for _ in range(len(gold))]
     for query, group, grade in gold.judgements():
-        own = set(meeting.row(query).tolist())
-        more = dict.fromkeys(other for tool in group for other in known.get(tool, ()) if other not in own)
+        gold_tools = set(meeting.row(query).tolist())
+        more = dict.fromkeys(other for tool in group for other in known.get(tool, ()) if other not in gold_tools)
         rows[query].append(([*group, *more], grade))
     return GoldGroups.of(rows)

@@ -67,10 +67,14 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
     library = {name: arrow.texts([getattr(tool, name) for tool in tools]) for name in _names(_TOOLS, pa.string())}
     library["parameters"] = arrow.lists(starts, _parameters(inputs))
     library["deprecated"] = arrow.booleans(np.array([tool.deprecated for tool in tools], dtype=np.bool_))
-    asked = {name: arrow.texts([getattr(query, name) for query in queries]) for name in _names(_QUERIES, pa.string())}
-    asked |= {name: arrow.text_lists([getattr(query, name) for query in queries]) for name in _names(_QUERIES, _TEXTS)}
+    query_columns = {
+        name: arrow.texts([getattr(query, name) for query in queries]) for name in _names(_QUERIES, pa.string())
+    }
+    query_columns |= {
+        name: arrow.text_lists([getattr(query, name) for query in queries]) for name in _names(_QUERIES, _TEXTS)
+    }
     for name in sorted({name for query in queries for name in query.slices}):
-        asked[SLICE_PREFIX + name] = arrow.texts([query.slices.get(name) for query in queries])
+        query_columns[SLICE_PREFIX + name] = arrow.texts([query.slices.get(name) for query in queries])
     judged = [(query, tool, grade) for query in queries for tool, grade in sorted(query.gold.items())]
     gold = {
         "query_id": arrow.texts([query.query_id for query, _, _ in judged]),
@@ -81,7 +85,7 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
     drawn = {name: arrow.texts([getattr(edge, name) for edge in edges]) for name in _EDGES.names}
     return {
         "tools": _table(library, _TOOLS),
-        "queries": _table(asked, _QUERIES),
+        "queries": _table(query_columns, _QUERIES),
         "gold": _table(gold, _GOLD),
         "edges": _table(drawn, _EDGES),
     }
@@ -92,8 +96,11 @@ def _names(schema: pa.Schema, kind: pa.DataType) -> list[str]:
 
 
 def _parameters(inputs: Sequence[Parameter]) -> pa.Array:
-    columns = {name: arrow.texts([getattr(own, name) for own in inputs]) for name in _names(_PARAMETER, pa.string())}
-    columns["required"] = arrow.booleans(np.array([own.required for own in inputs], dtype=np.bool_))
+    columns = {
+        name: arrow.texts([getattr(parameter, name) for parameter in inputs])
+        for name in _names(_PARAMETER, pa.string())
+    }
+    columns["required"] = arrow.booleans(np.array([parameter.required for parameter in inputs], dtype=np.bool_))
     return pa.StructArray.from_arrays([columns[field.name] for field in _PARAMETER], fields=list(_PARAMETER))
 
 
@@ -116,9 +123,9 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
     # By columns, since a dictionary for each row takes longer than all else.
     sliced = [name for name in tables["queries"].column_names if name.startswith(SLICE_PREFIX)]
     slices = [name.removeprefix(SLICE_PREFIX) for name in sliced]
-    asked = zip(*_columns(tables["queries"], [*_QUERIES.names, *sliced]), strict=True)
+    query_rows = zip(*_columns(tables["queries"], [*_QUERIES.names, *sliced]), strict=True)
     library = dict(zip(_TOOLS.names, _columns(tables["tools"], _TOOLS.names), strict=True))
-    library["parameters"] = [tuple([Parameter(**own) for own in row]) for row in library["parameters"]]
+    library["parameters"] = [tuple([Parameter(**fields) for fields in row]) for row in library["parameters"]]
     return Tables(
         # The columns are in the order of the fields.
         tools=[Tool(*row) for row in zip(*library.values(), strict=True)],
@@ -137,7 +144,7 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
                 origin,
                 tuple(calls),
             )
-            for query, text, split, group, forbidden, searches, context, origin, calls, *values in asked
+            for query, text, split, group, forbidden, searches, context, origin, calls, *values in query_rows
         ],
         edges=[Edge(**row) for row in tables["edges"].to_pylist()],
     )

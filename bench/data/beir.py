@@ -121,7 +121,7 @@ class _About(Record):
     source: DatasetId | Literal[""] = ""
 
 
-class _Document(BaseModel):
+class _CorpusLine(BaseModel):
     """A line of corpus.jsonl."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
@@ -154,9 +154,9 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
     for name, rows in ((CORPUS, corpus), (QUERIES, queries)):
         write_text(folder / name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     for split in SPLITS:
-        asked = [query for query in dataset.queries if query.split == split]
-        if asked:
-            lines = [f"{q.query_id}\t{tool}\t{grade}" for q in asked for tool, grade in sorted(q.gold.items())]
+        of_split = [query for query in dataset.queries if query.split == split]
+        if of_split:
+            lines = [f"{q.query_id}\t{tool}\t{grade}" for q in of_split for tool, grade in sorted(q.gold.items())]
             write_text(folder / QRELS / f"{split}.tsv", "\n".join([_HEADER, *lines]) + "\n")
     if not dataset.queries:
         # A catalogue without queries: a folder of BEIR has at least one file of judgements.
@@ -314,13 +314,13 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise DataError(f"{path}: {first_fault(error)}.") from None
 
 
-def _documents(path: Path) -> Iterator[tuple[_Document, _Metadata]]:
+def _documents(path: Path) -> Iterator[tuple[_CorpusLine, _Metadata]]:
     """Every line; after the last, an error if any is out of form, which tells the first ten faults of the file."""
     wrong: list[str] = []
     for number, line in _lines(path):
         if line.strip():
             try:
-                document = _Document.model_validate_json(line)
+                document = _CorpusLine.model_validate_json(line)
                 metadata = document.metadata if isinstance(document.metadata, dict) else {}
                 yield document, _Metadata.model_validate(metadata)
             except ValidationError as error:
@@ -342,7 +342,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     yield from enumerate(lines, start=1)
 
 
-def _tool(document: _Document, metadata: _Metadata) -> Tool:
+def _tool(document: _CorpusLine, metadata: _Metadata) -> Tool:
     about = metadata.tool
     if about is not None:
         parameters = tuple(Parameter(**parameter.model_dump()) for parameter in about.parameters)
@@ -354,7 +354,7 @@ def _tool(document: _Document, metadata: _Metadata) -> Tool:
 
 
 def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
-    found: dict[str, tuple[Split, dict[str, int]]] = {}
+    judgements: dict[str, tuple[Split, dict[str, int]]] = {}
     paths: list[tuple[Split, Path]] = [(split, folder / f"{split}.tsv") for split in SPLITS]
     if not any(path.is_file() for _, path in paths):
         raise DataError(f"{folder} has none of {', '.join(path.name for _, path in paths)}.")
@@ -368,10 +368,10 @@ def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
             if len(values) != 3 or not _GRADE.fullmatch(values[2]):
                 raise DataError(f"{path}, line {number}: expected query id, tool id and whole number, tab-separated.")
             query, tool, grade = values[0], values[1], int(values[2])
-            before = found.setdefault(query, (split, {}))
+            before = judgements.setdefault(query, (split, {}))
             if before[0] != split:
                 raise DataError(f"{path}, line {number}: query {query} is in {before[0]}, too.")
             # Zero means judged and not relevant: no gold.
             if grade > 0:
                 before[1][tool] = max(grade, before[1].get(tool, 0))
-    return found
+    return judgements

@@ -81,7 +81,7 @@ class UnitSizes(StrictRecord):
         )
 
 
-class Counts(StrictRecord):
+class ExpectedCounts(StrictRecord):
     """What a loaded dataset must have, checked whenever it is loaded with its default options."""
 
     tools: int
@@ -136,7 +136,7 @@ class Card(StrictRecord):
     redistribution: bool
     template: NamedTemplate
     split: Literal["test", "all"] = "test"
-    counts: Counts | None = None
+    counts: ExpectedCounts | None = None
     known_issues: list[str] = []
     unit: Unit = DEFAULT_UNIT
     # Which queries the dataset has: datasets with the same source share queries, or draw them from one pool, so
@@ -165,11 +165,11 @@ def read_cards(path: Path) -> list[Card]:
     upstream = raw.get("upstream")
     for table in upstream if isinstance(upstream, list) else []:
         if isinstance(table, dict) and isinstance(table.get("files"), str):
-            table["files"] = _listed(path.parent / table["files"])
+            table["files"] = _read_digests(path.parent / table["files"])
     return cards_from(raw, str(path))
 
 
-def _listed(path: Path) -> dict[str, str]:
+def _read_digests(path: Path) -> dict[str, str]:
     """The files of a list in the form of `sha256sum`: a digest, two spaces, a path."""
     try:
         lines = path.read_text("utf-8").splitlines()

@@ -154,10 +154,10 @@ class Dataset:
             # Datasets without these fields keep the hash that they had before there were any.
             yield [*row, *more] if any(more) else row
         for q in self.queries:
-            asked: list[Any] = ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
+            fields: list[Any] = ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
             any_of = sorted((tool, sorted(others)) for tool, others in q.any_of.items())
             judged: list[Any] = [any_of, sorted(q.forbidden), *([q.calls] if q.calls else [])]
-            yield [*asked, *judged] if any(judged) else asked
+            yield [*fields, *judged] if any(judged) else fields
         for e in self.edges:
             yield ["edge", e.dependent, e.prerequisite, e.reason]
 

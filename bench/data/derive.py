@@ -107,7 +107,7 @@ def tested_groups(sizes: Mapping[str, int], seed: int, share: float) -> frozense
     """
     if len(sizes) < 2:
         raise DataError(f"cannot split {len(sizes)} group(s) of queries into train and test; at least two are needed.")
-    order = shuffled(sizes, seed)
+    order = shuffle(sizes, seed)
     sums = list(accumulate(sizes[group] for group in order))
     wanted = share * sums[-1]
     # `min` keeps the first of equals, and the sums only grow: fewer tested queries.
@@ -142,7 +142,7 @@ def hold_out(tables: Tables, options: HoldOutOptions) -> Tables:
         past = [needs[query.query_id] for query in kept if query.split != "test"]
         held_for_dev = held_units(past, options.share * len(in_use) / 2, options.seed, common)
         kept = [query for query in kept if query.split != "train" or not needs[query.query_id] & held_for_dev]
-    return _derived(tables, tables.tools, with_parent_slice(kept, tables.tools))
+    return _derive_tables(tables, tables.tools, with_parent_slice(kept, tables.tools))
 
 
 def split_domains(tables: Tables, options: DomainOptions) -> Tables:
@@ -176,9 +176,9 @@ def split_domains(tables: Tables, options: DomainOptions) -> Tables:
     ]
     if options.dev and all(query.split != "dev" for query in kept):
         kept = with_dev(kept, options.dev, options.seed)
-    asked = {query.query_id for query in kept if query.split != "train"}
-    kept = with_slice(kept, "domain", {name: domain for name, domain in domains.items() if name in asked})
-    return _derived(tables, tools, kept)
+    evaluated = {query.query_id for query in kept if query.split != "train"}
+    kept = with_slice(kept, "domain", {name: domain for name, domain in domains.items() if name in evaluated})
+    return _derive_tables(tables, tools, kept)
 
 
 def held_units(
@@ -201,7 +201,7 @@ def held_units(
     """
     usable = {json.dumps(sorted(units)): units for units in sets if units and not units & frozenset(common)}
     chosen: frozenset[Unit] = frozenset()
-    for name in shuffled(usable, seed):
+    for name in shuffle(usable, seed):
         if len(chosen) >= wanted:
             break
         chosen |= usable[name]
@@ -219,11 +219,11 @@ def with_dev(queries: Sequence[Query], count: int, seed: int) -> list[Query]:
     train = [query.query_id for query in queries if query.split == "train"]
     if len(train) <= count:
         raise DataError(f"cannot move {count} of {len(train)} train queries to dev: none would be left; lower `dev`.")
-    drawn = set(shuffled(train, seed)[:count])
+    drawn = set(shuffle(train, seed)[:count])
     return [replace(query, split="dev") if query.query_id in drawn else query for query in queries]
 
 
-def shuffled(names: Iterable[str], seed: int) -> list[str]:
+def shuffle(names: Iterable[str], seed: int) -> list[str]:
     """Names in the order of the sha256 of `SEED:NAME`; the order of two names does not depend on the others."""
     return sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
 
@@ -240,7 +240,7 @@ def _needs(tables: Tables, by: Literal["parent", "category"]) -> dict[str, froze
     }
 
 
-def _derived(tables: Tables, tools: Sequence[Tool], queries: Sequence[Query]) -> Tables:
+def _derive_tables(tables: Tables, tools: Sequence[Tool], queries: Sequence[Query]) -> Tables:
     """The tables with these tools and queries; the ids of all other queries are listed as left out."""
     if not any(query.split == "train" and query.gold for query in queries):
         raise DataError("no train query would remain; hold out less (lower `share` or `common`), or lower `dev`.")

@@ -42,19 +42,19 @@ def near_duplicates(tools: Sequence[Tool], judged: Sequence[Tool]) -> dict[str, 
     if not tools or not judged:
         return {}
     texts, others = ([f"{tool.name} {tool.description}" for tool in collection] for collection in (tools, judged))
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    near: defaultdict[str, set[str]] = defaultdict(set)
     pairs = similar_pairs(texts, others, min(COSINE, COSINE_OF_NAMESAKES))
     for i, j, cosine in zip(*(array.tolist() for array in pairs), strict=True):
         if cosine >= COSINE - 1e-9 or tools[i].name.casefold() == judged[j].name.casefold():
-            found[tools[i].tool_id].add(judged[j].tool_id)
+            near[tools[i].tool_id].add(judged[j].tool_id)
     same: defaultdict[frozenset[str], set[str]] = defaultdict(set)
     for tool, text in zip(judged, others, strict=True):
         same[_words(text)].add(tool.tool_id)
     for tool, text in zip(tools, texts, strict=True):
         words = _words(text)
         if words and words in same:
-            found[tool.tool_id] |= same[words]
-    return {tool: tuple(sorted(own)) for tool, own in found.items()}
+            near[tool.tool_id] |= same[words]
+    return {tool: tuple(sorted(ids)) for tool, ids in near.items()}
 
 
 def _words(text: str) -> frozenset[str]:

@@ -53,7 +53,7 @@ class GoldGroups:
         """Number of tools in all groups of each query, (queries,); a tool of two groups counts twice."""
         return self.members[self.starts[1:]] - self.members[self.starts[:-1]]
 
-    def filled(self) -> NDArray[np.bool_]:
+    def cell_mask(self) -> NDArray[np.bool_]:
         """(queries, most of any query): which cells of an array with a cell for each of these tools are in use."""
         sizes = self.sizes
         return np.arange(int(sizes.max(initial=0))) < sizes[:, None]
@@ -75,7 +75,7 @@ class GoldGroups:
 def _ranges(starts: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the chosen parts start once they are side by side, and the entries that they have."""
     counts = starts[chosen + 1] - starts[chosen]
-    found = np.zeros(len(chosen) + 1, dtype=np.int64)
-    np.cumsum(counts, out=found[1:])
-    within = np.arange(found[-1]) - np.repeat(found[:-1], counts)
-    return found, np.repeat(starts[chosen], counts) + within
+    offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
+    return offsets, np.repeat(starts[chosen], counts) + within

@@ -23,7 +23,7 @@ from bench.base.parameters import ParameterSet
 from bench.base.text import one_line
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.derive import shuffled
+from bench.data.derive import shuffle
 from bench.data.duplicates import near_duplicates
 from bench.data.tables import Query, Tables, Tool
 
@@ -61,8 +61,8 @@ def with_library_options(declared: type[ParameterSet]) -> type[ParameterSet]:
     if both:
         raise DataError(f"{declared.__name__} declares the option {min(both)!r}, which every dataset has; rename it.")
     shared: dict[str, Any] = {}
-    if (own := declared.model_fields.get("seed")) is not None:
-        shared["seed"] = (own.annotation, own)
+    if (declared_seed := declared.model_fields.get("seed")) is not None:
+        shared["seed"] = (declared_seed.annotation, declared_seed)
     # The last base's fields come first.
     return create_model(
         declared.__name__, __base__=(LibraryOptions, declared), __module__=declared.__module__, **shared
@@ -108,13 +108,13 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
         DataError: the id of a distractor is taken by a tool of the dataset, or is too long.
     """
     judged = {tool for query in dataset.queries for tool in (*query.meeting, *query.forbidden)}
-    own = shuffled((tool.tool_id for tool in dataset.tools if tool.tool_id not in judged), options.seed)
+    unjudged = shuffle((tool.tool_id for tool in dataset.tools if tool.tool_id not in judged), options.seed)
     tools = {tool.tool_id: tool for tool in dataset.tools}
     copies: Mapping[str, tuple[str, ...]] = {}
     offered: Sequence[Tool] = ()
     if distractors is not None:
         parents = {tool.parent for tool in dataset.tools}
-        offered = [_qualified(tool, distractors.card.id, parents) for tool in distractors.tools]
+        offered = [_qualify_tool(tool, distractors.card.id, parents) for tool in distractors.tools]
         if taken := tools.keys() & {tool.tool_id for tool in offered}:
             raise DataError(
                 f"the tool {one_line(min(taken), 120)!r} of {dataset.spec} has the id of a distractor of "
@@ -125,7 +125,7 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
     added = {tool.tool_id: tool for tool in offered if options.duplicates != "drop" or tool.tool_id not in copies}
     tools |= added
     # Gold is in no order of its own: it always stays whole.
-    order = [*sorted(judged), *own, *shuffled(added, options.seed)]
+    order = [*sorted(judged), *unjudged, *shuffle(added, options.seed)]
     size = len(order) if options.tools is None else options.tools
     if size < len(judged):
         raise UsageError(
@@ -139,7 +139,7 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
     right = {} if options.duplicates != "right" else {tool: near for tool, near in copies.items() if tool in kept}
     rows = Tables(
         [tools[tool] for tool in order[:size]],
-        [_judged(query, right) for query in dataset.queries] if right else dataset.queries,
+        [_add_near_duplicates(query, right) for query in dataset.queries] if right else dataset.queries,
         [edge for edge in dataset.edges if edge.dependent in kept and edge.prerequisite in kept],
         dataset.unknown_gold,
         remarks=dataset.remarks,
@@ -149,13 +149,13 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
     )
 
 
-def _qualified(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
+def _qualify_tool(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
     """A tool as one of another catalogue, where a server of the same name is another server."""
     parent = f"{catalogue}/{tool.parent}" if tool.parent and tool.parent in parents else tool.parent
     return replace(tool, tool_id=f"{catalogue}/{tool.tool_id}", parent=parent)
 
 
-def _judged(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
+def _add_near_duplicates(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
     """A query that near-duplicates of its tools meet as these do, and harm as these do."""
     any_of: dict[str, tuple[str, ...]] = dict(query.any_of)
     meeting: set[str] = set()
@@ -170,18 +170,18 @@ def _judged(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
 
 
 def _note(options: LibraryOptions, judged: int, drawn: Collection[str], copies: Mapping[str, object]) -> str:
-    found = (
+    text = (
         f"The library is drawn (seed {options.seed}): {judged} tools that queries name, which always stay, and others."
     )
     if not options.distractors:
-        return found
+        return text
     what = {
         "drop": f"{len(copies)} near-duplicates of tools that queries name are left out",
         "right": f"{len(copies.keys() & set(drawn))} of them are near-duplicates of tools that queries name, and count "
         "as these do",
         "keep": "near-duplicates of tools that queries name count as wrong",
     }
-    return f"{found} {len(drawn)} are distractors of {options.distractors}; {what[options.duplicates]}."
+    return f"{text} {len(drawn)} are distractors of {options.distractors}; {what[options.duplicates]}."
 
 
 def _card(card: Card, distractors: Dataset | None, note: str) -> Card:

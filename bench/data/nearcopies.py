@@ -57,11 +57,13 @@ def likeness(texts: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.fl
     if not texts or not others:
         return np.zeros(len(texts)), np.zeros(len(texts))
     words, other_words = _words(texts), _words(others)
-    runs, other_runs = _counts([_runs(own) for own in words], [_runs(own) for own in other_words])
+    runs, other_runs = _counts(
+        [_runs(text_words) for text_words in words], [_runs(text_words) for text_words in other_words]
+    )
     runs.data[:], other_runs.data[:] = 1.0, 1.0
     distinct = np.diff(runs.indptr)
     shared = np.where(distinct >= FEWEST, _largest(runs, other_runs) / np.maximum(distinct, 1), 0.0)
-    return shared, _largest(*_weighted(words, other_words))
+    return shared, _largest(*_weigh(words, other_words))
 
 
 def similar_pairs(
@@ -76,15 +78,15 @@ def similar_pairs(
     Returns:
         (pairs,) positions in `texts`, positions in `others`, and cosines; by position.
     """
-    rows, columns = _weighted(_words(texts), _words(others))
+    rows, columns = _weigh(_words(texts), _words(others))
     turned = columns.T.tocsr()
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     for start in range(0, rows.shape[0], _BLOCK):
         part = (rows[start : start + _BLOCK] @ turned).tocoo()
         # The sums are of few terms; the last bits of a cosine decide nothing.
         large = part.data >= least - 1e-9
-        found.append((part.row[large].astype(np.int64) + start, part.col[large].astype(np.int64), part.data[large]))
-    i, j, cosine = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        parts.append((part.row[large].astype(np.int64) + start, part.col[large].astype(np.int64), part.data[large]))
+    i, j, cosine = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = np.lexsort((j, i))
     return i[order], j[order], cosine[order]
 
@@ -93,7 +95,7 @@ def _words(texts: Sequence[str]) -> list[list[str]]:
     return [_WORD.findall(text.casefold()) for text in texts]
 
 
-def _weighted(words: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> tuple[csr_array, csr_array]:
+def _weigh(words: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> tuple[csr_array, csr_array]:
     """The TF-IDF vectors of two collections, of length 1."""
     counts, other_counts = _counts(words, others)
     having = np.concatenate([counts.indices, other_counts.indices])

@@ -40,19 +40,19 @@ def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[s
         {unit for query in queries if query.split == split for unit in units[query.query_id]}
         for split in ("train", "dev")
     )
-    found = {}
+    values = {}
     for query in queries:
-        own = units[query.query_id]
-        if query.split == "train" or not own:
+        gold_units = units[query.query_id]
+        if query.split == "train" or not gold_units:
             continue
-        new = own - train
+        new = gold_units - train
         if not new:
-            found[query.query_id] = "seen"
+            values[query.query_id] = "seen"
         elif query.split == "test" and new & dev:
-            found[query.query_id] = "dev"
+            values[query.query_id] = "dev"
         else:
-            found[query.query_id] = "unseen" if new == own else "mixed"
-    return found
+            values[query.query_id] = "unseen" if new == gold_units else "mixed"
+    return values
 
 
 def with_slice(queries: Iterable[Query], name: str, values: Mapping[str, str]) -> list[Query]:

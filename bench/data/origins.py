@@ -27,17 +27,17 @@ def is_synthetic(origin: str) -> bool:
 
 def count_origins(queries: Iterable[Query]) -> dict[str, int]:
     """Origin -> number of queries, most first; queries of people are not among them."""
-    found = Counter(query.origin for query in queries if query.origin)
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    counts = Counter(query.origin for query in queries if query.origin)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def writers(origins: Mapping[str, int]) -> str:
     """The language models that wrote queries, in words; nothing where there are none."""
-    found = [(one_line(name.removeprefix(_MODEL), _LONGEST), n) for name, n in origins.items() if is_synthetic(name)]
-    if len(found) < 2:
-        return "".join(name for name, _ in found)
-    shown = [f"{name} ({count})" for name, count in found[:_MOST_NAMED]]
-    more = f" and {len(found) - len(shown)} more" if len(found) > len(shown) else ""
+    models = [(one_line(name.removeprefix(_MODEL), _LONGEST), n) for name, n in origins.items() if is_synthetic(name)]
+    if len(models) < 2:
+        return "".join(name for name, _ in models)
+    shown = [f"{name} ({count})" for name, count in models[:_MOST_NAMED]]
+    more = f" and {len(models) - len(shown)} more" if len(models) > len(shown) else ""
     return f"language models: {', '.join(shown)}{more}"
 
 

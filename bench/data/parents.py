@@ -29,7 +29,7 @@ def parent_codes(tools: Sequence[Tool]) -> NDArray[np.int64]:
 
 def families(tools: Sequence[Tool]) -> list[list[int]]:
     """Codes of the tools of each parent, in the order of the parents' first tools; each family ascends."""
-    found: defaultdict[Parent, list[int]] = defaultdict(list)
+    codes: defaultdict[Parent, list[int]] = defaultdict(list)
     for code, tool in enumerate(tools):
-        found[parent_of(tool)].append(code)
-    return list(found.values())
+        codes[parent_of(tool)].append(code)
+    return list(codes.values())

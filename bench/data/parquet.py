@@ -98,14 +98,14 @@ def _read_table(path: Path, digest: str) -> pa.Table:
         raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
     try:
         file = pq.ParquetFile(pa.BufferReader(data))  # read_table would import pandas
-        table = pa.Table.from_batches(_bounded(file, str(path), None, _LARGEST_TABLE), schema=file.schema_arrow)
+        table = pa.Table.from_batches(_read_batches(file, str(path), None, _LARGEST_TABLE), schema=file.schema_arrow)
         table.validate(full=True)
         return table
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
 
 
-def _bounded(file: pq.ParquetFile, label: str, columns: list[str] | None, most: int) -> Iterator[pa.RecordBatch]:
+def _read_batches(file: pq.ParquetFile, label: str, columns: list[str] | None, most: int) -> Iterator[pa.RecordBatch]:
     """Bit by bit: what the file says of its size counts a value that is repeated a million times once."""
     size = 0
     for batch in file.iter_batches(batch_size=256, columns=columns, use_threads=False):
@@ -131,7 +131,9 @@ def parquet_rows(path: Path, columns: Sequence[str], label: str) -> list[dict[st
         lacking = [name for name in columns if name not in file.schema_arrow.names]
         if lacking:
             raise DataError(f"{label} has no column {lacking[0]!r}.")
-        return [row for batch in _bounded(file, label, list(columns), _LARGEST_BROUGHT) for row in batch.to_pylist()]
+        return [
+            row for batch in _read_batches(file, label, list(columns), _LARGEST_BROUGHT) for row in batch.to_pylist()
+        ]
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DataError(f"{label} is not a readable Parquet file ({one_line(str(error), 200)}).") from None
 

@@ -37,7 +37,7 @@ def with_view(dataset: Dataset, view: View) -> Dataset:
     """
     if view == "request":
         return dataset
-    queries = [_viewed(query, view) for query in dataset.queries]
+    queries = [_view_query(query, view) for query in dataset.queries]
     lacking = sum(query is None for query in queries)
     if lacking == len(queries):
         raise UsageError(
@@ -48,10 +48,10 @@ def with_view(dataset: Dataset, view: View) -> Dataset:
         dataset.rows_again(),
         queries=[query if seen is None else seen for query, seen in zip(dataset.queries, queries, strict=True)],
     )
-    return Dataset.build(f"{dataset.card.id}(view={view})", _noted(dataset.card, view, lacking, len(queries)), rows)
+    return Dataset.build(f"{dataset.card.id}(view={view})", _add_note(dataset.card, view, lacking, len(queries)), rows)
 
 
-def _viewed(query: Query, view: View) -> Query | None:
+def _view_query(query: Query, view: View) -> Query | None:
     if view == "conversation":
         return replace(query, text="\n".join([*query.context, query.text])) if query.context else None
     if not query.searches:
@@ -60,14 +60,14 @@ def _viewed(query: Query, view: View) -> Query | None:
     return replace(query, text=query.searches[0], calls=calls)
 
 
-def _noted(card: Card, view: View, lacking: int, count: int) -> Card:
+def _add_note(card: Card, view: View, lacking: int, count: int) -> Card:
     if not lacking:
         return card
     note = f"{lacking} of {count} queries have no {_WHAT[view]}: view={view} asks them by their request."
     return card.model_copy(update={"known_issues": [*card.known_issues, note]})
 
 
-def merged(rankings: Iterable[Iterable[int]], depth: int) -> list[int]:
+def merge_rankings(rankings: Iterable[Iterable[int]], depth: int) -> list[int]:
     """The tools of several calls by the best rank that one has in any of them; equal ranks in the order of the calls.
 
     Args:

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from bench.base.config import current_session
 from bench.base.errors import DataError, UnavailableError
-from bench.base.locks import locked
-from bench.base.paths import cache_folder, expanded, sha256_of, storage_errors
+from bench.base.locks import lock
+from bench.base.paths import cache_folder, expand_path, sha256_of, storage_errors
 from bench.base.progress import QUIET, Progress
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Sources:
     def from_session(progress: Progress = QUIET) -> Sources:
         """As the current session says, whose defaults are `BENCH_MIRROR` and `BENCH_OFFLINE`."""
         here = current_session()
-        return Sources(expanded(here.mirror) if here.mirror else None, here.offline, progress=progress)
+        return Sources(expand_path(here.mirror) if here.mirror else None, here.offline, progress=progress)
 
     def fetch(self, files: Mapping[str, str]) -> dict[str, Path]:
         """Make every file (`owner/repo/commit/path` -> sha256) present and checked; return local paths.
@@ -105,7 +105,7 @@ class Sources:
         import httpx
 
         with (
-            locked(self.cache / "download.lock", f"downloading into {self.cache}", self.progress),
+            lock(self.cache / "download.lock", f"downloading into {self.cache}", self.progress),
             self.progress.stage("download", len(files), "files") as files_done,
             self.progress.stage("received", None, "B") as received,
             httpx.Client(
@@ -165,8 +165,8 @@ class Sources:
             "or point BENCH_MIRROR at a mirror."
         )
 
-    def _wait(self, attempt: int, asked: float | None) -> None:
-        wait = 2.0 ** (attempt - 1) * (0.5 + random.random()) if asked is None else asked
+    def _wait(self, attempt: int, requested: float | None) -> None:
+        wait = 2.0 ** (attempt - 1) * (0.5 + random.random()) if requested is None else requested
         time.sleep(min(wait, LONGEST_WAIT) * self.patience)
 
     def _receive(self, client: httpx.Client, name: str, part: Path, count: Callable[[int], None]) -> bool:

@@ -74,9 +74,9 @@ class Tool:
         """
         if template in TOOL_TEXTS:
             return TOOL_TEXTS[template](self)
-        from bench.data.template import rendered  # Jinja takes a tenth of a second
+        from bench.data.template import render_tool  # Jinja takes a tenth of a second
 
-        return rendered(template, self)
+        return render_tool(template, self)
 
     def schema(self) -> Any:
         """The input schema; for a tool without one, a schema of its parameters."""
@@ -101,12 +101,12 @@ class Tool:
 # The named templates of tool text (PROTOCOL, section 4) ---------------------------------------------------------------
 
 
-def described(tool: Tool) -> str:
+def describe(tool: Tool) -> str:
     """The description alone."""
     return tool.description
 
 
-def named_and_described(tool: Tool) -> str:
+def name_and_describe(tool: Tool) -> str:
     """`name: description`."""
     return f"{tool.name}: {tool.description}"
 
@@ -114,7 +114,7 @@ def named_and_described(tool: Tool) -> str:
 def with_parameters(tool: Tool) -> str:
     """Name and description, then the parameters with their descriptions."""
     inputs = [f"{p.name}: {p.description}" if p.description else p.name for p in tool.parameters]
-    return named_and_described(tool) + (f", parameters: {'; '.join(inputs)}" if inputs else "")
+    return name_and_describe(tool) + (f", parameters: {'; '.join(inputs)}" if inputs else "")
 
 
 def as_definition(tool: Tool) -> str:
@@ -137,13 +137,13 @@ def as_toolbench(tool: Tool) -> str:
 
 def as_upstream(tool: Tool) -> str:
     """The text that the upstream corpus has for the tool, where it has one."""
-    return tool.source if tool.source is not None else named_and_described(tool)
+    return tool.source if tool.source is not None else name_and_describe(tool)
 
 
 #: Name -> the text of a tool. The identity of a result has the code of its own template, not this table.
 TOOL_TEXTS: Mapping[Template, Callable[[Tool], str]] = {
-    "description": described,
-    "name_description": named_and_described,
+    "description": describe,
+    "name_description": name_and_describe,
     "name_parameters": with_parameters,
     "full": as_definition,
     "toolbench": as_toolbench,
@@ -242,11 +242,11 @@ class Query:
     @property
     def meeting(self) -> dict[str, int]:
         """tool_id -> relevance of all tools that meet a requirement: the gold tools and their alternatives."""
-        found = dict(self.gold)
+        relevance = dict(self.gold)
         for tool, others in self.any_of.items():
             for other in others:
-                found[other] = max(self.gold[tool], found.get(other, 0))
-        return found
+                relevance[other] = max(self.gold[tool], relevance.get(other, 0))
+        return relevance
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.base.errors import UsageError
-from bench.base.paths import expanded
+from bench.base.paths import expand_path
 from bench.base.text import one_line
 from bench.data.tables import TEMPLATES, Template, Tool
 
@@ -36,10 +36,10 @@ def read_template(given: str) -> Template:
         return given
     source = given
     if given.endswith(SUFFIXES) and "\n" not in given:
-        source = _file(expanded(given))
+        source = _file(expand_path(given))
         if not _is_jinja(source):
             raise UsageError(f"the template {given} names no field of a tool, such as {{{{ name }}}}.")
-    _compiled(source)
+    _compile_template(source)
     return source
 
 
@@ -61,7 +61,7 @@ def template_name(template: Template) -> str:
     return f"jinja-{hashlib.sha256(template.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-def rendered(template: Template, tool: Tool) -> str:
+def render_tool(template: Template, tool: Tool) -> str:
     """The text of a tool by a Jinja template.
 
     The template sees `id`, `name`, `title`, `description`, `category`, `parent`, `parameters` (each with name, type,
@@ -71,7 +71,7 @@ def rendered(template: Template, tool: Tool) -> str:
     Raises:
         UsageError: the template is not Jinja, names something else, fails, or makes too long a text.
     """
-    compiled = _compiled(template)
+    compiled = _compile_template(template)
     values = {
         "id": tool.tool_id,
         "name": tool.name,
@@ -136,7 +136,7 @@ def _file(path: Path) -> str:
 
 
 @lru_cache(maxsize=32)
-def _compiled(source: str) -> jinja2.Template:
+def _compile_template(source: str) -> jinja2.Template:
     if not _is_jinja(source):
         # Plain text would be the text of every tool.
         raise UsageError(

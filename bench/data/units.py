@@ -93,7 +93,7 @@ def unit_codes(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDArra
         nodes += len(keys)
     if not starts:
         return np.arange(count)
-    return _renumbered(components(nodes, np.concatenate(starts), np.concatenate(ends))[:count])
+    return _renumber(components(nodes, np.concatenate(starts), np.concatenate(ends))[:count])
 
 
 def components(nodes: int, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -128,10 +128,10 @@ def judged_units(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDAr
     """
     rows = dataset.rows(dataset.card.split)
     rows = rows[dataset.gold.counts[rows] > 0]
-    return _renumbered((dataset.units if by is None else unit_codes(dataset, by))[rows])
+    return _renumber((dataset.units if by is None else unit_codes(dataset, by))[rows])
 
 
-def _renumbered(labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _renumber(labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """The labels as codes from 0, in order of first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.empty(len(first), dtype=np.int64)
@@ -169,8 +169,8 @@ def _text_keys(dataset: Dataset) -> list[Hashable]:
 
 def _parent_keys(dataset: Dataset) -> list[Hashable]:
     parents = parent_codes(dataset.tools)
-    found = (np.unique(parents[dataset.gold.row(row)]) for row in range(len(dataset.queries)))
-    return [int(own[0]) if len(own) == 1 else None for own in found]
+    parents_of_gold = (np.unique(parents[dataset.gold.row(row)]) for row in range(len(dataset.queries)))
+    return [int(gold_parents[0]) if len(gold_parents) == 1 else None for gold_parents in parents_of_gold]
 
 
 #: What queries must share to be linked; None is shared with nobody.

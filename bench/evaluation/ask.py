@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.config import uncached_queries
+from bench.base.config import time_without_cache
 from bench.base.errors import MethodError
 from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.data.queryviews import merged
+from bench.data.queryviews import merge_rankings
 from bench.data.tables import Query
 from bench.evaluation.checkpoints import Batch, stored_batches
-from bench.evaluation.method_errors import check_parts, checked_revisions, method_errors
+from bench.evaluation.method_errors import check_parts, check_revisions, method_errors
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.interface.parts import needs_llm, preflight, reveal
 from bench.interface.ranking import Violation, validate, validate_sets
@@ -56,7 +56,7 @@ def check(method: Method, library: Library, history: History) -> None:
     check_parts(method)
     with method_errors(method, "checking that it can run"):
         preflight(method, library, history)
-        checked_revisions(method)
+        check_revisions(method)
 
 
 def fit_and_index(
@@ -209,7 +209,7 @@ def ask(
                 batch.write(folder)
             batches.append(batch)
             stage.advance(len(positions))
-    answers = _joined(batches, resumed)
+    answers = _join_batches(batches, resumed)
     place = np.empty(len(rows), dtype=np.int64)
     place[order[np.concatenate([batch.positions for batch in batches])]] = np.arange(len(rows))
     return answers.take(place)
@@ -246,7 +246,7 @@ def latency(method: Method, queries: Queries, depth: int) -> Latency | None:
         return None
     positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
     seconds: list[float] = []
-    with uncached_queries() as encoding:
+    with time_without_cache() as encoding:
         for position in positions:
             seconds.append(_called(method, queries.take(np.array([position])), depth)[2])
             if sum(seconds) > _LATENCY_SECONDS:
@@ -326,7 +326,7 @@ def _ask_batch(
     with method_errors(method, f"ranking the batch of {len(rows)} queries from {first}"):
         ranking, sets, seconds = _validated(method, queries, len(dataset.tools), depth, refuse)
     if len(queries) > len(rows):
-        ranking, sets = _merged(ranking, sets, owners, depth)
+        ranking, sets = _merge_calls(ranking, sets, owners, depth)
     counts = np.zeros(len(rows), dtype=np.int64)
     gold: list[dict[int, int]] = [{} for _ in range(len(rows))]
     if ranking.tied_beyond is not None:
@@ -365,7 +365,7 @@ def _each_call(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> t
     return owners, Queries(tuple(text for calls in texts for text in calls), queries.rows[owners])
 
 
-def _merged(
+def _merge_calls(
     ranking: Ranking, sets: ToolSets | None, owners: NDArray[np.int64], depth: int
 ) -> tuple[Ranking, ToolSets | None]:
     """One ranking for each query from those of its calls, by first rank and without scores: scores of two texts do not
@@ -373,7 +373,10 @@ def _merged(
     """
     ends = np.flatnonzero(np.diff(owners, append=-1)) + 1
     parts = [range(start, end) for start, end in zip([0, *ends.tolist()[:-1]], ends.tolist(), strict=True)]
-    tools = [merged([[tool for tool in ranking.tools[i].tolist() if tool >= 0] for i in part], depth) for part in parts]
+    tools = [
+        merge_rankings([[tool for tool in ranking.tools[i].tolist() if tool >= 0] for i in part], depth)
+        for part in parts
+    ]
     failed = None if ranking.failed is None else [bool(ranking.failed[part].any()) for part in parts]
     if failed is not None:
         tools = [[] if bad else codes for codes, bad in zip(tools, failed, strict=True)]
@@ -397,7 +400,7 @@ def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violat
     return f"method {method.spec} {violation}{where}; the protocol does not allow it (section 3, rule 4)."
 
 
-def _joined(parts: Sequence[Batch], resumed: bool) -> Answers:
+def _join_batches(parts: Sequence[Batch], resumed: bool) -> Answers:
     gold = [part.beyond.gold for part in parts]
     starts = np.concatenate([[0], np.cumsum(np.concatenate([part.counts for part in gold]))])
     beyond = Beyond(

@@ -43,7 +43,7 @@ class Leaks:
     @property
     def marks(self) -> dict[str, str]:
         """Mark -> sentence; empty when nothing is in common."""
-        return {mark: "; ".join(found) for mark, found in self.sentences.items() if found}
+        return {mark: "; ".join(sentences) for mark, sentences in self.sentences.items() if sentences}
 
 
 def training_leaks(
@@ -67,28 +67,28 @@ def training_leaks(
     queries = [text for row in judged for text in dataset.queries[row].calls or (dataset.queries[row].text,)]
     gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).members().tools)
     tools = [dataset.tools[tool] for tool in gold]
-    found = Leaks()
+    leaks = Leaks()
     for name in sorted(set(models)):
         card = read_card(Path(name).expanduser())
         if card is not None:
-            _look(found, name, card, queries, tools, load)
+            _look(leaks, name, card, queries, tools, load)
             continue
         if sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
-            found.sentences[DECLARED].append(
+            leaks.sentences[DECLARED].append(
                 f"the card of the model {Path(name).name} names {', '.join(sets)} among its training sets, and does "
                 "not say whether the evaluated queries were part of it"
             )
         for entry in registered_training_sets(name):
             if sets := [item for item in entry.datasets if _plain(item) in _names(dataset)]:
-                found.sentences[DECLARED].append(
+                leaks.sentences[DECLARED].append(
                     f"the model {Path(name).name} was trained on {', '.join(sets)} by {entry.source}; whether the "
                     "evaluated queries were part of it is not known"
                 )
-    return found
+    return leaks
 
 
 def _look(
-    found: Leaks,
+    leaks: Leaks,
     name: str,
     card: TrainingCard,
     queries: list[str],
@@ -100,19 +100,19 @@ def _look(
     past = _Past.of(card, load)
     exact, near = _copies(queries, [text_digest(text) for text in queries], set(card.queries), past.queries)
     if exact:
-        found.sentences[LEAKED].append(f"{what} was trained on {exact} of these {len(queries)} queries")
+        leaks.sentences[LEAKED].append(f"{what} was trained on {exact} of these {len(queries)} queries")
     if near:
-        found.sentences[NEAR].append(f"{what} was trained on near copies of {near} of these {len(queries)} queries")
+        leaks.sentences[NEAR].append(f"{what} was trained on near copies of {near} of these {len(queries)} queries")
     digests = [tool_digest(tool) for tool in tools]
     exact, near = _copies([_tool_text(tool) for tool in tools], digests, set(card.tools), past.tools)
     if exact or near:
         parts = [f"on {exact}"] * bool(exact) + [f"on near copies of {near}"] * bool(near)
-        found.sentences[SEEN].append(
+        leaks.sentences[SEEN].append(
             f"{what} was trained {' and '.join(parts)} of the {len(tools)} tools that are gold here"
         )
     if past.missing:
         absent = f": {', '.join(past.absent)} is not on this machine" if past.absent else ""
-        found.sentences[UNKNOWN].append(
+        leaks.sentences[UNKNOWN].append(
             f"{what} was trained on {past.missing} texts that no dataset here has{absent}; near copies of them were "
             "not looked for"
         )

@@ -24,10 +24,10 @@ from bench.base.errors import BenchError, MethodError
 from bench.base.paths import storage_errors
 from bench.base.progress import Progress, Report, Retelling, Stage
 from bench.evaluation.machine import cores
-from bench.evaluation.method_errors import checked_marks
+from bench.evaluation.method_errors import check_marks
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.evaluation.worker import Cell
+from bench.evaluation.worker import RunCell
 from bench.interface import Method
 from bench.interface.parts import methods_of, models, needs_llm
 from bench.results.store import StoredResult
@@ -39,7 +39,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 class Executor(Protocol):
     """Runs cells whose checks have passed."""
 
-    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+    def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
         """The folder of each cell's result, or the error that ended the cell, in the order of the cells.
 
         A cell that fails does not end the others. When the iterator is closed before its end, as Ctrl-C does, what is
@@ -69,7 +69,7 @@ def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> I
     # What is there already takes no worker: the runner keeps it, or scores it again.
     kept = [runner.keeps(item) for item in checked]
     cells = [
-        Cell(
+        RunCell(
             item.plan,
             runner.results.absolute(),
             runner.overwrite,
@@ -106,7 +106,7 @@ def _none() -> Generator[Path | BenchError]:
 def _asks(method: Method) -> bool:
     # A mark that cannot be made yet ends the run with its sentence when it is due.
     with suppress(Exception):
-        return "remote" in checked_marks(method)
+        return "remote" in check_marks(method)
     return False
 
 
@@ -148,7 +148,7 @@ class Processes:
     _paying: threading.Lock = field(default_factory=threading.Lock)
     _stopped: bool = False
 
-    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+    def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
         """As `Executor.run`."""
         cells = [replace(cell, jobs=self.jobs) for cell in cells]
         with progress.stage("run", len(cells), "cells") as done:
@@ -172,7 +172,7 @@ class Processes:
             for process in self._running:
                 process.kill()
 
-    def _cell(self, cell: Cell, progress: Progress, done: Stage) -> Path | BenchError:
+    def _cell(self, cell: RunCell, progress: Progress, done: Stage) -> Path | BenchError:
         with ExitStack() as held:
             if cell.pays:
                 held.enter_context(self._paying)
@@ -183,23 +183,23 @@ class Processes:
             finally:
                 done.advance()
 
-    def _process(self, cell: Cell, progress: Progress) -> Path | BenchError:
+    def _process(self, cell: RunCell, progress: Progress) -> Path | BenchError:
         with self._lock, storage_errors("a process for a cell"):
             if self._stopped:
-                return _ended(cell, "was not begun")
-            process = self._idle.pop() if self._idle else self._started()
+                return _ended_early(cell, "was not begun")
+            process = self._idle.pop() if self._idle else self._start_process()
         outcome = None
         try:
-            outcome = _followed(process, cell, progress)
+            outcome = _follow(process, cell, progress)
         finally:
             if outcome is None:
                 code = self._end(process)
             else:
                 with self._lock:
                     self._idle.append(process)
-        return _ended(cell, _manner(code)) if outcome is None else outcome
+        return _ended_early(cell, _manner(code)) if outcome is None else outcome
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start_process(self) -> subprocess.Popen[bytes]:
         # -P: what this process imports is what that one imports, and nothing of the working folder beyond it.
         process = subprocess.Popen(
             [sys.executable, "-P", "-c", "from bench.evaluation.worker import main; main()"],
@@ -222,7 +222,7 @@ class Processes:
         return code
 
 
-def _followed(process: subprocess.Popen[bytes], cell: Cell, progress: Progress) -> Path | BenchError | None:
+def _follow(process: subprocess.Popen[bytes], cell: RunCell, progress: Progress) -> Path | BenchError | None:
     """Give the cell to its process and show what it reports; None if it ends without an outcome."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -261,7 +261,7 @@ def _manner(code: int) -> str:
     return f"ended with code {code}"
 
 
-def _ended(cell: Cell, manner: str) -> MethodError:
+def _ended_early(cell: RunCell, manner: str) -> MethodError:
     return MethodError(
         f"the process of {cell.label} {manner} before it had a result; the other cells are not affected, and the same "
         "command continues with this one."

@@ -59,8 +59,8 @@ def score_run_file(
     rows = plan.rows(dataset)
     answers = parse_run(data, file, dataset, rows)
     digest = hashlib.sha256(data).hexdigest()
-    asked = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
-    identity = f"{RANKING_RULES} {dataset.content_hash} {asked} {name} {digest}"
+    conditions = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
+    identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {name} {digest}"
     identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
     manifest = Manifest(
@@ -116,7 +116,7 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
     head, _, tail = name.rpartition("@")
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
         if _is_file(path):
-            return _scored(path, on, results, progress)
+            return _score_run_file(path, on, results, progress)
     try:
         return find_result(results, name)
     except UsageError:
@@ -132,7 +132,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _scored(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:
+def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:
     if dataset is None:
         raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
     data = read_run_file(path)

@@ -49,8 +49,8 @@ def touched_queries(groups: GoldGroups, gold: Gold) -> NDArray[np.int64]:
 
 def _larger(groups: GoldGroups, gold: Gold) -> NDArray[np.bool_]:
     """(judgements,) whether more tools satisfy it than by the gold itself."""
-    own = 1 if gold.groups is None else np.diff(gold.groups.members)
-    larger: NDArray[np.bool_] = np.diff(groups.members) > own
+    sizes = 1 if gold.groups is None else np.diff(gold.groups.members)
+    larger: NDArray[np.bool_] = np.diff(groups.members) > sizes
     return larger
 
 

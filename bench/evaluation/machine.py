@@ -43,13 +43,13 @@ def package_versions(imported: Iterable[str] = ()) -> dict[str, str]:
     Args:
         imported: packages that the code imports, by the names under which it does.
     """
-    found = {"bench": bench.__version__, "python": platform.python_version()}
+    versions = {"bench": bench.__version__, "python": platform.python_version()}
     direct = {*_SCORING, *(name for top in imported for name in _distributions(top) if name not in _CARRYING)}
-    below = {name for top in direct for name in _needed(top)}
+    below = {name for top in direct for name in _required_packages(top)}
     for name in sorted(direct | (below & _COMPUTING)):
         if (known := _version(name)) is not None:
-            found[name] = known
-    return found
+            versions[name] = known
+    return versions
 
 
 # All of it is read once: what is imported does not change with what is installed meanwhile.
@@ -61,11 +61,13 @@ def _distributions(top: str) -> tuple[str, ...]:
     if _version(top) is not None:
         return (_plain(top),)
     begins = f"\n{top}/", f"\n{top}.py"
-    return tuple(sorted({_plain(name) for name, files in _installed() if any(begin in files for begin in begins)}))
+    return tuple(
+        sorted({_plain(name) for name, files in _installed_packages() if any(begin in files for begin in begins)})
+    )
 
 
 @cache
-def _installed() -> list[tuple[str, str]]:
+def _installed_packages() -> list[tuple[str, str]]:
     """The names of all packages that are installed, and the lists of their files.
 
     (`packages_distributions` takes a second, as it makes an object of each file.)
@@ -82,17 +84,17 @@ def _version(name: str) -> str | None:
 
 
 @cache
-def _needed(name: str) -> frozenset[str]:
+def _required_packages(name: str) -> frozenset[str]:
     """What a package needs, and what that needs; without its extras."""
-    found, pending = set[str](), [name]
+    packages, pending = set[str](), [name]
     while pending:
         one = pending.pop()
-        if one in found or _version(one) is None:
+        if one in packages or _version(one) is None:
             continue
-        found.add(one)
+        packages.add(one)
         lines = [line for line in requires(one) or () if "extra ==" not in line]
         pending += [_plain(named[0]) for line in lines if (named := _NAME.match(line))]
-    return frozenset(found)
+    return frozenset(packages)
 
 
 def _plain(name: str) -> str:
@@ -128,18 +130,18 @@ def cores() -> int:
 
 def hardware() -> dict[str, str | int]:
     """Processor, number of cores this process may use, memory, accelerator if torch is loaded and sees one."""
-    found: dict[str, str | int] = {
+    facts: dict[str, str | int] = {
         "processor": _processor(),
         "architecture": platform.machine(),
         "cores": cores(),
         "system": platform.system(),
     }
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found["memory_mib"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+        facts["memory_mib"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
-        found["accelerator"] = torch.cuda.get_device_name()
-    return found
+        facts["accelerator"] = torch.cuda.get_device_name()
+    return facts
 
 
 def _processor() -> str:

@@ -12,7 +12,7 @@ from types import CodeType
 
 from bench.base.errors import BenchError, MethodError, raised_at
 from bench.interface import Method, Part
-from bench.interface.parts import facts_of, hidden, marks_of, merged, methods_of, name_of, revisions_of, tree
+from bench.interface.parts import facts_of, hidden, marks_of, merge_told, methods_of, name_of, revisions_of, tree
 from bench.interface.ranking import Violation
 from bench.metrics import Metric
 
@@ -81,7 +81,7 @@ def check_parts(method: Method) -> None:
         )
 
 
-def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
+def check_facts(method: Method) -> dict[str, str | int | float | bool]:
     """What a method and its parts say of themselves, if it can be stored in a manifest."""
 
     def ask(part: Part) -> Mapping[str, str | int | float | bool]:
@@ -89,13 +89,13 @@ def checked_facts(method: Method) -> dict[str, str | int | float | bool]:
         if not isinstance(facts, dict) or not all(
             isinstance(name, str) and _storable(value) for name, value in facts.items()
         ):
-            raise MethodError(f"{_called(part)}: facts() must return a dict of strings, numbers or booleans.")
+            raise MethodError(f"{_describe_part(part)}: facts() must return a dict of strings, numbers or booleans.")
         return facts
 
-    return merged(method, ask)
+    return merge_told(method, ask)
 
 
-def _called(part: Part) -> str:
+def _describe_part(part: Part) -> str:
     return f"method {part.spec}" if isinstance(part, Method) else f"the part {name_of(part)}"
 
 
@@ -105,29 +105,29 @@ def _storable(value: object) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def checked_marks(method: Method) -> dict[str, str]:
+def check_marks(method: Method) -> dict[str, str]:
     """What a method and its parts want on its row, if it can be stored in a manifest."""
-    found: dict[str, str] = {}
+    all_marks: dict[str, str] = {}
     for part in tree(method):
         marks = marks_of(part)
         if not isinstance(marks, dict) or not all(
             isinstance(mark, str) and isinstance(sentence, str) and _storable(mark + sentence)
             for mark, sentence in marks.items()
         ):
-            raise MethodError(f"{_called(part)}: marks() must return a dict of sentences by mark.")
-        found |= marks
-    return found
+            raise MethodError(f"{_describe_part(part)}: marks() must return a dict of sentences by mark.")
+        all_marks |= marks
+    return all_marks
 
 
-def checked_revisions(method: Method) -> dict[str, str]:
+def check_revisions(method: Method) -> dict[str, str]:
     """The model revisions of a method and its parts, if they can be stored in a manifest."""
 
     def ask(part: Part) -> Mapping[str, str]:
-        found = revisions_of(part)
-        if not isinstance(found, dict) or not all(
-            isinstance(name, str) and isinstance(value, str) for name, value in found.items()
+        revisions = revisions_of(part)
+        if not isinstance(revisions, dict) or not all(
+            isinstance(name, str) and isinstance(value, str) for name, value in revisions.items()
         ):
-            raise MethodError(f"{_called(part)}: revisions() must return a dict of strings.")
-        return found
+            raise MethodError(f"{_describe_part(part)}: revisions() must return a dict of strings.")
+        return revisions
 
-    return merged(method, ask, shared=True)
+    return merge_told(method, ask, shared=True)

@@ -13,7 +13,7 @@ from bench.base.errors import UsageError
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.results.ids import Asked
+from bench.results.ids import Conditions
 from bench.results.manifest import MOST_REPEATS
 from bench.results.settings import EvaluatedSplit, RunSettings, option
 
@@ -74,9 +74,9 @@ class Plan(RunSettings):
             rows = rows[np.linspace(0, len(rows) - 1, self.limit).round().astype(np.int64)]
         return rows
 
-    def asked(self, dataset: Dataset) -> Asked:
+    def conditions(self, dataset: Dataset) -> Conditions:
         """What a method is asked on a dataset by a plan that is normal there."""
-        return Asked(
+        return Conditions(
             content_hash=dataset.content_hash,
             split=self.evaluated_split(dataset),
             limit=self.limit,

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.config import current_session
-from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError, install_command, installed
-from bench.base.locks import replaced_folder
+from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError, install_command, is_installed
+from bench.base.locks import replace_folder
 from bench.base.paths import env_flag
 from bench.base.progress import Forwarding, Progress, Report
 from bench.base.spec import Spec
@@ -32,7 +32,7 @@ from bench.evaluation.checkpoints import forget
 from bench.evaluation.executors import Processes
 from bench.evaluation.machine import cores
 from bench.evaluation.ray_shards import Shards, task_options
-from bench.evaluation.worker import Cell, work
+from bench.evaluation.worker import RunCell, work
 from bench.models.shards import spread_by
 from bench.results.store import StoredResult, result_lock
 
@@ -72,7 +72,7 @@ class Cluster:
     address: str
     load: Callable[[Spec], Dataset]
 
-    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+    def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
         """As `Executor.run`.
 
         Raises:
@@ -83,13 +83,13 @@ class Cluster:
         import ray
 
         outcomes: dict[int, Path | BenchError] = {}
-        with self._connected(progress), progress.stage("run", len(cells), "cells") as done:
+        with self._connect(progress), progress.stage("run", len(cells), "cells") as done:
             nodes = _nodes()
             datasets: dict[Spec, Any] = {}
             waiting: dict[Any, int] = {}
             try:
-                asked = {number: _demand(cell, nodes) for number, cell in enumerate(cells) if not _stays(cell)}
-                for number, demand in asked.items():
+                demands = {number: _demand(cell, nodes) for number, cell in enumerate(cells) if not _stays(cell)}
+                for number, demand in demands.items():
                     spec = cells[number].plan.dataset
                     if spec not in datasets:
                         datasets[spec] = ray.put(self.load(spec))
@@ -103,9 +103,9 @@ class Cluster:
                         # What ends first is stored first, so that nothing that is done is lost.
                         while waiting and (_stays(cell) or number not in outcomes):
                             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=_PATIENCE)
-                            for reference in ready or _hopeless(waiting, asked):
+                            for reference in ready or _hopeless(waiting, demands):
                                 ended = waiting.pop(reference)
-                                outcomes[ended] = _stored(cells[ended], _fetched(reference, cells[ended]), progress)
+                                outcomes[ended] = _store(cells[ended], _fetch(reference, cells[ended]), progress)
                                 done.advance()
                         if _stays(cell):
                             outcomes[number] = next(here)
@@ -123,14 +123,14 @@ class Cluster:
             UnavailableError: as of `run`.
         """
         import_ray()
-        with self._connected(progress):
+        with self._connect(progress):
             nodes = _nodes()
             demand = _usual(True, nodes)
             with spread_by(Shards(demand, _places(demand, nodes), current_session().offline)):
                 yield
 
     @contextmanager
-    def _connected(self, progress: Progress) -> Iterator[None]:
+    def _connect(self, progress: Progress) -> Iterator[None]:
         import ray
 
         # A cluster runs what it is sent, so that only this machine may reach one that is started here.
@@ -140,7 +140,7 @@ class Cluster:
             else {"address": self.address}
         )
         # Ray prints what happens to nodes and tasks to standard output, where the command's own output belongs.
-        with contextlib.redirect_stdout(_Said(progress)):
+        with contextlib.redirect_stdout(_RayOutput(progress)):
             try:
                 _knock(self.address)
                 ray.init(**started, log_to_driver=False, logging_level=logging.CRITICAL)
@@ -183,25 +183,25 @@ def import_ray() -> None:
         UnavailableError: it is not; the sentence has the command that installs it.
     """
     # Not `bench.base.errors.require`: its table is a part of the identity of every method, and this is none of theirs.
-    if not installed("ray"):
+    if not is_installed("ray"):
         raise UnavailableError(
             f"--ray needs the package ray, which is not installed; install it with `{install_command('ray')}`."
         )
 
 
-def _demand(cell: Cell, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _demand(cell: RunCell, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """What a task takes, in Ray's names, checked against what the nodes have.
 
     Raises:
         UsageError: no node has it all, so that the task would wait for ever.
     """
-    asked = _usual(cell.models, nodes) | dict(cell.resources)
-    if not _fits(asked, nodes):
-        stated = ", ".join(f"{name} {value:g}" for name, value in asked.items())
+    demand = _usual(cell.models, nodes) | dict(cell.resources)
+    if not _fits(demand, nodes):
+        stated = ", ".join(f"{name} {value:g}" for name, value in demand.items())
         raise UsageError(
             f"{cell.label} needs {stated}, and no node of the cluster has that; `resources` of the method states it."
         )
-    return asked
+    return demand
 
 
 def _usual(models: bool, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -221,45 +221,45 @@ def _nodes() -> list[Mapping[str, float]]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
-def _fits(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> bool:
+def _fits(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> bool:
     """Whether a node has all that a task takes, free or not."""
-    return any(all(node.get(_NAMES.get(name, name), 0) >= value for name, value in asked.items()) for node in nodes)
+    return any(all(node.get(_NAMES.get(name, name), 0) >= value for name, value in demand.items()) for node in nodes)
 
 
-def _hopeless(waiting: Mapping[Any, int], asked: Mapping[int, Mapping[str, float]]) -> list[Any]:
+def _hopeless(waiting: Mapping[Any, int], demands: Mapping[int, Mapping[str, float]]) -> list[Any]:
     """Tasks that no node can take any more since some died, cancelled; Ray itself would wait for ever."""
     import ray
 
     nodes = _nodes()
-    found = [reference for reference, number in waiting.items() if not _fits(asked[number], nodes)]
-    for reference in found:
+    hopeless = [reference for reference, number in waiting.items() if not _fits(demands[number], nodes)]
+    for reference in hopeless:
         ray.cancel(reference, force=True)
-    return found
+    return hopeless
 
 
-def _stays(cell: Cell) -> bool:
+def _stays(cell: RunCell) -> bool:
     return cell.pays or cell.asks
 
 
-def _beside(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
+def _beside(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
     """How many such tasks a node may run at a time."""
-    return max(1, int(max(node.get("CPU", 0) for node in nodes) // max(asked["num_cpus"], 1)))
+    return max(1, int(max(node.get("CPU", 0) for node in nodes) // max(demand["num_cpus"], 1)))
 
 
-def _places(asked: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
+def _places(demand: Mapping[str, float], nodes: Sequence[Mapping[str, float]]) -> int:
     """How many such tasks the cluster has room for, with nothing else on it."""
-    names = {_NAMES.get(name, name): value for name, value in asked.items() if value > 0}
+    names = {_NAMES.get(name, name): value for name, value in demand.items() if value > 0}
     return sum(int(min(node.get(name, 0) // value for name, value in names.items())) for node in nodes if names)
 
 
-def _task(asked: Mapping[str, float]) -> Any:
+def _task(demand: Mapping[str, float]) -> Any:
     """The remote function with a cell's resources."""
     import ray
 
-    return ray.remote(**task_options(asked, _RETRIES))(run_cell)
+    return ray.remote(**task_options(demand, _RETRIES))(run_cell)
 
 
-class _Said(io.TextIOBase):
+class _RayOutput(io.TextIOBase):
     """What Ray prints, as notes: the first line of each message."""
 
     def __init__(self, progress: Progress) -> None:
@@ -272,7 +272,7 @@ class _Said(io.TextIOBase):
         return len(text)
 
 
-def run_cell(cell: Cell, dataset: Dataset, shards: Shards) -> Returned:
+def run_cell(cell: RunCell, dataset: Dataset, shards: Shards) -> Returned:
     """Run a cell on a node, in a folder that ends with it."""
     reports: list[Report] = []
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, spread_by(shards):
@@ -285,7 +285,7 @@ def run_cell(cell: Cell, dataset: Dataset, shards: Shards) -> Returned:
     return Returned(files, notes)
 
 
-def _fetched(reference: Any, cell: Cell) -> Returned:
+def _fetch(reference: Any, cell: RunCell) -> Returned:
     """What a task returned; if Ray gave up on it, that as an error of the cell."""
     import ray
 
@@ -305,7 +305,7 @@ def _fetched(reference: Any, cell: Cell) -> Returned:
     return returned
 
 
-def _stored(cell: Cell, returned: Returned, progress: Progress) -> Path | BenchError:
+def _store(cell: RunCell, returned: Returned, progress: Progress) -> Path | BenchError:
     """Put a result in its place."""
     for line in returned.notes:
         progress.note(line)
@@ -314,7 +314,7 @@ def _stored(cell: Cell, returned: Returned, progress: Progress) -> Path | BenchE
     folder = cell.folder
     try:
         with result_lock(cell.results, folder, progress):
-            with replaced_folder(folder) as fresh:
+            with replace_folder(folder) as fresh:
                 for name, content in returned.outcome.items():
                     (fresh / name).write_bytes(content)
             forget(folder.with_name(f".{folder.name}.partial"))

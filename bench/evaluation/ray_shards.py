@@ -21,7 +21,7 @@ from bench.models.cache import CachedModel, Row
 
 Index = TypeVar("Index")
 Part = TypeVar("Part")
-Found = TypeVar("Found")
+PartAnswer = TypeVar("PartAnswer")
 
 #: Another node is tried so often when one dies with a shard.
 _RETRIES = 3
@@ -33,11 +33,11 @@ _PATIENCE_FACTOR = 3
 _LOADED: dict[Any, Any] = {}
 
 
-def task_options(asked: Mapping[str, float], retries: int) -> dict[str, Any]:
+def task_options(demand: Mapping[str, float], retries: int) -> dict[str, Any]:
     """What a task takes, as the arguments of `ray.remote`."""
-    options: dict[str, Any] = {name: asked[name] for name in ("num_cpus", "num_gpus", "memory") if name in asked}
-    options["resources"] = {name: value for name, value in asked.items() if name not in options}
-    options["runtime_env"] = {"env_vars": thread_settings(max(1, int(asked["num_cpus"])))}
+    options: dict[str, Any] = {name: demand[name] for name in ("num_cpus", "num_gpus", "memory") if name in demand}
+    options["resources"] = {name: value for name, value in demand.items() if name not in options}
+    options["runtime_env"] = {"env_vars": thread_settings(max(1, int(demand["num_cpus"])))}
     return options | {"max_retries": retries}
 
 
@@ -46,14 +46,14 @@ class Shards:
     """Spreads the work of a cell over the nodes of the cluster that this process is a worker of.
 
     Attributes:
-        asked: what a shard takes, in Ray's names: as much as the cell.
+        demand: what a shard takes, in Ray's names: as much as the cell.
         ahead: shards that are given away at a time; fewer after each that failed.
         offline: as of `Session`.
         size: inputs of a model in a shard; by default what encoders sort into batches at once.
         given: shards that others computed, so far.
     """
 
-    asked: Mapping[str, float]
+    demand: Mapping[str, float]
     ahead: int
     offline: bool
     size: int = 2048
@@ -76,16 +76,18 @@ class Shards:
             {key: inputs[key] for key in order[start : start + self.size]} for start in range(0, len(order), self.size)
         ]
         with progress.stage("compute on the cluster", len(order), "inputs") as stage:
-            for number, found in self._shared(
+            for number, rows in self._share(
                 compute_shard,
                 lambda shard: (again, identity, shard, self.offline),
-                lambda shard: _gathered(model, shard),
+                lambda shard: _gather(model, shard),
                 shards,
             ):
-                yield found
+                yield rows
                 stage.advance(len(shards[number]))
 
-    def searched(self, search: Callable[[Index, Part], Found], index: Index, parts: Sequence[Part]) -> list[Found]:
+    def searched(
+        self, search: Callable[[Index, Part], PartAnswer], index: Index, parts: Sequence[Part]
+    ) -> list[PartAnswer]:
         """As of `Spreader`."""
         if len(parts) < 2 or self.ahead < 1:
             return [search(index, part) for part in parts]
@@ -98,22 +100,22 @@ class Shards:
                 self.ahead = 0
                 return [search(index, part) for part in parts]
         place = self._stored[1]
-        answers: dict[int, Found] = dict(
-            self._shared(search_shard, lambda part: (search, place, part), lambda part: search(index, part), parts)
+        answers: dict[int, PartAnswer] = dict(
+            self._share(search_shard, lambda part: (search, place, part), lambda part: search(index, part), parts)
         )
         return [answers[number] for number in range(len(parts))]
 
-    def _shared(
+    def _share(
         self,
-        elsewhere: Callable[..., Found],
+        elsewhere: Callable[..., PartAnswer],
         arguments: Callable[[Part], tuple[Any, ...]],
-        here: Callable[[Part], Found],
+        here: Callable[[Part], PartAnswer],
         parts: Sequence[Part],
-    ) -> Iterator[tuple[int, Found]]:
+    ) -> Iterator[tuple[int, PartAnswer]]:
         """The answer to each part with its number, as they come: from the first on here, from the last on elsewhere."""
         import ray
 
-        task = ray.remote(**task_options(self.asked, _RETRIES))(elsewhere)
+        task = ray.remote(**task_options(self.demand, _RETRIES))(elsewhere)
         waiting = deque(range(len(parts)))
         pending: dict[Any, int] = {}
         longest = 0.0
@@ -131,13 +133,13 @@ class Shards:
                 for reference in ready:
                     number = pending.pop(reference)
                     try:
-                        found = ray.get(reference)
+                        outcome = ray.get(reference)
                     except (ray.exceptions.RayError, BenchError):
                         waiting.append(number)
                         self.ahead -= 1
                     else:
                         self.given += 1
-                        yield number, found
+                        yield number, outcome
                 if mine is None and not ready and pending:
                     reference, mine = pending.popitem()
                     with suppress(ray.exceptions.RayError):
@@ -164,15 +166,15 @@ def compute_shard(
         model = again()
         if model.identity != identity:
             raise UnavailableError(f"the model {model.name} of this node is another one.")
-        return _gathered(model, inputs)
+        return _gather(model, inputs)
 
 
-def search_shard(search: Callable[[Index, Part], Found], index: Index, part: Part) -> Found:
+def search_shard(search: Callable[[Index, Part], PartAnswer], index: Index, part: Part) -> PartAnswer:
     """The answer of an index to a part of the queries, found by a node."""
     return search(index, part)
 
 
-def _gathered(model: CachedModel[Any], inputs: dict[bytes, Any]) -> dict[bytes, Row]:
+def _gather(model: CachedModel[Any], inputs: dict[bytes, Any]) -> dict[bytes, Row]:
     return {key: row for part in model.compute(inputs, QUIET) for key, row in part.items()}
 
 

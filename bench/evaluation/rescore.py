@@ -17,7 +17,7 @@ from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
-from bench.evaluation.scoring import Scored, score, scoring_code, unit_names
+from bench.evaluation.scoring import ScoredAnswers, score, scoring_code, unit_names
 from bench.interface import Ranking, ToolSets, version_for
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond
@@ -70,10 +70,10 @@ def _same_numbers(result: StoredResult, dataset: Dataset, metrics: Sequence[Metr
         return False
     if not result.metrics.tokens and can_count_tokens():
         return False
-    own, had = result.manifest.scoring, [str(metric) for metric in _had(result)]
+    stored, had = result.manifest.scoring, [str(metric) for metric in _had(result)]
     now = scoring_code(had)
-    same = all(code_of(own, name) == code_of(now, name) for name in had)
-    return same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now)
+    same = all(code_of(stored, name) == code_of(now, name) for name in had)
+    return same and interval_code(stored) == interval_code(now) and token_code(stored) == token_code(now)
 
 
 def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> StoredResult:
@@ -90,18 +90,18 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
     if (result.has_run or _has_lenient(result)) and _same_numbers(result, dataset, metrics):
         # Only lenient means are missing or of other code, or the repeated gold sets: the rest stays as it was made.
-        found = result.metrics if _has_lenient(result) else _with_lenient(result, dataset)
-        return replace_metrics(result, found, _with_repeated_gold(manifest.dataset, result, dataset))
+        new_metrics = result.metrics if _has_lenient(result) else _with_lenient(result, dataset)
+        return replace_metrics(result, new_metrics, _with_repeated_gold(manifest.dataset, result, dataset))
     run: pa.Table | None = None
     if result.has_run:
-        scored = rescored(result, dataset, metrics)
+        scored = score_again(result, dataset, metrics)
         if token_code(manifest.scoring) != token_code(scoring_code(scored.metrics.metrics)):
             # The replies are not kept, so that their tokens cannot be counted by the code of today.
             kept = {name: value for name, value in scored.metrics.tokens.items() if name != "answer"}
             scored = replace(scored, metrics=scored.metrics.model_copy(update={"tokens": kept}))
-        found, per_query, run, repeats = scored.metrics, scored.per_query, scored.run, scored.repeats
+        new_metrics, per_query, run, repeats = scored.metrics, scored.per_query, scored.run, scored.repeats
     else:
-        found, per_query, repeats = _from_values(result, dataset, metrics)
+        new_metrics, per_query, repeats = _from_values(result, dataset, metrics)
     judged = np.array(per_query["n_gold"].to_pylist()) > 0
     rows = np.array([dataset.query_codes[name] for name in per_query["query_id"].to_pylist()], dtype=np.int64)
     count, effective = unit_counts(dataset.units[rows[judged]])
@@ -111,10 +111,10 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
         update={
             "protocol": version_for(dataset.gold),
             "dataset": _with_repeated_gold(manifest.dataset.model_copy(update=told), result, dataset),
-            "scoring": scoring_code(found.metrics),
+            "scoring": scoring_code(new_metrics.metrics),
         }
     )
-    return write_result(result.folder, fresh, found, run, per_query, repeats)
+    return write_result(result.folder, fresh, new_metrics, run, per_query, repeats)
 
 
 def _with_repeated_gold(data: DatasetIdentity, result: StoredResult, dataset: Dataset) -> DatasetIdentity:
@@ -128,9 +128,9 @@ def _from_values(
     result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]
 ) -> tuple[Metrics, pa.Table, pa.Table | None]:
     """Means and intervals of the stored per-query values, and these with the units of today."""
-    had, own = _had(result), result.manifest.scoring
+    had, scoring = _had(result), result.manifest.scoring
     now = scoring_code(map(str, had))
-    changed = [str(metric) for metric in had if code_of(own, str(metric)) != code_of(now, str(metric))]
+    changed = [str(metric) for metric in had if code_of(scoring, str(metric)) != code_of(now, str(metric))]
     lacking = [str(metric) for metric in metrics if str(metric) not in result.metrics.metrics]
     if changed or lacking or len(had) != len(result.metrics.metrics):
         raise ResultError(
@@ -145,13 +145,15 @@ def _from_values(
         name: value.model_copy(update={band: getattr(stored[name], band) for band in _BANDS})
         for name, value in means_and_intervals(Scores(tuple(had), values), dataset.units[rows]).items()
     }
-    found = result.metrics.model_copy(update={"metrics": made})
+    new_metrics = result.metrics.model_copy(update={"metrics": made})
     units, repeats = unit_names(dataset, rows), result.repeats
-    if repeats is not None and found.repeats is not None:
+    if repeats is not None and new_metrics.repeats is not None:
         split = variations(repeated_values(result, [str(metric) for metric in had]), had, dataset.units[rows])
-        found = found.model_copy(update={"repeats": found.repeats.model_copy(update={"metrics": split})})
+        new_metrics = new_metrics.model_copy(
+            update={"repeats": new_metrics.repeats.model_copy(update={"metrics": split})}
+        )
         repeats = _with_units(repeats, pa.concat_arrays([units] * result.manifest.repeats))
-    return found, _with_units(table, units), repeats
+    return new_metrics, _with_units(table, units), repeats
 
 
 def _with_units(table: pa.Table, units: pa.Array) -> pa.Table:
@@ -174,7 +176,7 @@ def _with_lenient(result: StoredResult, dataset: Dataset) -> Metrics:
     return result.metrics.model_copy(update={"lenient": lenient})
 
 
-def rescored(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> Scored:
+def score_again(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> ScoredAnswers:
     """The numbers of a stored ranking by the code of today; nothing is written."""
     manifest = result.manifest
     rows, repeats = repeated_answers(result, dataset)
@@ -192,11 +194,11 @@ def rescored(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) 
 
 def _had(result: StoredResult) -> list[Metric]:
     """The metrics of a result that this bench knows; those of a plug-in that is gone cannot be made again."""
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     for name in result.metrics.metrics:
         with suppress(UsageError):
-            found.append(parse_metric(name))
-    return found
+            metrics.append(parse_metric(name))
+    return metrics
 
 
 def repeated_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], list[Answers]]:
@@ -206,8 +208,8 @@ def repeated_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np
         ResultError: it has queries or tools that the dataset has not.
     """
     result.check_ids(dataset)
-    found = [stored_answers(result.of_repeat(i), dataset) for i in range(1, result.manifest.repeats + 1)]
-    return found[0][0], [answers for _, answers in found]
+    repeats = [stored_answers(result.of_repeat(i), dataset) for i in range(1, result.manifest.repeats + 1)]
+    return repeats[0][0], [answers for _, answers in repeats]
 
 
 def stored_answers(result: StoredResult, dataset: Dataset) -> tuple[NDArray[np.int64], Answers]:

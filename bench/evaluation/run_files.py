@@ -32,7 +32,7 @@ from bench.results.store import StoredResult
 
 
 @dataclass
-class _Answer:
+class _QueryAnswer:
     """What a file says of one query: tool codes, scores if it has any, the recommended set, the line it began at."""
 
     line: int
@@ -93,20 +93,20 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
     if first.startswith("[") and not is_trec:
         raise ResultError(f"the run file {name} is a JSON list; write one object per line, without brackets.")
     parse = _jsonl if first.startswith("{") and not is_trec else _trec
-    asked = {int(row): i for i, row in enumerate(rows)}
-    found: dict[int, _Answer] = {}
+    positions = {int(row): i for i, row in enumerate(rows)}
+    by_position: dict[int, _QueryAnswer] = {}
     for row, answer in parse(text, name, dataset):
-        if row not in asked:
+        if row not in positions:
             query = dataset.queries[row]
             raise ResultError(
                 f"{name}, line {answer.line}: query {query.query_id} belongs to the {query.split} split, "
                 "which is not scored; select it with --split."
             )
-        found[asked[row]] = answer
+        by_position[positions[row]] = answer
     if parse is _trec:
         for i in np.flatnonzero(dataset.gold.counts[rows] == 0).tolist():
-            found.setdefault(i, _Answer(0, [], []))
-    return _answers([found.get(i) for i in range(len(rows))])
+            by_position.setdefault(i, _QueryAnswer(0, [], []))
+    return _answers([by_position.get(i) for i in range(len(rows))])
 
 
 def _is_trec(line: str) -> bool:
@@ -115,8 +115,8 @@ def _is_trec(line: str) -> bool:
     return len(values) == 6 and values[1] == "Q0" and values[3].isdigit()
 
 
-def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
-    found: dict[int, _Answer] = {}
+def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _QueryAnswer]]:
+    by_row: dict[int, _QueryAnswer] = {}
     seen: set[tuple[int, int]] = set()
     for number, line in _lines(text):
         values = line.split()
@@ -136,13 +136,13 @@ def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer
         if (row, tool) in seen:
             raise ResultError(f"{path}, line {number}: tool {values[2]} occurs twice for query {values[0]}.")
         seen.add((row, tool))
-        answer = found.setdefault(row, _Answer(number))
+        answer = by_row.setdefault(row, _QueryAnswer(number))
         answer.tools.append(tool)
         answer.scores.append(score)
-    yield from found.items()
+    yield from by_row.items()
 
 
-def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answer]]:
+def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _QueryAnswer]]:
     seen: set[int] = set()
     scored: bool | None = None
     for number, text_line in _lines(text):
@@ -169,7 +169,7 @@ def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Answe
         recommended = line.recommended
         yield (
             row,
-            _Answer(
+            _QueryAnswer(
                 number,
                 [_tool(tool, dataset, path, number) for tool in line.tools],
                 line.scores or [],
@@ -202,7 +202,7 @@ def _tool(name: str, dataset: Dataset, path: str, line: int) -> int:
     return code
 
 
-def _answers(rows: list[_Answer | None]) -> Answers:
+def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     width = max((len(row.tools) for row in rows if row), default=0)
     tools = np.full((len(rows), width), -1, dtype=np.int32)
     # As the file has them: scores that differ in the file differ here.
@@ -227,10 +227,10 @@ def _answers(rows: list[_Answer | None]) -> Answers:
 
 def write_trec(result: StoredResult) -> Iterator[str]:
     """Lines of a TREC run; a method without scores gets 1 / rank, which keeps its order."""
-    tag = _escaped(result.manifest.method.spec)
+    tag = _escape_id(result.manifest.method.spec)
     for row in result.run.to_pylist():
         score = row["score"] if row["score"] is not None else 1 / row["rank"]
-        yield f"{_escaped(row['query_id'])} Q0 {_escaped(row['tool_id'])} {row['rank']} {score!r} {tag}\n"
+        yield f"{_escape_id(row['query_id'])} Q0 {_escape_id(row['tool_id'])} {row['rank']} {score!r} {tag}\n"
 
 
 def write_jsonl(result: StoredResult) -> Iterator[str]:
@@ -243,16 +243,16 @@ def write_jsonl(result: StoredResult) -> Iterator[str]:
     columns = ("query_id", "failed", "recommended")
     for query, failed, recommended in zip(*(result.per_query[name].to_pylist() for name in columns), strict=True):
         values = [score for score in scores.get(query, []) if score is not None]
-        found = tools.get(query, [])
+        ranked = tools.get(query, [])
         line = RunLine(
             query_id=query,
-            tools=found,
-            scores=values if len(values) == len(found) else None,
+            tools=ranked,
+            scores=values if len(values) == len(ranked) else None,
             recommended=recommended,
             failed=failed,
         )
         yield line.model_dump_json(exclude_none=True) + "\n"
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"[\s%]", lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+def _escape_id(text: str) -> str:
+    return re.sub(r"[\s%]", lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)

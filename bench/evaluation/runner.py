@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.config import Meter, config_context, current_session, metered
+from bench.base.config import Meter, config_context, current_session, meter_requests
 from bench.base.errors import BenchError, MethodError, ResultError, UsageError
 from bench.base.locks import recover
 from bench.base.paths import write_text
@@ -30,7 +30,7 @@ from bench.evaluation.checkpoints import forget
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.evaluation.method_errors import checked_facts, checked_marks, checked_revisions, method_errors
+from bench.evaluation.method_errors import check_facts, check_marks, check_revisions, method_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score, scoring_code
@@ -169,7 +169,7 @@ class Runner:
         if plan.cut != "none" and plan.cut_at is None:
             split_history(plan.cut, history)
         check(method, library, history)
-        identifier = result_id(plan.asked(dataset), method_hash(method))
+        identifier = result_id(plan.conditions(dataset), method_hash(method))
         return Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
 
     def _run(self, item: Prepared) -> StoredResult:
@@ -183,13 +183,13 @@ class Runner:
                     self.progress.note(f"{error} Running it again.")
                 else:
                     if self.overwrite == "missing" or not _asks_elsewhere(kept):
-                        return self._kept(kept, item.plan)
+                        return self._bring_up_to_date(kept, item.plan)
                     self.progress.note(
                         f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
                     )
             return self._make(item)
 
-    def _kept(self, result: StoredResult, plan: Plan) -> StoredResult:
+    def _bring_up_to_date(self, result: StoredResult, plan: Plan) -> StoredResult:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
         made = result.manifest.environment.created
         dataset = self._dataset(plan.dataset)
@@ -223,7 +223,7 @@ class Runner:
             folder = batches if number == 1 else batches / f"repeat-{number}"
             stage = "rank" if plan.repeats == 1 else f"rank, repeat {number} of {plan.repeats}"
             prepare(fresh, library, history, dataset.gold.take(order), checked=fresh is method, clock=clock)
-            with metered() as meter:
+            with meter_requests() as meter:
                 answers = ask(fresh, dataset, rows, plan.depth, folder, self.progress, stage)
             clock.add("rank", answers.seconds)
             return answers, meter
@@ -231,7 +231,7 @@ class Runner:
         made = [repeat(1, method)]
         with method_errors(method, "ranking single queries"):
             timed = latency(method, Queries.of(dataset, order), plan.depth)
-            facts = checked_facts(method) | _calls(dataset, rows)
+            facts = check_facts(method) | _calls(dataset, rows)
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
             with config_context(repeat=number):
@@ -256,7 +256,7 @@ class Runner:
             )
         oracle = is_oracle(method)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
-        marks = checked_marks(method) | leaks.marks
+        marks = check_marks(method) | leaks.marks
         manifest = Manifest(
             result_id=item.identifier,
             protocol=version_for(dataset.gold),
@@ -265,11 +265,11 @@ class Runner:
                 spec=str(method.spec),
                 full_spec=str(method.full_spec),
                 hash=method_hash(method),
-                revisions=checked_revisions(method),
+                revisions=check_revisions(method),
                 code=method_code(method),
                 oracle=oracle,
                 needs_llm=needs_llm(method),
-                marks=[Mark.stated(mark, sentence) for mark, sentence in marks.items()],
+                marks=[Mark.from_method(mark, sentence) for mark, sentence in marks.items()],
                 learns=len(history) > 0 and any(learns(part) for part in methods_of(method)),
                 cut=None if cut is None else str(cut),
             ),
@@ -368,7 +368,7 @@ def _asks_elsewhere(result: StoredResult) -> bool:
 def _is_still(item: Prepared, dataset: Dataset) -> bool:
     """Whether the code and the models are those by which the run was named."""
     try:
-        return result_id(item.plan.asked(dataset), method_hash(item.method)) == item.identifier
+        return result_id(item.plan.conditions(dataset), method_hash(item.method)) == item.identifier
     except UsageError:
         return False
 
@@ -397,11 +397,11 @@ def _model_use(meters: Sequence[Meter], resumed: bool) -> ModelUse:
 
 
 def _warnings(plan: Plan, dataset: Dataset, oracle: bool) -> list[str]:
-    found = []
+    sentences = []
     if plan.limit is not None:
-        found.append(f"only {plan.limit} queries were evaluated (--limit): not comparable with full results")
+        sentences.append(f"only {plan.limit} queries were evaluated (--limit): not comparable with full results")
     if plan.depth < DEFAULT_DEPTH and plan.depth < len(dataset.tools):
-        found.append(f"depth {plan.depth}: metrics with a deeper cut-off are omitted")
+        sentences.append(f"depth {plan.depth}: metrics with a deeper cut-off are omitted")
     if oracle:
-        found.append("an oracle: it reads the gold")
-    return found
+        sentences.append("an oracle: it reads the gold")
+    return sentences

@@ -33,7 +33,7 @@ DEFINITION: NamedTemplate = "full"
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredAnswers:
     """The parts of a result that come from its answers; `repeats` only where there are several of each query."""
 
     metrics: Metrics
@@ -50,7 +50,7 @@ def score(
     template: Template,
     wanted: Sequence[Metric] = (),
     depth: int | None = None,
-) -> Scored:
+) -> ScoredAnswers:
     """Score the answers of one or several repeats of a run against the dataset's gold.
 
     A query's value is the mean of its values in the repeats, and so are tie bands and token counts. A query failed if
@@ -134,9 +134,9 @@ def score(
     ]
     runs = [_run_table(dataset, rows, answers, has_scores=has_bands) for answers in repeats]
     if len(parts) == 1:
-        return Scored(found, runs[0], tables[0])
+        return ScoredAnswers(found, runs[0], tables[0])
     per_query = _per_query_table(dataset, rows, repeats[0], scores, silent)
-    return Scored(found, _stacked(runs), per_query, _stacked(tables))
+    return ScoredAnswers(found, _stack(runs), per_query, _stack(tables))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _average(values: Sequence[float]) -> float:
     return values[0] if len(set(values)) == 1 else math.fsum(values) / len(values)
 
 
-def _stacked(tables: Sequence[pa.Table]) -> pa.Table:
+def _stack(tables: Sequence[pa.Table]) -> pa.Table:
     """The tables of all repeats below one another, with the number of the repeat."""
     numbered = [
         table.add_column(0, "repeat", arrow.numbers(np.full(len(table), number, dtype=np.int32)))
@@ -227,20 +227,20 @@ def _tokens(counts: _ToolTokens | None, answers: Answers) -> dict[str, float]:
     if counts is None:
         return {}
     tools, sets, replies = answers.ranking.tools, answers.sets, answers.reply_tokens
-    found = {"library": float(counts.texts.sum())}
+    tokens = {"library": float(counts.texts.sum())}
     for k in (5, 10):
-        found[f"top_{k}"] = _mean_of_first(k, counts.texts, tools)
+        tokens[f"top_{k}"] = _mean_of_first(k, counts.texts, tools)
     if sets is not None:
-        found["recommended"] = float(counts.texts[sets.tools].sum() / len(sets))
-    found["definitions"] = float(counts.definitions.sum())
-    found["definitions_top_5"] = _mean_of_first(5, counts.definitions, tools)
+        tokens["recommended"] = float(counts.texts[sets.tools].sum() / len(sets))
+    tokens["definitions"] = float(counts.definitions.sum())
+    tokens["definitions_top_5"] = _mean_of_first(5, counts.definitions, tools)
     if replies is not None:
         failed = answers.ranking.failed
         answered = np.ones(len(replies), dtype=np.bool_) if failed is None else ~failed
         # A mean over a part of the answers would be that of the part.
         if answered.any() and (replies[answered] >= 0).all():
-            found["answer"] = float(replies[answered].mean())
-    return found
+            tokens["answer"] = float(replies[answered].mean())
+    return tokens
 
 
 def _mean_of_first(k: int, counts: NDArray[np.int64], tools: NDArray[np.int32]) -> float:

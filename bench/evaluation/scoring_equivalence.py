@@ -25,7 +25,7 @@ import numpy as np
 from bench.base.errors import BenchError, ResultError
 from bench.base.paths import write_text
 from bench.data.dataset import Dataset
-from bench.evaluation.rescore import rescored
+from bench.evaluation.rescore import score_again
 from bench.evaluation.scoring import scoring_code
 from bench.metrics.measure import measure_name
 from bench.registry import load_dataset
@@ -50,7 +50,7 @@ class _Shown:
         if not equal:
             self.other.add(old)
 
-    def found(self, earlier: Mapping[str, str]) -> dict[str, str]:
+    def merge_earlier(self, earlier: Mapping[str, str]) -> dict[str, str]:
         """What was shown, with what was shown `earlier`."""
         now = {old: new for old, new in self.same.items() if old not in self.other}
         stands = {old for old, middle in earlier.items() if middle in {self.today, *now}} - self.other
@@ -58,7 +58,7 @@ class _Shown:
 
 
 @dataclass
-class Comparison:
+class ScoringComparison:
     """What scoring results again has shown so far."""
 
     measures: defaultdict[str, _Shown] = field(default_factory=lambda: defaultdict(_Shown))
@@ -70,7 +70,7 @@ class Comparison:
 
     def enter(self, result: StoredResult, dataset: Dataset) -> None:
         """Score a result again and compare its numbers."""
-        scored = rescored(result, dataset, [])
+        scored = score_again(result, dataset, [])
         old, new = result.manifest.scoring, scoring_code(scored.metrics.metrics)
         for name, was in result.metrics.metrics.items():
             measure = measure_name(name)
@@ -97,29 +97,29 @@ class Comparison:
         earlier = same_scoring()
         measures = {
             name: same
-            for name, own in sorted(self.measures.items())
-            if (same := own.found(earlier.measures.get(name, {})))
+            for name, measure in sorted(self.measures.items())
+            if (same := measure.merge_earlier(earlier.measures.get(name, {})))
         }
-        found = {
+        content = {
             "made_by": "python -m bench.evaluation.scoring_equivalence",
             "scored_again": {"results": self.results, "values": self.values},
             "measures": measures,
-            "intervals": self.intervals.found(earlier.intervals),
-            "tokens": self.tokens.found(earlier.tokens),
-            "lenient": self.lenient.found(earlier.lenient),
+            "intervals": self.intervals.merge_earlier(earlier.intervals),
+            "tokens": self.tokens.merge_earlier(earlier.tokens),
+            "lenient": self.lenient.merge_earlier(earlier.lenient),
         }
-        return json.dumps(found, indent=1) + "\n"
+        return json.dumps(content, indent=1) + "\n"
 
     def differing(self) -> list[str]:
         """Names of what other numbers were found of."""
         others = {"intervals": self.intervals, "tokens": self.tokens, "lenient means": self.lenient}
         named = [*self.measures.items(), *others.items()]
-        return sorted(name for name, own in named if own.other)
+        return sorted(name for name, measure in named if measure.other)
 
 
-def compared(folders: Iterable[Path], told: list[str]) -> Comparison:
+def compare_folders(folders: Iterable[Path], told: list[str]) -> ScoringComparison:
     """Score every result with a ranking again; what could not be scored is told."""
-    found = Comparison()
+    comparison = ScoringComparison()
     datasets: dict[str, Dataset] = {}
     for result in _results(folders, told):
         spec = result.manifest.dataset.spec
@@ -128,10 +128,10 @@ def compared(folders: Iterable[Path], told: list[str]) -> Comparison:
                 datasets = {spec: load_dataset(spec)}
             if datasets[spec].content_hash != result.manifest.dataset.content_hash:
                 raise ResultError(f"{spec} has changed since.")
-            found.enter(result, datasets[spec])
+            comparison.enter(result, datasets[spec])
         except BenchError as error:
             told.append(f"{result.label}: {error}")
-    return found
+    return comparison
 
 
 def _results(folders: Iterable[Path], told: list[str]) -> Iterator[StoredResult]:
@@ -148,15 +148,15 @@ def _results(folders: Iterable[Path], told: list[str]) -> Iterator[StoredResult]
 def main(folders: list[Path]) -> int:
     """Rewrite the file; return 1 if some code gave different numbers."""
     told: list[str] = []
-    found = compared(folders or [RESULTS], told)
-    if not found.results:
+    comparison = compare_folders(folders or [RESULTS], told)
+    if not comparison.results:
         sys.stderr.write("no result was scored again; the file is left as it is\n")
         return 1
-    write_text(SAME_SCORING, found.text())
+    write_text(SAME_SCORING, comparison.text())
     sys.stdout.write("".join(f"not scored again: {line}\n" for line in told))
-    sys.stdout.write(f"{found.results} results scored again, {found.values} values compared\n")
-    sys.stdout.write("".join(f"other numbers than before: {name}\n" for name in found.differing()))
-    return 1 if found.differing() else 0
+    sys.stdout.write(f"{comparison.results} results scored again, {comparison.values} values compared\n")
+    sys.stdout.write("".join(f"other numbers than before: {name}\n" for name in comparison.differing()))
+    return 1 if comparison.differing() else 0
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def _from_cache(dataset: Dataset, what: str, code: str, work_out: Callable[[], N
     kept = cache.get([key]).get(key)
     if kept is not None and len(kept) == len(dataset.tools):
         return kept.astype(np.int64)
-    found = work_out()
-    if len(found) and np.abs(found).max() < _EXACT:
-        cache.put({key: found.astype(np.float32)})
-    return found
+    values = work_out()
+    if len(values) and np.abs(values).max() < _EXACT:
+        cache.put({key: values.astype(np.float32)})
+    return values

@@ -27,7 +27,7 @@ from bench.interface import History, Library, Method
 from bench.interface.parts import is_oracle, needs_history
 from bench.metrics import Metric
 from bench.metrics.evaluate import evaluate
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 
@@ -41,7 +41,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """One point of a grid: its values, and the metric's mean over the dev queries."""
 
     values: Mapping[str, Value]
@@ -62,7 +62,7 @@ class Tuning(Shown):
     method: Spec
     dataset: str
     metric: str
-    points: tuple[Point, ...]
+    points: tuple[GridPoint, ...]
 
     @property
     def best(self) -> str:
@@ -85,8 +85,9 @@ class Tuning(Shown):
         return {"method": self.best, "dataset": self.dataset, "split": "dev", "points": rows}
 
     def _line(self) -> str:
-        return f"{self.best} on {self.dataset} (dev): {self.metric} {fixed(self.points[0].score)}, the best of " + (
-            f"{len(self.points)} points"
+        return (
+            f"{self.best} on {self.dataset} (dev): {self.metric} {format_fixed(self.points[0].score)}, the best of "
+            + (f"{len(self.points)} points")
         )
 
     def _tables(self) -> list[Table]:
@@ -123,7 +124,7 @@ def tune(
     template: Template | None = None,
     progress: Progress = QUIET,
     executor: Executor | None = None,
-) -> list[Point]:
+) -> list[GridPoint]:
     """Try every point of a grid on the dev queries; methods learn from train alone.
 
     What methods cache by content (embeddings, scores of cross-encoders) is computed once for all points.
@@ -170,18 +171,18 @@ def tune(
         data = parse(dataset.spec)
         plans = [Plan(data, method.spec, split="dev", depth=depth, template=template) for method in methods]
         scored = _by_executor(plans, metric, dataset, build, executor, progress)
-        points = [Point(values, score) for values, score in zip(candidates, scored, strict=True)]
+        points = [GridPoint(values, score) for values, score in zip(candidates, scored, strict=True)]
         return sorted(points, key=lambda point: -point.score)
-    found = []
+    measured = []
     with progress.stage("tune", len(methods), "points") as bar:
         for values, method in zip(candidates, methods, strict=True):
             prepare(method, library, history, checked=True)
             ranking = ask(method, dataset, rows, depth).ranking
             with metric_errors([metric]):
                 scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
-            found.append(Point(values, scores.means()[str(metric)]))
+            measured.append(GridPoint(values, scores.means()[str(metric)]))
             bar.advance()
-    return sorted(found, key=lambda point: -point.score)
+    return sorted(measured, key=lambda point: -point.score)
 
 
 def _by_executor(

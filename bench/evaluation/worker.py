@@ -29,7 +29,7 @@ from bench.registry import build_method, load_dataset
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunCell:
     """One plan and the settings that it runs under.
 
     Attributes:
@@ -67,7 +67,7 @@ class Cell:
         return f"{self.plan.method} @ {self.plan.dataset}"
 
 
-def work(cell: Cell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path | BenchError:
+def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Path | BenchError:
     """Run a cell as `bench run` does, its checks included.
 
     Args:
@@ -124,7 +124,7 @@ def main() -> None:
                 out.flush()
 
         progress = Forwarding(send)
-        cells: queue.SimpleQueue[Cell] = queue.SimpleQueue()
+        cells: queue.SimpleQueue[RunCell] = queue.SimpleQueue()
         threading.Thread(target=_read_cells, args=(cells,), daemon=True).start()
         datasets: dict[Spec, Dataset] = {}
         try:
@@ -137,7 +137,7 @@ def main() -> None:
             os._exit(INTERRUPTED)
 
 
-def _read_cells(cells: queue.SimpleQueue[Cell]) -> None:
+def _read_cells(cells: queue.SimpleQueue[RunCell]) -> None:
     """Nobody waits for a cell once the input ends, also where the other process was killed."""
     try:
         while True:

@@ -15,10 +15,10 @@ from bench.results.across_catalogues import (
     CatalogueChange,
     MovedTool,
     Ranked,
-    asked_of,
     change,
     moved_tools,
     question_differences,
+    take_snapshot,
     values_as_asked,
 )
 
@@ -51,16 +51,16 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
             "result on a dataset of your own"
         ]
     ids = candidate.per_query["query_id"].to_pylist()
-    now = candidate.asked or asked_of(load(True), ids)
+    now = candidate.snapshot or take_snapshot(load(True), ids)
     if differing := question_differences(baseline.asked, baseline.query_ids, now, ids):
         return [f"the queries differ: {'; '.join(differing)}; a catalogue may change, its queries may not"]
     known = baseline.dataset
-    found = change(known.spec, known.content_hash, baseline.asked, now)
+    catalogue_change = change(known.spec, known.content_hash, baseline.asked, now)
     table = candidate.per_query
-    removed = frozenset(found.removed)
+    removed = frozenset(catalogue_change.removed)
     harmless = any(baseline.asked.harmful(place) & removed for place in range(len(baseline.query_ids)))
     # With a forbidden tool gone, a query is one less that a metric is taken on: the baseline's questions stay.
-    if found.gold_removed or harmless or ids != baseline.query_ids:
+    if catalogue_change.gold_removed or harmless or ids != baseline.query_ids:
         if candidate.run is None or candidate.repeats > 1:
             return [
                 "tools that queries need were removed, and the candidate cannot be scored as missing them: that takes "
@@ -71,10 +71,10 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
     for name, values in columns.items():
         field = table.schema.field(name)
         table = table.set_column(table.column_names.index(name), field, pa.array(values, field.type))
-    return Across(replace(candidate, per_query=table), found)
+    return Across(replace(candidate, per_query=table), catalogue_change)
 
 
-class Moves:
+class GoldMoves:
     """Which gold tools of a baseline are ranked elsewhere by a candidate; nothing where either ranking is not known."""
 
     def __init__(self, candidate: Candidate, baseline: Baseline, changed: CatalogueChange | None) -> None:
@@ -85,9 +85,9 @@ class Moves:
         removed = frozenset(changed.removed if changed else ())
         now = Ranked(candidate.run)
         for place, name in enumerate(baseline.query_ids):
-            found = moved_tools(name, baseline.asked, place, baseline.gold_ranks[place], now, removed)
-            if found:
-                self._found[name] = found
+            moved = moved_tools(name, baseline.asked, place, baseline.gold_ranks[place], now, removed)
+            if moved:
+                self._found[name] = moved
 
     def of(self, query: str) -> list[MovedTool]:
         """Those of one query."""
@@ -96,8 +96,8 @@ class Moves:
     def tools(self) -> list[ToolMove]:
         """All that moved, those first whose reciprocal ranks fell most in all."""
         moves: dict[str, list[MovedTool]] = {}
-        for found in self._found.values():
-            for item in found:
+        for moved in self._found.values():
+            for item in moved:
                 moves.setdefault(item.tool_id, []).append(item)
         gains = {tool: sum(_gain(item) for item in items) for tool, items in moves.items()}
         return [
@@ -116,7 +116,7 @@ def _gain(item: MovedTool) -> float:
     return (1 / item.after if item.after else 0.0) - (1 / item.before if item.before else 0.0)
 
 
-def first_tools(moves: Moves) -> tuple[list[ToolMove], int]:
+def first_tools(moves: GoldMoves) -> tuple[list[ToolMove], int]:
     """The tools that a report names, and how many there are."""
-    found = moves.tools()
-    return found[:MOST_NAMED], len(found)
+    tools = moves.tools()
+    return tools[:MOST_NAMED], len(tools)

@@ -22,7 +22,7 @@ from bench.base.errors import ResultError
 from bench.base.paths import read_regular, write_text
 from bench.base.records import Sparing, StrictRecord, first_fault
 from bench.base.text import slug
-from bench.results.across_catalogues import Asked, Ranked, gold_ranks
+from bench.results.across_catalogues import Ranked, Snapshot, gold_ranks
 from bench.results.comparability import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
@@ -52,9 +52,9 @@ class Values(StrictRecord):
         """From (queries,) values, NaN where the metric is not taken."""
         rounded = rounded_values(values)
         levels, codes = np.unique(rounded[~np.isnan(rounded)], return_inverse=True)
-        found = np.full(len(values), _NOT_TAKEN, dtype=np.int64)
-        found[~np.isnan(rounded)] = codes
-        return Values(levels=[float(level) for level in levels], codes=[int(code) for code in found])
+        level_codes = np.full(len(values), _NOT_TAKEN, dtype=np.int64)
+        level_codes[~np.isnan(rounded)] = codes
+        return Values(levels=[float(level) for level in levels], codes=[int(code) for code in level_codes])
 
     def array(self) -> NDArray[np.float64]:
         """(queries,) values; NaN where the metric is not taken."""
@@ -113,7 +113,7 @@ class Baseline(StrictRecord, Sparing):
     units: list[Annotated[int, Field(ge=0)]]
     rankings: str
     values: dict[str, Values]
-    asked: Asked | None = None
+    asked: Snapshot | None = None
     gold_ranks: list[list[list[Annotated[int, Field(ge=0)]]]] | None = None
     packages: dict[str, str] = {}
     sha256: str
@@ -161,7 +161,7 @@ class Baseline(StrictRecord, Sparing):
 
 
 def _shape(nested: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    return [[len(group) for group in own] for own in nested]
+    return [[len(group) for group in groups] for groups in nested]
 
 
 def in_order(units: NDArray[np.int64]) -> list[int]:
@@ -195,7 +195,7 @@ def label_of(method: MethodIdentity, dataset: DatasetIdentity) -> str:
 
 
 def make_baseline(
-    result: StoredResult, blessing: Blessing, metrics: Sequence[str] = (), asked: Asked | None = None
+    result: StoredResult, blessing: Blessing, metrics: Sequence[str] = (), snapshot: Snapshot | None = None
 ) -> Baseline:
     """A result as a baseline.
 
@@ -203,7 +203,7 @@ def make_baseline(
         result: a stored result.
         blessing: who, when, why.
         metrics: canonical names of metrics in addition to the usual ones.
-        asked: what was asked of which tools; None where that is not known, or does not change.
+        snapshot: what was asked of which tools; None where that is not known, or does not change.
 
     Raises:
         UsageError: the result lacks one of these metrics.
@@ -213,8 +213,8 @@ def make_baseline(
     kept = [name for name in USUAL_METRICS if name in result.per_query.column_names]
     values = {name: Values.of(result.values(name)) for name in dict.fromkeys([*kept, *metrics])}
     ranks = None
-    if asked is not None and result.has_run:
-        ranks = gold_ranks(asked, result.per_query["query_id"].to_pylist(), Ranked(result.of_repeat().run))
+    if snapshot is not None and result.has_run:
+        ranks = gold_ranks(snapshot, result.per_query["query_id"].to_pylist(), Ranked(result.of_repeat().run))
     made = Baseline(
         result_id=manifest.result_id,
         protocol=manifest.protocol,
@@ -233,8 +233,8 @@ def make_baseline(
         units=in_order(result.units),
         rankings=answers_digest(result.run, result.per_query if result.repeats is None else result.repeats),
         # A metric taken on no query (tracc of a method without sets) has nothing to keep.
-        values={name: found for name, found in values.items() if found.levels},
-        asked=asked,
+        values={name: column for name, column in values.items() if column.levels},
+        asked=snapshot,
         gold_ranks=ranks,
         packages=manifest.environment.packages,
         sha256="",
@@ -297,7 +297,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     lines = []
     for key, value in baseline.model_dump(mode="json").items():
         if key in {"values", "asked"}:
-            inner = ",\n".join(f"  {json.dumps(name)}: {_compact(found)}" for name, found in value.items())
+            inner = ",\n".join(f"  {json.dumps(name)}: {_compact(content)}" for name, content in value.items())
             lines.append(f" {json.dumps(key)}: {{\n{inner}\n }}")
         else:
             lines.append(f" {json.dumps(key)}: {_compact(value)}")

@@ -14,15 +14,15 @@ from typing import Any
 import bench
 from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
-from bench.base.locks import locked
+from bench.base.locks import lock
 from bench.base.paths import cache_folder, read_regular
 from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
 from bench.registry.versions import is_added, load_version
-from bench.results.across_catalogues import Asked, asked_of
+from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.comparability import code_of
 from bench.results.store import StoredResult
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of
 
@@ -64,7 +64,10 @@ class Blessed(Shown):
 
     def _tables(self) -> list[Table]:
         before = {} if self.before is None else {name: self.before.mean(name) for name in self.before.values}
-        rows = [[name, fixed(before.get(name)), fixed(self.baseline.mean(name))] for name in self.baseline.values]
+        rows = [
+            [name, format_fixed(before.get(name)), format_fixed(self.baseline.mean(name))]
+            for name in self.baseline.values
+        ]
         return [table_of(("metric", "before", "now"), rows, self._line())]
 
 
@@ -102,11 +105,11 @@ def bless(
     as_file = out.suffix == ".json" and not out.is_dir()
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
-    with locked(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
-        return _blessed(results, out, as_file, blessing, reason.strip(), metrics)
+    with lock(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
+        return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
 
 
-def _blessed(
+def _bless_locked(
     results: Sequence[StoredResult], out: Path, as_file: bool, blessing: Blessing, reason: str, metrics: Sequence[str]
 ) -> list[Blessed]:
     """The work of `bless`, under its lock."""
@@ -115,7 +118,7 @@ def _blessed(
         path = out if as_file else out / file_name(result)
         if any(item.path == path for item in planned):
             raise UsageError(f"two results would be written to {path}; bless them one by one, each to its own file.")
-        fresh = make_baseline(result, blessing, metrics, _asked(result))
+        fresh = make_baseline(result, blessing, metrics, _take_snapshot(result))
         before = _standing(path)
         same = before is not None and _evidence(before) == _evidence(fresh)
         if before is not None and reason:
@@ -150,7 +153,7 @@ def _standing(path: Path) -> Baseline | None:
         return None
 
 
-def _asked(result: StoredResult) -> Asked | None:
+def _take_snapshot(result: StoredResult) -> Snapshot | None:
     """What a result was asked: only a dataset that a user added can change, and the others need no such record.
 
     None also where the dataset is not at hand; the baseline then compares with results on the same data only.
@@ -163,7 +166,7 @@ def _asked(result: StoredResult) -> Asked | None:
             dataset = load_version(data.spec, data.content_hash)
     except BenchError:
         return None
-    return asked_of(dataset, result.per_query["query_id"].to_pylist())
+    return take_snapshot(dataset, result.per_query["query_id"].to_pylist())
 
 
 def _circumstances(baseline: Baseline) -> tuple[object, ...]:
@@ -173,14 +176,14 @@ def _circumstances(baseline: Baseline) -> tuple[object, ...]:
 
 def _evidence(baseline: Baseline) -> dict[str, object]:
     """A baseline without its circumstances: who, when, which run, how fast."""
-    found = baseline.model_dump(
+    evidence = baseline.model_dump(
         exclude={"blessed", "result_id", "latency", "hardware", "sha256", "scoring", "asked", "gold_ranks"}
     )
     # Code that gives the same numbers makes no other evidence; nor does another sentence of the same mark.
-    found["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
-    found["method"]["marks"] = [mark.text for mark in baseline.method.marks]
-    found["method"].pop("learns")
-    return found
+    evidence["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
+    evidence["method"]["marks"] = [mark.text for mark in baseline.method.marks]
+    evidence["method"].pop("learns")
+    return evidence
 
 
 def _lock_of(folder: Path) -> Path:

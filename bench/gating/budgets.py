@@ -30,7 +30,7 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
     nothing, and is inconclusive. So is any time of fewer than `FEWEST_TIMED` queries, and a time within its budget
     that does not contain what encoding takes; one beyond it is too long without that.
     """
-    found = []
+    reports = []
     now, then = candidate.latency, baseline.latency
     if policy.latency.p95_ratio is not None:
         limit, note = policy.latency.p95_ratio, ""
@@ -47,7 +47,7 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
             # A clock cannot tell a microsecond from nothing.
             verdict = _within(now.p95 / max(then.p95, 1e-6), limit)
             note = "embeddings came from the cache: encoding time is excluded on both sides" if now.cached else ""
-        found.append(_rule("latency p95, relative to the baseline", "ratio", verdict, limit, now, then, note))
+        reports.append(_rule("latency p95, relative to the baseline", "ratio", verdict, limit, now, then, note))
     if policy.latency.p95_seconds is not None:
         limit = policy.latency.p95_seconds
         note = "the candidate has no latency measurement" if now is None else ""
@@ -57,13 +57,13 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
         elif now is not None and now.cached:
             note = "embeddings came from the cache: encoding time is excluded"
             verdict = "inconclusive" if verdict == "pass" else verdict
-        found.append(_rule("latency p95, seconds", "budget", verdict, limit, now, then, note))
-    return found
+        reports.append(_rule("latency p95, seconds", "budget", verdict, limit, now, then, note))
+    return reports
 
 
 def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> list[RuleReport]:
     """Mean tokens of the tool text that a query puts before the agent, against their budgets."""
-    found = []
+    reports = []
     for key, limit in policy.tokens.model_dump().items():
         if limit is None:
             continue
@@ -73,7 +73,7 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
         if other := token_difference(candidate, baseline):
             # The budget still holds; only the baseline's count is no measure for it.
             then, note = None, note or other.sentence("the candidate", "the baseline")
-        found.append(
+        reports.append(
             RuleReport(
                 name=f"tokens {key}",
                 kind="budget",
@@ -86,7 +86,7 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
                 note=note,
             )
         )
-    return found
+    return reports
 
 
 def _few_timed(*sides: Latency) -> str:

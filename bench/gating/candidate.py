@@ -16,7 +16,7 @@ from bench.base.errors import MethodError
 from bench.base.parameters import suggestion
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.data.queryviews import merged
+from bench.data.queryviews import merge_rankings
 from bench.evaluation.ask import Answers, asking_order, calls_of
 from bench.evaluation.machine import hardware, package_versions
 from bench.evaluation.plan import Plan
@@ -26,7 +26,7 @@ from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
 from bench.interface import Ranking, version_for
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
-from bench.results.across_catalogues import Asked
+from bench.results.across_catalogues import Snapshot
 from bench.results.comparability import without_code
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
@@ -50,7 +50,7 @@ class Candidate:
         run: the rankings, with the columns query_id, rank and tool_id, of the first repeat; None where they are not
             known.
         repeats: how often each query was answered.
-        asked: what was asked of which tools, where that is known without the dataset.
+        snapshot: what was asked of which tools, where that is known without the dataset.
         packages: versions of what it was made with; empty where they are not known.
     """
 
@@ -69,7 +69,7 @@ class Candidate:
     per_query: pa.Table
     run: pa.Table | None = None
     repeats: int = 1
-    asked: Asked | None = None
+    snapshot: Snapshot | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
@@ -95,7 +95,7 @@ class Candidate:
             tokens=baseline.tokens,
             rankings=baseline.rankings,
             per_query=pa.table(columns),
-            asked=baseline.asked,
+            snapshot=baseline.asked,
             packages=baseline.packages,
         )
 
@@ -164,7 +164,7 @@ def ask_search(
     plan = Plan(Spec(dataset.spec), Spec("search"), split=known.split, limit=known.limit, template=known.template)
     plan = plan.normal(dataset)
     rows = plan.rows(dataset)
-    found: list[list[int]] = [[] for _ in rows]
+    rankings: list[list[int]] = [[] for _ in rows]
     seconds = []
     for position in asking_order(dataset, rows):
         query = dataset.queries[int(rows[position])]
@@ -177,8 +177,10 @@ def ask_search(
                 answer = list(islice(answer, len(dataset.tools) + 1))
             seconds.append(time.perf_counter() - started)
             answers_of_calls.append(_codes(answer, dataset, query.query_id, name))
-        found[position] = merged(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
-    answers = Answers(Ranking.of_lists(found), Beyond.none(len(rows)), None)
+        rankings[position] = (
+            merge_rankings(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
+        )
+    answers = Answers(Ranking.of_lists(rankings), Beyond.none(len(rows)), None)
     scored = score("", dataset, rows, [answers], known.template, list(metrics))
     return Candidate(
         label=f"{name} @ {dataset.spec}",

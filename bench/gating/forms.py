@@ -53,10 +53,12 @@ def markdown(report: GateReport, command: str = "") -> str:
     if report.rules:
         parts.append(markdown_table(rules_table(report)))
     explained = [(rule, explanation(rule)) for rule in report.rules]
-    if any(found for _, found in explained):
+    if any(sentence for _, sentence in explained):
         parts.append(
             "\n".join(
-                f"- {code(f'{rule.name}, {limit_of(rule)}')}: {code(found)}" for rule, found in explained if found
+                f"- {code(f'{rule.name}, {limit_of(rule)}')}: {code(sentence)}"
+                for rule, sentence in explained
+                if sentence
             )
         )
     if report.reasons:
@@ -129,8 +131,8 @@ def junit(report: GateReport) -> str:
         case = ElementTree.SubElement(suite, "testcase", attributes)
         if verdict != "pass":
             kind = "error" if verdict == "not run" else "failure"
-            found = ElementTree.SubElement(case, kind, {"type": verdict, "message": one_line(message) or verdict})
-            found.text = one_line(message) or verdict
+            problem = ElementTree.SubElement(case, kind, {"type": verdict, "message": one_line(message) or verdict})
+            problem.text = one_line(message) or verdict
     ElementTree.SubElement(suite, "system-out").text = clean(text(report))
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -146,14 +148,14 @@ def workflow_commands(report: GateReport) -> list[str]:
         level = "warning" if report.outcome == "not comparable" else "error"
         return [_annotation(level, title, f"{report.outcome}: {'; '.join(report.reasons)}")]
     return [
-        _annotation(_LEVELS[rule.verdict], title, _said(rule)) for rule in report.rules if rule.verdict in _LEVELS
+        _annotation(_LEVELS[rule.verdict], title, _rule_line(rule)) for rule in report.rules if rule.verdict in _LEVELS
     ] or [_annotation("notice", title, conclusion(report))]
 
 
 _LEVELS = {"regression": "error", "not run": "error", "inconclusive": "warning"}
 
 
-def _said(rule: RuleReport) -> str:
+def _rule_line(rule: RuleReport) -> str:
     values = dict(zip(HEADINGS, cells(rule), strict=True))
     words = [f"{values['rule']}, {values['limit']}: {rule.verdict}"]
     if rule.difference is not None:
@@ -168,7 +170,7 @@ def _annotation(level: str, title: str, message: str) -> str:
     return f"::{level} title={key}::{data}"
 
 
-def quoted_for_github(shown: str, token: str) -> str:
+def quote_for_github(shown: str, token: str) -> str:
     """A text that GitHub's runner prints and does not obey: between the commands that stop and resume commands.
 
     Args:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import BenchError
 from bench.data.dataset import Dataset
-from bench.gating.across import Across, Moves, across_catalogues, first_tools
+from bench.gating.across import Across, GoldMoves, across_catalogues, first_tools
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
 from bench.gating.candidate import Candidate
@@ -29,11 +29,11 @@ from bench.gating.report import (
 from bench.metrics import parse_metric
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.across_catalogues import CatalogueChange
-from bench.results.comparability import Scored, differences, metric_difference, other_packages, told_packages
+from bench.results.comparability import ScoredResult, describe_packages, differences, metric_difference, other_packages
 from bench.results.intervals import difference_span
 from bench.results.manifest import MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
@@ -71,11 +71,11 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule], across=differs)
     changed = None
     if differs and not differing:
-        found = across_catalogues(candidate, baseline, load)
-        if isinstance(found, Across):
-            candidate, changed = found.candidate, found.change
+        brought = across_catalogues(candidate, baseline, load)
+        if isinstance(brought, Across):
+            candidate, changed = brought.candidate, brought.change
         else:
-            differing = found
+            differing = brought
     differing = differing or _other_queries(candidate, baseline)
     if differing and not differs and baseline.asked is not None and _other_content(candidate, baseline):
         differing = [*differing, _MAY_CHANGE]
@@ -91,14 +91,14 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
             "the limit)"
         )
         return not_judged("not run", [reason], *sides)
-    rows = _Rows(baseline, load, changed)
+    rows = _RuleRows(baseline, load, changed)
     rules: list[RuleReport] = []
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
     for rule in policy.rule:
-        rules += _judged(rule, policy, candidate, baseline, rows, moves)
+        rules += _judge_rule(rule, policy, candidate, baseline, rows, moves)
     rules += latency_rules(policy, candidate, baseline) + token_rules(policy, candidate, baseline)
     outcome = outcome_of(rules)
-    moved_tools = Moves(candidate, baseline, changed)
+    moved_tools = GoldMoves(candidate, baseline, changed)
     tools, n_tools = first_tools(moved_tools)
     return GateReport(
         outcome=outcome,
@@ -110,7 +110,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         power=policy.power,
         catalogue=changed,
         rules=rules,
-        moved=_moved(moves, load, candidate, baseline, moved_tools),
+        moved=_list_moved(moves, load, candidate, baseline, moved_tools),
         tools=tools,
         n_tools=n_tools,
         notes=[
@@ -142,7 +142,9 @@ def _other_content(candidate: Candidate, baseline: Baseline) -> bool:
     return candidate.dataset.content_hash != baseline.dataset.content_hash
 
 
-def not_comparable(candidate: Scored, baseline: Baseline, metrics: Sequence[str], *, across: bool = False) -> list[str]:
+def not_comparable(
+    candidate: ScoredResult, baseline: Baseline, metrics: Sequence[str], *, across: bool = False
+) -> list[str]:
     """Why two do not compare (rule 8 of the protocol), each in a sentence; nothing where they do.
 
     Args:
@@ -151,14 +153,14 @@ def not_comparable(candidate: Scored, baseline: Baseline, metrics: Sequence[str]
         across: whether the content of the dataset may differ.
     """
     differing = differences(candidate, baseline, across=across)
-    found = [difference.sentence("the candidate", "the baseline") for difference in differing]
-    if found:
-        return found
+    sentences = [difference.sentence("the candidate", "the baseline") for difference in differing]
+    if sentences:
+        return sentences
     other = [_other_code(candidate, baseline, metric) for metric in metrics]
     return list(dict.fromkeys(other)) if all(other) else []
 
 
-def _other_code(candidate: Scored, baseline: Baseline, metric: str) -> str:
+def _other_code(candidate: ScoredResult, baseline: Baseline, metric: str) -> str:
     difference = metric_difference(candidate, baseline, metric)
     if difference is None:
         return ""
@@ -183,29 +185,29 @@ def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
 
 def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) -> list[str]:
     """What does not forbid the comparison, but should be known to who reads it."""
-    found = [f"{mark.text}: {mark.why}" for mark in candidate.dataset.marks]
+    notes = [f"{mark.text}: {mark.why}" for mark in candidate.dataset.marks]
     if candidate.dataset.template != baseline.dataset.template:
-        found.append(
+        notes.append(
             f"the text of a tool differs: {candidate.dataset.tool_text} now, {baseline.dataset.tool_text} blessed"
         )
     if candidate.depth != baseline.depth:
-        found.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")
+        notes.append(f"the depth differs: {candidate.depth} now, {baseline.depth} blessed")
     other = other_packages(candidate.packages, baseline.packages)
     if candidate.method_hash is not None and candidate.method_hash == baseline.method.hash:
-        found.append(
+        notes.append(
             _same_method(baseline.method, known=bool(candidate.packages and baseline.packages), other=bool(other))
         )
     if other:
-        told = told_packages(other, "{} {} now, {} blessed")
-        found.append(f"the packages differ: {told}; a small difference may come from there")
+        told = describe_packages(other, "{} {} now, {} blessed")
+        notes.append(f"the packages differ: {told}; a small difference may come from there")
     levels = [rule.level for rule in rules if rule.level is not None]
     if len(levels) > 1:
-        found.append(
+        notes.append(
             f"family: {len(levels)} tests. Passing needs no correction (it holds at the largest of "
             "their levels). If every loss were exactly at its limit, the probability of at least one "
             f"false alarm would be at most {min(1.0, sum(levels)):.2f}"
         )
-    return found
+    return notes
 
 
 def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
@@ -228,7 +230,7 @@ def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
     return f"the candidate is the method that was blessed: same {what}"
 
 
-class _Rows:
+class _RuleRows:
     """Which queries a rule is about; the dataset is loaded when the first slice is asked for."""
 
     def __init__(self, baseline: Baseline, load: Loader, changed: CatalogueChange | None = None) -> None:
@@ -245,27 +247,27 @@ class _Rows:
             return np.ones(queries, dtype=np.bool_)
         if slice_of.name not in self.known:
             values = slice_values(self.load(False), slice_of.name)
-            found = [values.get(query, NO_VALUE) for query in self.baseline.query_ids]
-            self.known[slice_of.name] = np.array(found, dtype=object)
+            column = [values.get(query, NO_VALUE) for query in self.baseline.query_ids]
+            self.known[slice_of.name] = np.array(column, dtype=object)
         mask: NDArray[np.bool_] = self.known[slice_of.name] == slice_of.value
         return mask
 
     def values(self, name: str) -> str:
         """The values of a slice that was asked for, in words."""
-        found = sorted(set(self.known[name]))
-        return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "")
+        distinct = sorted(set(self.known[name]))
+        return ", ".join(distinct[:20]) + (", ..." if len(distinct) > 20 else "")
 
 
 def _name_of(rule: Rule) -> str:
     return rule.metric if rule.slice is None else f"{rule.metric} where {rule.slice.name} = {rule.slice.value}"
 
 
-def _judged(
+def _judge_rule(
     rule: Rule,
     policy: Policy,
     candidate: Candidate,
     baseline: Baseline,
-    rows: _Rows,
+    rows: _RuleRows,
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]],
 ) -> list[RuleReport]:
     """A rule's margin, floor and count; queries that failed or were fixed are entered into `moves`."""
@@ -316,7 +318,7 @@ def _judged(
     sign = 1.0 if higher else -1.0
     # In the direction in which more is better.
     gains = sign * (now[taken] - then[taken])
-    units = numbered(np.array(baseline.units, dtype=np.int64)[taken])
+    units = number_units(np.array(baseline.units, dtype=np.int64)[taken])
     measure = parse_metric(rule.metric).measure
     same = _same_answers(candidate, baseline)
     common = {
@@ -331,7 +333,7 @@ def _judged(
         "worse": int((gains < 0).sum()),
     }
     common["difference"] = round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0
-    found = []
+    reports = []
     failing, fixed = taken & (then > 0) & (now == 0), taken & (then == 0) & (now > 0)
     if not higher:
         failing, fixed = fixed, failing
@@ -343,7 +345,7 @@ def _judged(
                 "level": None,
                 "broken": count,
             }
-            found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
+            reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
             continue
         if kind == "margin":
             span = difference_span(parse_metric(rule.metric))
@@ -362,14 +364,14 @@ def _judged(
             )
             note = _roughness(now[taken], units, False, measure.span is not None)
         read = _as_read(bounded, sign) | {"note": note}
-        found.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
+        reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
     # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
     told = (margin is not None and higher) or rule.max_broken is not None
     if told and whole and (failing | fixed).any():
         ids = np.array(baseline.query_ids, dtype=object)
         moves.setdefault((tuple(ids[failing]), tuple(ids[fixed])), []).append(rule)
-    return found
+    return reports
 
 
 def _same_answers(candidate: Candidate, baseline: Baseline) -> str:
@@ -431,23 +433,23 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
         return ""
     kind = "difference" if differences else "value"
     if differences and not common:
-        found = f"only {other} {what} differ" if other else "no query differs"
+        remark = f"only {other} {what} differ" if other else "no query differs"
     else:
-        found = f"only {other} {what} have another {kind}" if other else f"all queries have the same {kind}"
+        remark = f"only {other} {what} have another {kind}" if other else f"all queries have the same {kind}"
     if spanned:
-        return f"{found}: the bounds allow for values that the sample does not have"
-    return f"the bounds are approximate: {found}"
+        return f"{remark}: the bounds allow for values that the sample does not have"
+    return f"the bounds are approximate: {remark}"
 
 
-def _moved(
+def _list_moved(
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]],
     load: Loader,
     candidate: Candidate,
     baseline: Baseline,
-    tools: Moves,
+    tools: GoldMoves,
 ) -> list[Moved]:
     texts = _texts(load) if moves else {}
-    found = []
+    moved = []
     for (failing, fixed), rules in moves.items():
         metric = rules[0].metric
         now = candidate.values(metric)
@@ -464,7 +466,7 @@ def _moved(
             )
             for query in (*failing[:MOST_NAMED], *fixed[:MOST_NAMED])
         }
-        found.append(
+        moved.append(
             Moved(
                 rules=[_name_of(rule) for rule in rules],
                 n_failing=len(failing),
@@ -473,7 +475,7 @@ def _moved(
                 fixed=[named[query] for query in fixed[:MOST_NAMED]],
             )
         )
-    return found
+    return moved
 
 
 def _texts(load: Loader) -> dict[str, str]:

@@ -86,7 +86,7 @@ def _claims_to_be_one(path: Path) -> bool:
 
 def _ledger(path: Path) -> Ledger:
     now = read_baseline(path)
-    found: list[Version] = []
+    versions: list[Version] = []
     unreadable = 0
     for commit in _commits(path):
         size = _git(path, "cat-file", "-s", f"{commit}:./{path.name}")
@@ -100,12 +100,12 @@ def _ledger(path: Path) -> Ledger:
         except ResultError:
             unreadable += 1
             continue
-        if not found or found[-1].baseline.sha256 != version.baseline.sha256:
-            found.append(version)
-    if not found or found[-1].baseline.sha256 != now.sha256:
-        found.append(Version(now))
+        if not versions or versions[-1].baseline.sha256 != version.baseline.sha256:
+            versions.append(version)
+    if not versions or versions[-1].baseline.sha256 != now.sha256:
+        versions.append(Version(now))
     shallow = _git(path, "rev-parse", "--is-shallow-repository")
-    return Ledger(path.name, tuple(found), unreadable, shallow is not None and shallow.strip() == b"true")
+    return Ledger(path.name, tuple(versions), unreadable, shallow is not None and shallow.strip() == b"true")
 
 
 def _commits(path: Path) -> list[str]:

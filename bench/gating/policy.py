@@ -158,7 +158,7 @@ def _sentence(error: ValidationError) -> str:
     place, kind, message, _ = faults(error)[0]
     where = _place(place)
     if kind == "extra_forbidden":
-        known = _known(place[:-1])
+        known = _known_keys(place[:-1])
         name = str(place[-1])
         return f"there is no key {where!r}{suggestion(name, known)}; known keys: {', '.join(known)}"
     return f"{where}: {message[:1].lower() + message[1:]}" if where else message
@@ -172,7 +172,7 @@ def _place(loc: Sequence[int | str]) -> str:
     return text
 
 
-def _known(loc: Sequence[int | str]) -> list[str]:
+def _known_keys(loc: Sequence[int | str]) -> list[str]:
     """The keys that a table of the policy knows."""
     inner: dict[str, Any] = {"rule": Rule, "slice": SliceOf, "latency": LatencyBudget, "tokens": TokenBudget}
     names = [part for part in loc if isinstance(part, str)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench.base.text import one_line
 from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side, ToolMove
-from bench.show.numbers import fixed, interval, signed, significant
+from bench.show.numbers import format_fixed, interval, signed, significant
 from bench.show.tables import Cell, Table
 from bench.show.tables import text as table_text
 from bench.stats.noninferiority import FEWEST_UNITS
@@ -56,7 +56,7 @@ def limit_of(rule: RuleReport) -> str:
 def cells(rule: RuleReport) -> list[str]:
     """One cell for each of `HEADINGS`, not yet escaped. Seconds and tokens have significant digits."""
     measured = rule.kind in {"ratio", "budget"}
-    shown = significant if measured else fixed
+    shown = significant if measured else format_fixed
     return [
         rule.verdict,
         one_line(rule.name),
@@ -65,7 +65,7 @@ def cells(rule: RuleReport) -> list[str]:
         shown(rule.candidate),
         significant(rule.difference, sign=True) if measured else signed(rule.difference),
         interval(rule.lower, rule.upper, sign=rule.kind == "margin"),
-        fixed(rule.detectable),
+        format_fixed(rule.detectable),
         "-" if rule.n is None else str(rule.n),
     ]
 
@@ -94,7 +94,7 @@ def explanation(rule: RuleReport) -> str:
     elif rule.verdict == "inconclusive" and rule.lower is not None:
         # The note explains too few queries: their bounds may well exclude the limit.
         enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_UNITS else []
-        words.append("; ".join([*enclosed, _counts(rule), _needed(rule)]))
+        words.append("; ".join([*enclosed, _counts(rule), _needed_line(rule)]))
     if rule.note:
         words.append(one_line(rule.note))
     return "; ".join(words)
@@ -104,7 +104,7 @@ def _counts(rule: RuleReport) -> str:
     return f"{rule.better} queries better, {rule.worse} worse"
 
 
-def _needed(rule: RuleReport) -> str:
+def _needed_line(rule: RuleReport) -> str:
     if rule.needed is None:
         return "no number of queries would decide, because the mean equals the limit"
     number = f"{rule.needed}" if rule.needed <= _MOST_QUERIES else f"more than {_MOST_QUERIES}"
@@ -118,27 +118,27 @@ def _queries(count: int) -> str:
 
 def catalogue_title(report: GateReport) -> str:
     """`1 tool edited, 0 added, 0 removed since mytools (a1b2c3d4e5f6)`; empty for one catalogue."""
-    found = report.catalogue
-    if found is None:
+    catalogue = report.catalogue
+    if catalogue is None:
         return ""
-    return f"{found.words} since {one_line(found.dataset)} ({found.content_hash[:12]})"
+    return f"{catalogue.words} since {one_line(catalogue.dataset)} ({catalogue.content_hash[:12]})"
 
 
 def catalogue_lines(report: GateReport) -> list[tuple[str, str, str]]:
     """(`edited`, tool, its fields) of the first tools that differ; the last entry counts the others."""
-    found = report.catalogue
-    if found is None:
+    catalogue = report.catalogue
+    if catalogue is None:
         return []
-    shown = found.lines()
-    more = found.size - len(shown)
+    shown = catalogue.lines()
+    more = catalogue.size - len(shown)
     return [*shown, *([("and", f"{more} more", "")] if more else [])]
 
 
 def tools_of(query: MovedQuery) -> list[tuple[str, str]]:
     """(tool, where it was and is) of the first tools of a query that moved."""
-    found = [(one_line(tool.tool_id), tool.words) for tool in query.tools[:_MOST_TOOLS]]
-    more = len(query.tools) - len(found)
-    return [*found, *([(f"{more} more", "")] if more else [])]
+    moved = [(one_line(tool.tool_id), tool.words) for tool in query.tools[:_MOST_TOOLS]]
+    more = len(query.tools) - len(moved)
+    return [*moved, *([(f"{more} more", "")] if more else [])]
 
 
 def tool_words(tool: ToolMove) -> str:
@@ -172,9 +172,9 @@ def text(report: GateReport) -> str:
     if report.rules:
         lines += ["", table_text(rules_table(report))]
     explained = [(rule, explanation(rule)) for rule in report.rules]
-    if any(found for _, found in explained):
+    if any(sentence for _, sentence in explained):
         lines.append("")
-    lines += [f"{one_line(rule.name)}, {limit_of(rule)}: {found}" for rule, found in explained if found]
+    lines += [f"{one_line(rule.name)}, {limit_of(rule)}: {sentence}" for rule, sentence in explained if sentence]
     for moved in report.moved:
         for title, count, queries in moved_lines(moved):
             lines += ["", f"{title} ({one_line(', '.join(moved.rules))}): {count}"]

@@ -125,13 +125,13 @@ class Reached:
     def definitions(self) -> frozenset[Definition]:
         """Where the code lies."""
         with _ONE_AT_A_TIME:
-            _, found, _ = _reach(self._sources(), self._roots, self._called, self._named)
-        return found
+            _, places, _ = _reach(self._sources(), self._roots, self._called, self._named)
+        return places
 
     @property
     def packages(self) -> frozenset[str]:
         """The packages of others whose code it uses, by the names under which they are imported."""
-        return frozenset(self._looked_up().packages)
+        return frozenset(self._look_up().packages)
 
     @property
     def files(self) -> frozenset[Path]:
@@ -149,13 +149,13 @@ class Reached:
         Raises:
             LookupError: a root is not among the top-level names of its module, or the module has no source file.
         """
-        return self._looked_up().hash
+        return self._look_up().hash
 
-    def _looked_up(self) -> _Answer:
-        asked = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
-        key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(asked).encode()])).hexdigest()
+    def _look_up(self) -> _ReachedHash:
+        inputs = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
+        key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(inputs).encode()])).hexdigest()
         with _ONE_AT_A_TIME:
-            answer = _ANSWERS.get(key) or _kept(_answers(), key)
+            answer = _ANSWERS.get(key) or _read_cached(_answers(), key)
             if answer is None or not answer.state.stands():
                 answer = self._answer()
                 if answer.is_settled():
@@ -164,13 +164,13 @@ class Reached:
                 _ANSWERS[key] = answer
             return answer
 
-    def _answer(self) -> _Answer:
+    def _answer(self) -> _ReachedHash:
         sources = self._sources()
         texts, _, packages = _reach(sources, self._roots, self._called, self._named)
         counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
         state = sources.state
         found_from = _State({**state.files, **sources.folders}, dict(state.places), dict(state.own))
-        return _Answer(hashlib.sha256(counted).hexdigest(), sorted(packages), found_from)
+        return _ReachedHash(hashlib.sha256(counted).hexdigest(), sorted(packages), found_from)
 
     def _sources(self) -> _Sources:
         return _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in self._roots)}), self._without)
@@ -214,9 +214,9 @@ def _reach(
             if (top := target.partition(".")[0]) not in sys.stdlib_module_names and not sources.counts(top):
                 packages.add(top)
         elif isinstance(target, _Whole):
-            if target.module not in whole and (found := sources.found(target.module)) is not None:
+            if target.module not in whole and (source_module := sources.find_module(target.module)) is not None:
                 whole.add(target.module)
-                targets += found.everything(target.module)
+                targets += source_module.everything(target.module)
         elif target not in seen and not sources.is_out(target):
             seen.add(target)
             said = sources.said(target)
@@ -251,7 +251,7 @@ _Target = Definition | _Whole | str
 
 
 @dataclass(frozen=True)
-class _Said:
+class _DefinitionText:
     """A definition as text, with what its names stand for.
 
     Attributes:
@@ -280,8 +280,8 @@ class _Sources:
         self.state = _State({}, {}, {})
         #: Where another file would be read if it came. A process does not look again: methods keep logs.
         self.folders: dict[Path, _Stamp] = {}
-        self.found, self.effects = cache(self._found), cache(self._effects)
-        self.resolved, self.said, self.is_out = cache(self._resolved), cache(self._said), cache(self._is_out)
+        self.find_module, self.effects = cache(self._find_module), cache(self._effects)
+        self.resolved, self.said, self.is_out = cache(self._resolve), cache(self._describe), cache(self._is_out)
 
     def counts(self, module: str) -> bool:
         """Whether a module's code is ours or the author's."""
@@ -295,7 +295,7 @@ class _Sources:
         places = {item.module, f"{item.module}:{item.name}", *_around(item.module)}
         return not places.isdisjoint(self.without)
 
-    def _found(self, module: str) -> _Module | None:
+    def _find_module(self, module: str) -> _Module | None:
         """A module whose code counts, if it has a source."""
         if not self.counts(module):
             return None
@@ -314,21 +314,21 @@ class _Sources:
 
     def _effects(self, module: str) -> tuple[_Target, ...]:
         """What importing a module does, and the packages around it, and all that they import."""
-        found: list[_Target] = []
+        effects: list[_Target] = []
         seen, pending = set[str](), [module]
         while pending:
             name = pending.pop()
             if name and name not in seen:
                 seen.add(name)
                 pending.append(name.rpartition(".")[0])
-                if (loaded := self.found(name)) is not None:
-                    found += [Definition(name, effect) for effect in loaded.effects]
+                if (loaded := self.find_module(name)) is not None:
+                    effects += [Definition(name, effect) for effect in loaded.effects]
                     pending += loaded.imports
-        return tuple(found)
+        return tuple(effects)
 
     def pieces(self, item: Definition) -> list[_Piece]:
         """The statements that make a definition."""
-        module = self.found(item.module)
+        module = self.find_module(item.module)
         if module is None:
             return []
         if item.name in module.bound:
@@ -336,13 +336,13 @@ class _Sources:
         kind, _, member = item.name.rpartition(".")
         return [piece for owner in module.bound[kind] for piece in owner.members.get(member, ())]
 
-    def _resolved(self, item: Definition) -> tuple[_Target, ...]:
+    def _resolve(self, item: Definition) -> tuple[_Target, ...]:
         """A name at the top of a module, followed through imports; nothing for a builtin, and for what is not there."""
-        return self._followed(item, set())
+        return self._follow(item, set())
 
-    def _followed(self, item: Definition, tried: set[Definition]) -> tuple[_Target, ...]:
+    def _follow(self, item: Definition, tried: set[Definition]) -> tuple[_Target, ...]:
         # Packages import from each other: `from . import core` in the package that `core` lies in.
-        module = self.found(item.module)
+        module = self.find_module(item.module)
         if module is None or item in tried:
             return ()
         tried.add(item)
@@ -350,35 +350,35 @@ class _Sources:
         if pieces is not None:
             if len(pieces) == 1 and pieces[0].only_import:
                 ((where, name, _),) = pieces[0].imports
-                return self._imported(where, name, tried)
+                return self._follow_import(where, name, tried)
             return (item,)
         places = [module.exports[item.name]] if item.name in module.exports else module.stars
-        return next(filter(None, (self._followed(Definition(place, item.name), tried) for place in places)), ())
+        return next(filter(None, (self._follow(Definition(place, item.name), tried) for place in places)), ())
 
     def imported(self, where: str, name: str | None) -> tuple[_Target, ...]:
         """What `import where`, or `from where import name`, gives."""
-        return self._imported(where, name, set())
+        return self._follow_import(where, name, set())
 
-    def _imported(self, where: str, name: str | None, tried: set[Definition]) -> tuple[_Target, ...]:
+    def _follow_import(self, where: str, name: str | None, tried: set[Definition]) -> tuple[_Target, ...]:
         module = where if name is None else f"{where}.{name}"
         if not self.counts(where):
             return (module,)
-        found = self._followed(Definition(where, name), tried) if name is not None else ()
-        if not found and (binary := compiled_file(module)) is not None:
-            return (f"{module} {self._hashed(binary)}",)
-        return found or ((_Whole(module),) if name is None or self.found(module) is not None else ())
+        targets = self._follow(Definition(where, name), tried) if name is not None else ()
+        if not targets and (binary := compiled_file(module)) is not None:
+            return (f"{module} {self._hash_file(binary)}",)
+        return targets or ((_Whole(module),) if name is None or self.find_module(module) is not None else ())
 
     def along(self, module: str, chain: tuple[str, ...], here: Mapping[str, Iterable[_Target]]) -> tuple[_Target, ...]:
         """What a name with the attributes taken of it stands for; `here` are names of imports inside the piece."""
         first, *attributes = chain
-        found = tuple(here[first]) if first in here else self.resolved(Definition(module, first))
+        targets = tuple(here[first]) if first in here else self.resolved(Definition(module, first))
         for attribute in attributes:
-            found = tuple(
+            targets = tuple(
                 each
-                for target in found
+                for target in targets
                 for each in (self.imported(target.module, attribute) if isinstance(target, _Whole) else (target,))
             )
-        return found
+        return targets
 
     def _is_open(self, item: Definition) -> bool:
         """Whether a class inherits from one of another package, which may call any member by its name."""
@@ -391,7 +391,7 @@ class _Sources:
                     return True
         return False
 
-    def _said(self, item: Definition) -> _Said:
+    def _describe(self, item: Definition) -> _DefinitionText:
         texts, targets, words, loads = [], list[_Target](), set[str](), set[str]()
         members: dict[str, bool] = {}
         for piece in self.pieces(item):
@@ -414,11 +414,11 @@ class _Sources:
                 members[name] = any(member.always for member in inner) or self._is_open(item)
             for text in sorted(piece.texts):
                 texts += self._content(item, text)
-                if not item.module.startswith("bench.") and self.found(text) is not None:
+                if not item.module.startswith("bench.") and self.find_module(text) is not None:
                     targets.append(_Whole(text))
         if "." in item.name:
             texts.append(self._label(Definition(item.module, item.name.partition(".")[0])))
-        return _Said("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
+        return _DefinitionText("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
 
     def _label(self, target: _Target) -> str:
         """Which definition it is, wherever it lies."""
@@ -442,16 +442,16 @@ class _Sources:
                 self._look_in(inner)
         for each in paths:
             if each.is_file():
-                yield f"{each.relative_to(path.parent).as_posix()} {self._hashed(each)}"
+                yield f"{each.relative_to(path.parent).as_posix()} {self._hash_file(each)}"
 
-    def _hashed(self, path: Path) -> str:
+    def _hash_file(self, path: Path) -> str:
         self.state.files[path] = _stamp(path)
         return sha256_of(path)
 
 
 #: What was found is shared by threads, such as those that make the pages of a site.
 _ONE_AT_A_TIME = threading.Lock()
-_ANSWERS: dict[str, _Answer] = {}
+_ANSWERS: dict[str, _ReachedHash] = {}
 _KEPT: dict[tuple[frozenset[str], frozenset[str]], _Sources] = {}
 
 
@@ -491,7 +491,7 @@ class _State:
     def stands(self) -> bool:
         """Whether nothing of it has changed."""
         same = all(_stamp(path) == stamp for path, stamp in self.files.items())
-        same = same and all(is_own(name) == own for name, own in self.own.items())
+        same = same and all(is_own(name) == expected for name, expected in self.own.items())
         return same and all(source_file(name) == path for name, path in self.places.items())
 
 
@@ -499,7 +499,7 @@ class _State:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _ReachedHash:
     """A hash, and packages of others, with all that they were found from."""
 
     hash: str
@@ -516,8 +516,8 @@ _K = TypeVar("_K")
 
 
 @cache
-def _answers() -> TypeAdapter[_Answer]:
-    return TypeAdapter(_Answer)
+def _answers() -> TypeAdapter[_ReachedHash]:
+    return TypeAdapter(_ReachedHash)
 
 
 @cache
@@ -525,21 +525,21 @@ def _modules() -> TypeAdapter[_Module]:
     return TypeAdapter(_Module)
 
 
-def _kept_as(key: str) -> Path:
+def _cache_path(key: str) -> Path:
     return cache_folder() / "code" / f"{key}.json"
 
 
-def _kept(kind: TypeAdapter[_K], key: str) -> _K | None:
+def _read_cached(kind: TypeAdapter[_K], key: str) -> _K | None:
     try:
-        found: _K = kind.validate_json(_kept_as(key).read_bytes())
+        value: _K = kind.validate_json(_cache_path(key).read_bytes())
     except (OSError, ValidationError):
         return None
-    return found
+    return value
 
 
 def _keep(kind: TypeAdapter[_K], key: str, value: _K) -> None:
     """A place that cannot be written costs time alone."""
-    with suppress(OSError, BenchError), replacing(_kept_as(key)) as partial:
+    with suppress(OSError, BenchError), replacing(_cache_path(key)) as partial:
         partial.write_bytes(kind.dump_json(value))
 
 
@@ -606,11 +606,11 @@ def _module(name: str) -> _Module:
     path = source_file(name)
     if path is None:
         raise LookupError(f"{name} has no source file")
-    return _parsed(name, path, _stamp(path))
+    return _parse_module(name, path, _stamp(path))
 
 
 @cache
-def _parsed(name: str, path: Path, stamp: _Stamp) -> _Module:
+def _parse_module(name: str, path: Path, stamp: _Stamp) -> _Module:
     """A module as its source has it; `stamp` tells one state of the file from the next.
 
     To take a source apart takes a hundred times as long as to read what was found then. It is kept in the cache by the
@@ -619,11 +619,11 @@ def _parsed(name: str, path: Path, stamp: _Stamp) -> _Module:
     source = path.read_bytes()
     inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
     key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
-    found = _kept(_modules(), key)
-    if found is None:
-        found = _taken_apart(source, inside)
-        _keep(_modules(), key, found)
-    return found
+    module = _read_cached(_modules(), key)
+    if module is None:
+        module = _take_apart(source, inside)
+        _keep(_modules(), key, module)
+    return module
 
 
 @cache
@@ -631,7 +631,7 @@ def _own_source() -> bytes:
     return Path(__file__).read_bytes()
 
 
-def _taken_apart(source: bytes, inside: str) -> _Module:
+def _take_apart(source: bytes, inside: str) -> _Module:
     module = _Module(inside)
     pending = list(syntax_tree(source).body)
     while pending:
@@ -719,7 +719,7 @@ def _piece(module: _Module, node: ast.stmt) -> _Piece:
         if part[1] != "*"
     )
     outside = _uses(node) | {alias for _, _, alias in imports}
-    written = _written(_Unnamed().visit(deepcopy(node)))
+    written = _dump_tree(_Unnamed().visit(deepcopy(node)))
     piece = _Piece(hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:32], imports=imports)
     chains, words, texts, bases = set(), set(), set(), set()
     for child in ast.walk(node):
@@ -959,16 +959,18 @@ def _uses(node: ast.AST) -> set[str]:
         return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, _Function | ast.Lambda):
         inner = node.body if isinstance(node.body, list) else [node.body]
-        own = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        local_names = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
         for statement in inner:
             for child in _same_scope(statement):
-                own.update(_bound_here(child))
+                local_names.update(_bound_here(child))
         for statement in inner:
             for child in _same_scope(statement):
                 if isinstance(child, ast.Global):
-                    own -= set(child.names)
+                    local_names -= set(child.names)
         around = [node.args] if isinstance(node, ast.Lambda) else [node.args, *node.decorator_list, node.returns]
-        return (set().union(*map(_uses, inner)) - own).union(*(_uses(part) for part in around if part is not None))
+        return (set().union(*map(_uses, inner)) - local_names).union(
+            *(_uses(part) for part in around if part is not None)
+        )
     if isinstance(node, _Comprehension):
         targets = {name for part in node.generators for inner in ast.walk(part.target) for name in _bound_here(inner)}
         return (set().union(*map(_uses, ast.iter_child_nodes(node))) - targets) | _uses(node.generators[0].iter)
@@ -1003,17 +1005,17 @@ def _bound_here(node: ast.AST) -> Iterator[str]:
         yield node.rest
 
 
-def _written(node: ast.AST) -> str:
+def _dump_tree(node: ast.AST) -> str:
     """A tree as text: kinds and fields that are there, so that versions of Python agree on it."""
     parts = [type(node).__name__]
     for name, value in ast.iter_fields(node):
         if name in _IGNORED or value is None or value == []:
             continue
         if isinstance(value, list):
-            inner = ",".join(_written(child) if isinstance(child, ast.AST) else repr(child) for child in value)
+            inner = ",".join(_dump_tree(child) if isinstance(child, ast.AST) else repr(child) for child in value)
             parts.append(f"{name}=[{inner}]")
         else:
-            parts.append(f"{name}={_written(value) if isinstance(value, ast.AST) else repr(value)}")
+            parts.append(f"{name}={_dump_tree(value) if isinstance(value, ast.AST) else repr(value)}")
     return f"({' '.join(parts)})"
 
 

@@ -37,11 +37,11 @@ def is_own(top: str) -> bool:
     if spec is None:
         # It may come while the process runs: the author has not written it yet.
         return False
-    return not _installed(tuple(spec.submodule_search_locations or ()) if spec.origin is None else (spec.origin,))
+    return not _is_installed(tuple(spec.submodule_search_locations or ()) if spec.origin is None else (spec.origin,))
 
 
 @cache
-def _installed(places: tuple[str, ...]) -> bool:
+def _is_installed(places: tuple[str, ...]) -> bool:
     """Whether a module that lies at these places belongs to the interpreter or an installed package."""
     paths = [Path(place).resolve() for place in places if place not in {"built-in", "frozen"}]
     return not paths or bool(_PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in INSTALLED)

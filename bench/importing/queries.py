@@ -15,7 +15,7 @@ from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.origins import TRACES, is_synthetic, written_by
 from bench.data.tables import SPLITS, Query, Tool
-from bench.importing.reading import Budget, Document, parsed
+from bench.importing.reading import ByteBudget, Document, parse_documents
 from bench.importing.tools.tool import MOST_NAME
 
 _FIELDS = ("query", "tools", "id", "split", "forbidden", "tags", "searches", "context", "group", "origin")
@@ -31,7 +31,7 @@ _ROLES = frozenset({"role", "content"})
 MOST_QUERIES = 1_000_000
 
 
-class Names:
+class ToolNames:
     """What a tool may be called in a file of queries: its id, `server/name`, its name, or `METHOD /path`."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
@@ -101,9 +101,9 @@ def queries_of(
         raise DataError(f"{where} has no queries.")
     if len(rows) > MOST_QUERIES:
         raise DataError(f"{where} has more than {MOST_QUERIES} queries.")
-    names = Names(tools)
+    names = ToolNames(tools)
     width = len(str(len(rows)))
-    found: list[Query] = []
+    queries: list[Query] = []
     faults: list[str] = []
     for number, (place, row) in enumerate(rows, start=1):
         mistakes: list[str] = []
@@ -117,19 +117,19 @@ def queries_of(
             # Of a query that no tool answers, a forbidden one may have been left out.
             if not query.gold and str(row["tools"] or "").strip("; "):
                 continue
-        found.append(query)
-    if len(tags := {name for query in found for name in query.slices}) > _MOST_TAGS:
+        queries.append(query)
+    if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
     if len(faults) == 1:
         raise DataError(f"{where}, {faults[0]}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise DataError(f"{where} has {len(faults)} faults: {'; '.join(faults[:_SHOWN])}{more}.")
-    return found
+    return queries
 
 
 def _query(
-    row: Any, identifier: str, names: Names, mistakes: list[str], dropped: list[str] | None, *, near: bool
+    row: Any, identifier: str, names: ToolNames, mistakes: list[str], dropped: list[str] | None, *, near: bool
 ) -> Query | None:
     mistake = mistakes.append
     if not isinstance(row, dict):
@@ -147,7 +147,7 @@ def _query(
         mistake("the id is no text")
     if split not in SPLITS:
         mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
-    reader = _Reader(names, mistakes, dropped, near)
+    reader = _RowReader(names, mistakes, dropped, near)
     gold, any_of = reader.requirements(row.get("tools"))
     forbidden = reader.forbidden(row.get("forbidden", []))
     if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
@@ -179,13 +179,13 @@ def _is_origin(value: Any) -> bool:
     return value in {"", TRACES} or (is_synthetic(value) and 0 < len(model) < _LONGEST_MODEL)
 
 
-class _Reader:
+class _RowReader:
     """Reads the fields of one row.
 
     What is wrong with them goes to `mistakes`; names that mean no tool go to `dropped`, if it is there.
     """
 
-    def __init__(self, names: Names, mistakes: list[str], dropped: list[str] | None, near: bool) -> None:
+    def __init__(self, names: ToolNames, mistakes: list[str], dropped: list[str] | None, near: bool) -> None:
         self._names = names
         self._mistakes = mistakes
         self._dropped = dropped
@@ -227,8 +227,8 @@ class _Reader:
 
     def forbidden(self, given: Any) -> tuple[str, ...]:
         """Ids of tools."""
-        named = self._listed(given, "forbidden", ";")
-        return tuple(dict.fromkeys(found for name in named if (found := self._tool(name)) is not None))
+        named = self._split_list(given, "forbidden", ";")
+        return tuple(dict.fromkeys(tool for name in named if (tool := self._tool(name)) is not None))
 
     def tags(self, given: Any) -> dict[str, str]:
         """Slices; a word alone has the value yes."""
@@ -239,35 +239,35 @@ class _Reader:
                 return {}
             words = {name: str(value).strip() for name, value in pairs.items()}
         else:
-            words = dict.fromkeys(self._listed(given, "tags", ";"), "yes")
+            words = dict.fromkeys(self._split_list(given, "tags", ";"), "yes")
         if any(not name or not value for name, value in words.items()):
             self._mistakes.append("a tag has no name or no value")
         return words
 
     def texts(self, given: Any, field: str, separator: str) -> tuple[str, ...]:
         """Texts of a list, or of a cell."""
-        return tuple(self._listed(given, field, separator))
+        return tuple(self._split_list(given, field, separator))
 
     def turns(self, given: Any) -> tuple[str, ...]:
         """Earlier turns: texts, or objects of role and content, which become `role: content`."""
         if isinstance(given, str):
             return (given.strip(),)
-        found = []
+        turns = []
         for turn in given if isinstance(given, list) and len(given) <= _MOST_NAMED else [None]:
             if (
                 isinstance(turn, dict)
                 and turn.keys() == _ROLES
                 and all(isinstance(part, str) for part in turn.values())
             ):
-                found.append(f"{turn['role']}: {turn['content']}")
+                turns.append(f"{turn['role']}: {turn['content']}")
             elif isinstance(turn, str) and turn.strip():
-                found.append(turn.strip())
+                turns.append(turn.strip())
             else:
                 self._mistakes.append("context must be a list of texts, or of objects with role and content")
                 break
-        return tuple(found)
+        return tuple(turns)
 
-    def _listed(self, given: Any, field: str, separator: str) -> list[str]:
+    def _split_list(self, given: Any, field: str, separator: str) -> list[str]:
         parts = given.split(separator) if isinstance(given, str) else given
         if (
             not isinstance(parts, list)
@@ -281,7 +281,7 @@ class _Reader:
     def _group(self, named: Any) -> tuple[str, ...]:
         """Ids of the tools any of which meets a requirement; none where a name means nothing."""
         if isinstance(named, list):
-            members = self._listed(named, "the tools of a requirement", "|")
+            members = self._split_list(named, "the tools of a requirement", "|")
         elif "|" in str(named) and not isinstance(self._names.find(str(named).strip(), near=False), str):
             members = [part.strip() for part in str(named).split("|")]
         else:
@@ -289,10 +289,10 @@ class _Reader:
         if not members or any(not member for member in members):
             self._mistakes.append(f"a requirement names no tool: {one_line(str(named), 60)!r}")
             return ()
-        found = [self._tool(member) for member in members]
-        if None in found and self._dropped is None:
+        tools = [self._tool(member) for member in members]
+        if None in tools and self._dropped is None:
             return ()
-        return tuple(dict.fromkeys(tool for tool in found if tool is not None))
+        return tuple(dict.fromkeys(tool for tool in tools if tool is not None))
 
     def _tool(self, name: str) -> str | None:
         meant = self._names.find(name, near=self._near and len(self._mistakes) < _SHOWN)
@@ -315,10 +315,10 @@ def _unknown(name: str, meant: Sequence[str]) -> str:
 
 
 def _rows(path: Path) -> list[tuple[str, Any]]:
-    data = Budget().read(path)
+    data = ByteBudget().read(path)
     if path.suffix.lower() == ".csv":
         return _csv(path, data)
-    documents = parsed(path, path.name, data)
+    documents = parse_documents(path, path.name, data)
     if len(documents) == 1 and isinstance(documents[0].value, list):
         return [(f"entry {number}", row) for number, row in enumerate(documents[0].value, start=1)]
     return [(_line(document), document.value) for document in documents]
@@ -334,13 +334,13 @@ def _csv(path: Path, data: bytes) -> list[tuple[str, Any]]:
         head = reader.fieldnames or []
         if "query" not in head or "tools" not in head or len(set(head)) < len(head):
             raise DataError(f"{path} must begin with a line of column names, query and tools among them, each once.")
-        found: list[tuple[str, Any]] = []
+        rows: list[tuple[str, Any]] = []
         for row in reader:
             if None in row or None in row.values():
                 raise DataError(f"{path}, line {reader.line_num}: expected {len(head)} columns.")
-            found.append((f"line {reader.line_num}", row))
+            rows.append((f"line {reader.line_num}", row))
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
     except csv.Error as error:
         raise DataError(f"{path} is not CSV: {error}.") from None
-    return found
+    return rows

@@ -51,7 +51,7 @@ class Document:
     file: Path = field(default_factory=Path)
 
 
-class Budget:
+class ByteBudget:
     """The bytes that may still be read."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def open_regular(path: Path) -> BinaryIO:
     return open(handle, "rb")
 
 
-def read_documents(source: Path, budget: Budget) -> Iterator[Document]:
+def read_documents(source: Path, budget: ByteBudget) -> Iterator[Document]:
     """The documents of a file, or of all files of a folder and its subfolders, in the order of their paths.
 
     Raises:
@@ -107,19 +107,19 @@ def read_documents(source: Path, budget: Budget) -> Iterator[Document]:
         UnavailableError: a file is YAML and PyYAML is not installed.
     """
     if not os.path.isdir(source):  # unlike `Path.is_dir`, it takes any name
-        yield from parsed(source, source.name, budget.read(source))
+        yield from parse_documents(source, source.name, budget.read(source))
         return
-    found = _files(source)
-    if not found:
+    paths = _files(source)
+    if not paths:
         raise UsageError(f"the folder {source} has no file that ends in {', '.join(sorted(SUFFIXES))}.")
     top = source.resolve().name
-    for path in found:
-        yield from parsed(path, f"{top}/{path.relative_to(source).as_posix()}", budget.read(path))
+    for path in paths:
+        yield from parse_documents(path, f"{top}/{path.relative_to(source).as_posix()}", budget.read(path))
 
 
 def _files(folder: Path) -> list[Path]:
     inside = folder.resolve()
-    found: list[Path] = []
+    paths: list[Path] = []
     seen = 0
 
     def unreadable(error: OSError) -> NoReturn:
@@ -134,16 +134,16 @@ def _files(folder: Path) -> list[Path]:
                 continue
             if not path.resolve().is_relative_to(inside):
                 raise UsageError(f"{path} is a link out of the folder {folder}; name its target as a source instead.")
-            found.append(path)
-        if seen > MOST_ENTRIES or len(found) > MOST_FILES:
+            paths.append(path)
+        if seen > MOST_ENTRIES or len(paths) > MOST_FILES:
             raise UsageError(
                 f"the folder {folder} has more than {MOST_FILES} files to import or {MOST_ENTRIES} entries; name a "
                 "smaller one."
             )
-    return found
+    return paths
 
 
-def parsed(path: Path, label: str, data: bytes) -> list[Document]:
+def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
     """The documents of one file: one, or one per line of JSON Lines; raises as `read_documents` does."""
     label = one_line(label, 200)  # the names of files inside a folder are not the user's
     try:
@@ -154,26 +154,26 @@ def parsed(path: Path, label: str, data: bytes) -> list[Document]:
     if not text.strip():
         raise DataError(f"{path} is empty.")
     if suffix in _YAML:
-        return [Document(checked(_yaml(text, path), str(path)), str(path), label, path)]
+        return [Document(check_json(_yaml(text, path), str(path)), str(path), label, path)]
     if suffix not in _LINES:
         try:
-            return [Document(checked(_json(text), str(path)), str(path), label, path)]
+            return [Document(check_json(_json(text), str(path)), str(path), label, path)]
         except json.JSONDecodeError as error:
             # Several values one after the other: JSON Lines under another name.
             if not error.msg.startswith("Extra data") or "\n" not in text.strip():
                 raise DataError(f"{path} is not JSON: {error}.") from None
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path} is not JSON: {_reason(error)}.") from None
-    found = []
+    documents = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                value = checked(_json(line), where)
+                value = check_json(_json(line), where)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{where} is not JSON: {_reason(error)}.") from None
-            found.append(Document(value, where, f"{label}, line {number}", path))
-    return found
+            documents.append(Document(value, where, f"{label}, line {number}", path))
+    return documents
 
 
 def _json(text: str) -> Any:
@@ -181,12 +181,12 @@ def _json(text: str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         # An object has its keys in the order of their first appearance: the first pair out of step repeats one.
-        twice = next(key for (key, _), first in zip(pairs, [*found, None], strict=False) if key != first)
+        twice = next(key for (key, _), first in zip(pairs, [*members, None], strict=False) if key != first)
         raise ValueError(f"an object has the key {one_line(twice, 60)!r} twice")
-    return found
+    return members
 
 
 def _no_number(text: str) -> NoReturn:
@@ -207,7 +207,7 @@ def _reason(error: Exception) -> str:
     return "a number has too many digits" if "integer string conversion" in str(error) else str(error)
 
 
-def checked(value: Any, where: str) -> Any:
+def check_json(value: Any, where: str) -> Any:
     """The value, if it is JSON data of bounded depth and size whose texts can be stored.
 
     Raises:

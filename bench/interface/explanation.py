@@ -148,7 +148,7 @@ class Case:
 
     def id_of(self, tool: int) -> str:
         """What a tool is called in a sentence."""
-        return called(self.library.tools[tool])
+        return name_with_id(self.library.tools[tool])
 
     def answer(self, method: Explainable) -> ExplainedAnswer:
         """A method's answer to this case, with its explanation where that agrees with the answer.
@@ -166,7 +166,7 @@ class Case:
         if explanation is None:
             note = f"How {method.name} ranks is not taken apart here: ranks and scores alone."
             return ExplainedAnswer(str(method.spec), positions, Explanation(notes=(note,)))
-        fault = _malformed(explanation, self.tools) or _contradicted(explanation, positions)
+        fault = _form_fault(explanation, self.tools) or _contradiction(explanation, positions)
         if fault:
             note = f"What is known of how {method.name} scores {fault}: ranks and scores alone."
             bases = explanation.bases if isinstance(explanation, Explanation) else ()
@@ -174,7 +174,7 @@ class Case:
         return ExplainedAnswer(str(method.spec), positions, explanation)
 
 
-def _malformed(explanation: object, tools: Sequence[int]) -> str:
+def _form_fault(explanation: object, tools: Sequence[int]) -> str:
     """What is wrong with the form of an explanation; empty when nothing is."""
     if not isinstance(explanation, Explanation):
         return f"is a {type(explanation).__name__} and no Explanation"
@@ -187,7 +187,7 @@ def _malformed(explanation: object, tools: Sequence[int]) -> str:
     return ""
 
 
-def _contradicted(explanation: Explanation, positions: Mapping[int, Position]) -> str:
+def _contradiction(explanation: Explanation, positions: Mapping[int, Position]) -> str:
     """How an explanation disagrees with the scores, or the order, that the method gives; empty where it agrees."""
     fault = "does not add up to its scores"
     if explanation.order is not None:
@@ -206,7 +206,7 @@ def agrees(position: Position, score: float | None) -> bool:
     return abs(position.score - score) <= _TOLERANCE * max(1.0, abs(position.score))
 
 
-def called(tool: Tool) -> str:
+def name_with_id(tool: Tool) -> str:
     """A tool's id; with its name where the id is only a number."""
     return tool.tool_id if any(map(str.isalpha, tool.tool_id)) else f"{tool.tool_id} {tool.name}".strip()
 
@@ -221,12 +221,12 @@ def positions_of(ranking: Ranking, tools: Iterable[int]) -> dict[int, Position]:
     row = ranking.tools[0]
     columns = {int(tool): column for column, tool in enumerate(row) if tool != PAD}
     scores = None if ranking.scores is None else ranking.scores[0]
-    found = {}
+    positions = {}
     for tool in tools:
         column = columns.get(int(tool))
         score = None if column is None or scores is None else float(scores[column])
-        found[int(tool)] = Position(None if column is None else column + 1, score)
-    return found
+        positions[int(tool)] = Position(None if column is None else column + 1, score)
+    return positions
 
 
 def parts_of_sum(
@@ -248,13 +248,13 @@ def number(value: float) -> str:
     return score(value)
 
 
-def listed(parts: Iterable[Contribution], most: int = 3) -> str:
+def list_parts(parts: Iterable[Contribution], most: int = 3) -> str:
     """`schedule 2.310, title 1.920`: the first few parts in a sentence."""
     return ", ".join(f"{part.name} {number(part.value)}" for part in list(parts)[:most])
 
 
-def differing(own: Reason, others: Reason) -> list[Contribution]:
+def differing(reason: Reason, others: Reason) -> list[Contribution]:
     """What others' parts add that one's own do not, the greatest difference first; parts are matched by name."""
-    mine = {part.name: part.value for part in own.parts}
+    mine = {part.name: part.value for part in reason.parts}
     gaps = [Contribution(part.name, part.value - mine.get(part.name, 0.0)) for part in others.parts]
     return sorted((gap for gap in gaps if gap.value > 1e-9), key=lambda gap: -gap.value)

@@ -26,16 +26,16 @@ _GIVEN = ("bench.data", "bench.base.progress", "bench.interface", "bench.base", 
 
 def tree(method: Method) -> list[Part]:
     """A method and all that it is built of, to the last; the method first, each part once and before its own parts."""
-    return list(_walked(method, set(), downwards=True))
+    return list(_walk(method, set(), downwards=True))
 
 
-def _walked(part: Part, seen: set[int], *, downwards: bool) -> Iterator[Part]:
+def _walk(part: Part, seen: set[int], *, downwards: bool) -> Iterator[Part]:
     seen.add(id(part))
     if downwards:
         yield part
     for inner in part.parts if isinstance(part, Method) else ():
         if id(inner) not in seen:
-            yield from _walked(inner, seen, downwards=downwards)
+            yield from _walk(inner, seen, downwards=downwards)
     if not downwards:
         yield part
 
@@ -50,7 +50,7 @@ def name_of(part: Part) -> str:
     return part.name or type(part).__name__
 
 
-def merged(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
+def merge_told(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
     """What the parts of the tree say under names of their own, in one table.
 
     A name that several parts use belongs to the method itself if it is among them; the others get their own name put in
@@ -66,7 +66,7 @@ def merged(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bo
     for _, said in told:
         for name, value in said.items():
             values.setdefault(name, []).append(value)
-    found: dict[str, T] = {}
+    table: dict[str, T] = {}
     taken: Counter[str] = Counter()
     for part, said in told:
         prefix = ""
@@ -77,10 +77,10 @@ def merged(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bo
                     taken[name_of(part)] += 1
                     number = taken[name_of(part)]
                     prefix = f"{name_of(part)}." if number == 1 else f"{name_of(part)}-{number}."
-                found[prefix + name] = value
+                table[prefix + name] = value
             else:
-                found[name] = value
-    return found
+                table[name] = value
+    return table
 
 
 def revisions_of(part: Part) -> Mapping[str, str]:
@@ -90,7 +90,7 @@ def revisions_of(part: Part) -> Mapping[str, str]:
 
 def revisions(method: Method) -> dict[str, str]:
     """Model revisions of the whole tree; a model that several parts use is named once."""
-    return merged(method, revisions_of, shared=True)
+    return merge_told(method, revisions_of, shared=True)
 
 
 def models(method: Method) -> set[str]:
@@ -148,7 +148,7 @@ def preflight(method: Method, library: Library, history: History) -> None:
     Raises:
         BenchError: the first thing that is missing.
     """
-    for part in _walked(method, set(), downwards=False):
+    for part in _walk(method, set(), downwards=False):
         if isinstance(part, Method):
             part.preflight(library, history)
         else:
@@ -161,22 +161,22 @@ def hidden(method: Method) -> list[str]:
     Attributes are searched, also through lists, tuples, sets, dicts, bound methods and objects of the method's own
     package. A model is known by its method `revisions`.
     """
-    found: list[str] = []
+    undeclared: list[str] = []
     known = {id(part) for part in tree(method)}
     for inside in methods_of(method):
-        own = type(inside).__module__.partition(".")[0]
+        package = type(inside).__module__.partition(".")[0]
         for attribute, value in vars(inside).items():
-            found.extend(f"{attribute}, a {type(part).__name__}" for part in _reachable(value, own, known))
-    return found
+            undeclared.extend(f"{attribute}, a {type(part).__name__}" for part in _reachable(value, package, known))
+    return undeclared
 
 
-def _reachable(value: object, own: str, known: set[int]) -> Iterator[object]:
+def _reachable(value: object, package: str, known: set[int]) -> Iterator[object]:
     pending: list[object] = [value]
     while pending:
         item = pending.pop()
         if id(item) in known:
             continue
-        inner = _inside(item, own)
+        inner = _inside(item, package)
         if inner is not None:
             known.add(id(item))
             pending.extend(inner)
@@ -185,7 +185,7 @@ def _reachable(value: object, own: str, known: set[int]) -> Iterator[object]:
             yield item
 
 
-def _inside(item: object, own: str) -> Iterable[object] | None:
+def _inside(item: object, package: str) -> Iterable[object] | None:
     """What is looked at in place of a value; None where it is looked at itself."""
     if isinstance(item, list | tuple | set | frozenset):
         return item
@@ -199,7 +199,7 @@ def _inside(item: object, own: str) -> Iterable[object] | None:
     if isinstance(item, Method | Context | type) or callable(getattr(kind, "revisions", None)):
         return None
     module = kind.__module__
-    if module.partition(".")[0] != own or module.startswith(_GIVEN):
+    if module.partition(".")[0] != package or module.startswith(_GIVEN):
         return None
     return getattr(item, "__dict__", {}).values()
 
@@ -212,5 +212,5 @@ def learns(method: Method | type[Method]) -> bool:
     if its parameters say so.
     """
     kind = method if isinstance(method, type) else type(method)
-    own = kind.fit is not Method.fit and not method_parameters(kind.Parameters)
-    return method.needs_history or own or bool(getattr(method, "learns", False))
+    learns_itself = kind.fit is not Method.fit and not method_parameters(kind.Parameters)
+    return method.needs_history or learns_itself or bool(getattr(method, "learns", False))

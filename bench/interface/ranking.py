@@ -185,10 +185,10 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
         row = int(np.flatnonzero((present[:, 1:] & ~present[:, :-1]).any(axis=1))[0])
         raise Violation("put padding before a tool", row)
     _no_duplicates(tools)
-    checked = None if scores is None else _checked_scores(scores, tools, present)
-    failed = _checked_failed(ranking.failed, queries)
-    tied = _checked_tied(ranking.tied_beyond, queries, library)
-    replies = _checked_replies(ranking.replies, queries)
+    checked = None if scores is None else _check_scores(scores, tools, present)
+    failed = _check_failed(ranking.failed, queries)
+    tied = _check_tied(ranking.tied_beyond, queries, library)
+    replies = _check_replies(ranking.replies, queries)
     if checked is not None:
         tools, checked = in_order(tools, checked)
     if failed is not None and failed.any():
@@ -207,7 +207,7 @@ def _no_duplicates(tools: NDArray[np.int32]) -> None:
         raise Violation("returned a tool twice", int(row), int(ordered[row, column + 1]))
 
 
-def _checked_scores(scores: NDArray[Any], tools: NDArray[np.int32], present: NDArray[np.bool_]) -> Scores:
+def _check_scores(scores: NDArray[Any], tools: NDArray[np.int32], present: NDArray[np.bool_]) -> Scores:
     """Finite scores, -inf at padded positions; single precision is kept, everything else becomes double."""
     with np.errstate(over="ignore"):  # a longer float that overflows is refused below as infinite
         kept = scores if scores.dtype == np.float32 else scores.astype(np.float64)
@@ -218,7 +218,7 @@ def _checked_scores(scores: NDArray[Any], tools: NDArray[np.int32], present: NDA
     return np.where(present, kept, kept.dtype.type(-np.inf))
 
 
-def _checked_failed(failed: NDArray[np.bool_] | None, queries: int) -> NDArray[np.bool_] | None:
+def _check_failed(failed: NDArray[np.bool_] | None, queries: int) -> NDArray[np.bool_] | None:
     if failed is not None and (
         not isinstance(failed, np.ndarray) or failed.shape != (queries,) or failed.dtype != bool
     ):
@@ -226,14 +226,14 @@ def _checked_failed(failed: NDArray[np.bool_] | None, queries: int) -> NDArray[n
     return failed
 
 
-def _checked_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) -> NDArray[np.uint8] | None:
+def _check_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) -> NDArray[np.uint8] | None:
     shape = (queries, (library + 7) // 8)
     if tied is not None and (not isinstance(tied, np.ndarray) or tied.shape != shape or tied.dtype != np.uint8):
         raise Violation(f"did not return `tied_beyond` as packed bits of shape {shape}")
     return tied
 
 
-def _checked_replies(replies: tuple[str | None, ...] | None, queries: int) -> tuple[str | None, ...] | None:
+def _check_replies(replies: tuple[str | None, ...] | None, queries: int) -> tuple[str | None, ...] | None:
     if replies is None:
         return None
     if not isinstance(replies, tuple) or len(replies) != queries:

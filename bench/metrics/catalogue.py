@@ -40,7 +40,7 @@ def measures() -> dict[str, Measure]:
     Raises:
         UsageError: a plug-in is not a Measure, or takes a name that is already there.
     """
-    found = {measure.name: measure for measure in MEASURES}
+    by_name = {measure.name: measure for measure in MEASURES}
     for point in entry_points(group="bench.metrics"):
         try:
             measure = point.load()
@@ -48,13 +48,13 @@ def measures() -> dict[str, Measure]:
             raise UsageError(
                 f"the plug-in metric {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}."
             ) from error
-        if not isinstance(measure, Measure) or measure.name in found:
+        if not isinstance(measure, Measure) or measure.name in by_name:
             raise UsageError(
                 f"the plug-in metric {point.name!r} ({point.value}) is not a new Measure; "
                 "uninstall it or ask its author to mend it."
             )
-        found[measure.name] = measure
-    return found
+        by_name[measure.name] = measure
+    return by_name
 
 
 def get_measure(text: str) -> Measure:

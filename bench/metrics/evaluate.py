@@ -35,13 +35,13 @@ class Scores:
 
     def means(self) -> dict[str, float]:
         """Mean of each metric over the queries it is taken on; metrics taken on none are left out."""
-        found = {}
+        means = {}
         for i, metric in enumerate(self.metrics):
             column = self.values[:, i]
             taken = column[~np.isnan(column)]
             if len(taken):
-                found[str(metric)] = float(taken.mean())
-        return found
+                means[str(metric)] = float(taken.mean())
+        return means
 
 
 def evaluate(
@@ -127,14 +127,14 @@ def _wrong(
     if metric.needs_sets:
         assert sets is not None
         sizes = set_sizes(sets, target, len(gold))
-        size, found, n = sizes.size[taken], sizes.hits[taken], sizes.n[taken]
+        size, hits, n = sizes.size[taken], sizes.hits[taken], sizes.n[taken]
         most = metric.depths(n)
     else:
         ranks = GoldRanks.of(*_at(taken, tools, target))
         n, most = ranks.n, metric.depths(ranks.n)
         size = np.minimum(ranks.returned, most)
-        found = np.count_nonzero(ranks.ranks <= most[:, None], axis=1)
-    return SetSizes(np.where(failed[taken], most, size), np.where(failed[taken], n, found), n)
+        hits = np.count_nonzero(ranks.ranks <= most[:, None], axis=1)
+    return SetSizes(np.where(failed[taken], most, size), np.where(failed[taken], n, hits), n)
 
 
 def evaluate_groups(
@@ -183,8 +183,8 @@ def _on_ranking(hits: GoldRanks, metric: Metric) -> NDArray[np.float64]:
         return metric.measure.ranked(hits, k)
     assert metric.measure.chosen is not None
     # A set metric with a cut-off: the first k of the ranking are the recommended set.
-    found = np.count_nonzero(hits.ranks <= k[:, None], axis=1)
-    return metric.measure.chosen(SetSizes(np.minimum(hits.returned, k), found, hits.n))
+    counts = np.count_nonzero(hits.ranks <= k[:, None], axis=1)
+    return metric.measure.chosen(SetSizes(np.minimum(hits.returned, k), counts, hits.n))
 
 
 def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:

@@ -94,9 +94,9 @@ def locate(tools: NDArray[np.int32], wanted: NDArray[np.int32]) -> NDArray[np.in
                 break
             # Most queries have few gold tools: compare only the rows that have this many.
             part = block if len(some) == len(block) else block[some]
-            found = part == targets[some, slot, None]
-            position = found.argmax(axis=1)
-            hit = found[np.arange(len(some)), position]
+            matches = part == targets[some, slot, None]
+            position = matches.argmax(axis=1)
+            hit = matches[np.arange(len(some)), position]
             ranks[start + some, slot] = np.where(hit, position + 1, MISSING)
     return ranks
 
@@ -118,24 +118,24 @@ def any_of(tools: NDArray[np.int32], groups: GoldGroups) -> GoldRanks:
     Returns:
         The ranks, with a judgement in place of a gold tool; `GoldRanks.of` for groups of one.
     """
-    filled = groups.filled()
+    filled = groups.cell_mask()
     wanted = np.full(filled.shape, -1, dtype=np.int32)
     wanted[filled] = groups.tools
-    return met(locate(tools, wanted)[filled], groups, returned_counts(tools))
+    return satisfied_ranks(locate(tools, wanted)[filled], groups, returned_counts(tools))
 
 
-def met(found: NDArray[np.int32], groups: GoldGroups, returned: NDArray[np.int64]) -> GoldRanks:
+def satisfied_ranks(tool_ranks: NDArray[np.int32], groups: GoldGroups, returned: NDArray[np.int64]) -> GoldRanks:
     """The ranks at which judgements are satisfied, by the rule of `any_of`.
 
     Args:
-        found: (tools of all groups,) the rank of each tool; `MISSING` where it was not returned.
+        tool_ranks: (tools of all groups,) the rank of each tool; `MISSING` where it was not returned.
         groups: the judgements.
         returned: (queries,) number of tools returned.
     """
-    best = np.minimum.reduceat(found, groups.members[:-1]) if len(found) else found.copy()
-    for query in _sharing(np.repeat(np.arange(len(groups)), groups.sizes), groups.tools, found):
+    best = np.minimum.reduceat(tool_ranks, groups.members[:-1]) if len(tool_ranks) else tool_ranks.copy()
+    for query in _sharing(np.repeat(np.arange(len(groups)), groups.sizes), groups.tools, tool_ranks):
         first, last = groups.starts[query], groups.starts[query + 1]
-        best[first:last] = _matched(found, groups, int(first), int(last))
+        best[first:last] = _match(tool_ranks, groups, int(first), int(last))
     counts = groups.counts
     places = np.arange(int(counts.max(initial=0))) < counts[:, None]
     ranks = np.full(places.shape, MISSING, dtype=np.int32)
@@ -153,7 +153,7 @@ def _sharing(owners: NDArray[np.int64], tools: NDArray[np.int32], ranks: NDArray
     return queries
 
 
-def _matched(ranks: NDArray[np.int32], groups: GoldGroups, first: int, last: int) -> list[int]:
+def _match(ranks: NDArray[np.int32], groups: GoldGroups, first: int, last: int) -> list[int]:
     """The ranks of the judgements `first` to `last` of one query, by augmenting paths in the order of the ranking.
 
     Args:

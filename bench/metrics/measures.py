@@ -121,8 +121,8 @@ def ndcg(gold: GoldRanks, k: Counts) -> Values:
 
 def ndcg_ptr(gold: GoldRanks, k: Counts) -> Values:
     """DCG over the DCG of the retrieved tools re-sorted; 0 when none is relevant."""
-    found = np.where(gold.ranks <= k[:, None], gold.grades, 0)
-    best = -np.sort(-found, axis=1)
+    grades = np.where(gold.ranks <= k[:, None], gold.grades, 0)
+    best = -np.sort(-grades, axis=1)
     ideal = _sum(best * _discounts(best.shape[1])[1:])
     values: Values = np.divide(_gain(gold, k), ideal, out=np.zeros(len(ideal)), where=ideal > 0)
     return values
@@ -188,12 +188,12 @@ def separation(answers: Confidence, k: Counts) -> Values:
     # The share of the other kind's scores that a query is on the right side of; ties count a half.
     below, at_most = (np.searchsorted(np.sort(without), with_gold, side) for side in ("left", "right"))
     above, at_least = (np.searchsorted(np.sort(with_gold), without, side) for side in ("right", "left"))
-    own = np.empty(len(score))
-    own[answers.has_gold] = (below + at_most) / (2 * len(without))
-    own[~answers.has_gold] = 1 - (above + at_least) / (2 * len(with_gold))
-    area = own[answers.has_gold].mean()
-    weight = len(own) / np.where(answers.has_gold, len(with_gold), len(without))
-    values: Values = area + weight * (own - area)
+    shares = np.empty(len(score))
+    shares[answers.has_gold] = (below + at_most) / (2 * len(without))
+    shares[~answers.has_gold] = 1 - (above + at_least) / (2 * len(with_gold))
+    area = shares[answers.has_gold].mean()
+    weight = len(shares) / np.where(answers.has_gold, len(with_gold), len(without))
+    values: Values = area + weight * (shares - area)
     return values
 
 

@@ -18,7 +18,7 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import Scores
 from bench.metrics.evaluate import score_ranks
-from bench.metrics.goldranks import MISSING, GoldRanks, locate, met
+from bench.metrics.goldranks import MISSING, GoldRanks, locate, satisfied_ranks
 from bench.metrics.measure import Metric
 
 #: Random orders of the ties that the expected value is averaged over.
@@ -76,7 +76,7 @@ class _Groups:
     grades: NDArray[np.int32]
     tools: NDArray[np.int32]
 
-    def arranged(self, order: NDArray[np.int64]) -> _Groups:
+    def arrange(self, order: NDArray[np.int64]) -> _Groups:
         """The same, with the gold of each query in another order, (queries, width)."""
         return _Groups(
             np.take_along_axis(self.first, order, 1),
@@ -125,24 +125,26 @@ def tie_band(
         # A rank past the depth means: not among the tools returned.
         kept = np.where(ranks <= depth, ranks, MISSING).astype(np.int32)
         if gold.groups is not None:
-            return score_ranks(_met(kept, of.tools[which], gold.groups.take(which), returned[which]), wanted)
-        found = GoldRanks.sorted(kept, of.grades[which], gold.counts[which], returned[which])
-        return score_ranks(found, wanted)
+            return score_ranks(
+                _satisfied_ranks(kept, of.tools[which], gold.groups.take(which), returned[which]), wanted
+            )
+        gold_ranks = GoldRanks.sorted(kept, of.grades[which], gold.counts[which], returned[which])
+        return score_ranks(gold_ranks, wanted)
 
     everyone = np.arange(len(rows))
     if gold.groups is None:
         foremost = hindmost = groups
     else:
-        foremost, hindmost = (groups.arranged(order) for order in _orders(groups, gold.groups))
-    base = measured(_placed(foremost, _same_group(foremost), best=True), everyone, foremost)
+        foremost, hindmost = (groups.arrange(order) for order in _orders(groups, gold.groups))
+    base = measured(_place_gold(foremost, _same_group(foremost), best=True), everyone, foremost)
     best = base[at]
-    worst = measured(_placed(hindmost, _same_group(hindmost), best=False)[at], at, hindmost) if len(at) else best
+    worst = measured(_place_gold(hindmost, _same_group(hindmost), best=False)[at], at, hindmost) if len(at) else best
     mean = np.zeros_like(best)
     random = np.random.default_rng(_SEED)
     for start in range(0, len(at), _ROWS_AT_ONCE // DRAWS):
         part = at[start : start + _ROWS_AT_ONCE // DRAWS]
         repeated = np.repeat(part, DRAWS)
-        drawn = measured(_drawn(groups, members, repeated, random), repeated)
+        drawn = measured(_draw_ranks(groups, members, repeated, random), repeated)
         mean[start : start + len(part)] = drawn.reshape(len(part), DRAWS, -1).mean(axis=1)
 
     def average(tied_values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -190,13 +192,13 @@ def _groups(
     return _Groups(first, size, grades, wanted)
 
 
-def _met(
+def _satisfied_ranks(
     ranks: NDArray[np.int32], tools: NDArray[np.int32], groups: GoldGroups, returned: NDArray[np.int64]
 ) -> GoldRanks:
     """Ranks of requirements from those of the tools that meet them, (queries, width) with their codes."""
     owners = np.repeat(np.arange(len(groups)), groups.sizes)
     places = (tools[owners] == groups.tools[:, None]).argmax(axis=1)
-    return met(ranks[owners, places], groups, returned)
+    return satisfied_ranks(ranks[owners, places], groups, returned)
 
 
 def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -212,10 +214,10 @@ def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArr
     """
     best = np.tile(np.arange(groups.tools.shape[1]), (len(groups.tools), 1))
     worst = best.copy()
-    own: list[list[tuple[list[int], int]]] = [[] for _ in range(len(gold))]
+    by_query: list[list[tuple[list[int], int]]] = [[] for _ in range(len(gold))]
     for query, tools, grade in gold.judgements():
-        own[query].append((tools, grade))
-    for query, judgements in enumerate(own):
+        by_query[query].append((tools, grade))
+    for query, judgements in enumerate(by_query):
         at = {tool: place for place, tool in enumerate(groups.tools[query].tolist()) if tool >= 0}
         first = groups.first[query]
         met_by = []
@@ -236,9 +238,9 @@ def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArr
 def _contains(gold: Gold, tools: NDArray[np.int32]) -> NDArray[np.bool_]:
     """(queries,) whether tool i is among the gold of query i."""
     owner = np.repeat(np.arange(len(gold)), gold.counts)
-    found = np.zeros(len(gold), dtype=np.bool_)
-    found[owner[gold.tools == tools[owner]]] = True
-    return found
+    contained = np.zeros(len(gold), dtype=np.bool_)
+    contained[owner[gold.tools == tools[owner]]] = True
+    return contained
 
 
 def _same_group(groups: _Groups) -> NDArray[np.bool_]:
@@ -248,7 +250,7 @@ def _same_group(groups: _Groups) -> NDArray[np.bool_]:
     return shared
 
 
-def _placed(groups: _Groups, members: NDArray[np.bool_], *, best: bool) -> NDArray[np.int64]:
+def _place_gold(groups: _Groups, members: NDArray[np.bool_], *, best: bool) -> NDArray[np.int64]:
     """Ranks with each group's gold tools first, most relevant foremost; or last, most relevant hindmost."""
     earlier = np.tril(np.ones(members.shape[1:], dtype=np.bool_), -1)
     before = (members & earlier).sum(axis=2)
@@ -256,7 +258,7 @@ def _placed(groups: _Groups, members: NDArray[np.bool_], *, best: bool) -> NDArr
     return np.where(groups.first < MISSING, groups.first + offset, MISSING)
 
 
-def _drawn(
+def _draw_ranks(
     groups: _Groups, members: NDArray[np.bool_], rows: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.int64]:
     """Ranks drawn uniformly: distinct places within each group, for the chosen rows."""

@@ -82,16 +82,16 @@ class CachedModel(ABC, Generic[Input]):
         keys = [self._key(given) for given in inputs]
         wanted = dict(zip(keys, inputs, strict=True))
         if session.timing is not None and self.loaded:
-            found = {key: row for part in self._compute(wanted, QUIET) for key, row in part.items()}
-            return [found[key] for key in keys]
+            rows = {key: row for part in self._compute(wanted, QUIET) for key, row in part.items()}
+            return [rows[key] for key in keys]
         keep = self.paid or session.cache
-        found = self._stored().get(keys) if keep else {}
-        missing = {key: given for key, given in wanted.items() if key not in found}
+        rows = self._open_cache().get(keys) if keep else {}
+        missing = {key: given for key, given in wanted.items() if key not in rows}
         if session.timing is None:
             self.from_cache += len(wanted) - len(missing)
             self.computed += len(missing)
         else:
-            session.timing.cached = session.timing.cached or bool(found)
+            session.timing.cached = session.timing.cached or bool(rows)
             if missing and self.paid:
                 raise UnavailableError(
                     f"{self.name} has not encoded {len(missing)} of the texts; timing spends no money."
@@ -101,25 +101,25 @@ class CachedModel(ABC, Generic[Input]):
             parts = spreader.rows(self, missing, self.progress) if spreader else self._compute(missing, self.progress)
             for part in parts:
                 if keep:
-                    self._stored().put(part)
-                found.update(part)
-        return [found[key] for key in keys]
+                    self._open_cache().put(part)
+                rows.update(part)
+        return [rows[key] for key in keys]
 
-    def _stored(self) -> VectorCache:
+    def _open_cache(self) -> VectorCache:
         if self._cache is None:
             self._cache = VectorCache(self.identity)
         return self._cache
 
 
-def loaded_model(session: Session, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
+def load_once(session: Session, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
     """A model in memory, loaded once in a session however many objects use it."""
     if key not in session.loaded:
         with _LOADING:
             # Another thread may have loaded it meanwhile.
             if key not in session.loaded:
                 session.loaded[key] = load()
-    found: Loaded = session.loaded[key]
-    return found
+    model: Loaded = session.loaded[key]
+    return model
 
 
 def token_batches(lengths: Sequence[int] | NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:

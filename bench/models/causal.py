@@ -109,7 +109,7 @@ class CausalModel:
         """
         import torch
 
-        found = [""] * len(prompts)
+        generated = [""] * len(prompts)
         new = self.room(sampling.most_tokens)
         was_training = self.network.training
         self.network.eval()
@@ -118,10 +118,10 @@ class CausalModel:
                 for batch in token_batches([len(prompt) + new for prompt in prompts], _BUDGET):
                     texts = self._generate([prompts[i] for i in batch], [seeds[i] for i in batch], sampling, new)
                     for place, text in zip(batch.tolist(), texts, strict=True):
-                        found[place] = text
+                        generated[place] = text
         finally:
             self.network.train(was_training)
-        return found
+        return generated
 
     def _generate(
         self, prompts: Sequence[Sequence[int]], seeds: Sequence[Sequence[int]], sampling: Sampling, new: int

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
-from bench.models.cache import CachedModel, Row, loaded_model, token_batches
-from bench.models.compiled import Backend, Run, compiled, computed_by, require_backend
+from bench.models.cache import CachedModel, Row, load_once, token_batches
+from bench.models.compiled import Backend, Run, compile_model, computed_by, require_backend
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
 
@@ -127,7 +127,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
 
     def _compute(self, missing: dict[bytes, tuple[str, ...]], progress: Progress) -> Iterator[dict[bytes, Row]]:
         """Compute, sorted by length so that those of a batch are about as long."""
-        tokenizer, run = loaded_model(self._session(), self._loaded_key, self._load)
+        tokenizer, run = load_once(self._session(), self._loaded_key, self._load)
         # By characters first, so that a part is of about one length; then by tokens within the part.
         order = sorted(missing, key=lambda key: (-sum(map(len, missing[key])), key))
         with progress.stage("classify", len(order), self.unit) as stage:
@@ -136,7 +136,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
                 columns = [list(column) for column in zip(*(missing[key] for key in part), strict=True)]
                 tokens = tokenizer(*columns, truncation=True)
                 for batch in token_batches([len(ids) for ids in tokens["input_ids"]], _BUDGET):
-                    logits = run(_padded(tokens, batch, tokenizer.pad_token_id or 0))
+                    logits = run(_pad(tokens, batch, tokenizer.pad_token_id or 0))
                     yield {part[i]: row for i, row in zip(batch, logits, strict=True)}
                     stage.advance(len(batch))
 
@@ -154,7 +154,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         return "sequences", str(self.folder), self._files, self.backend
 
 
-def _padded(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArray[np.int64]]:
+def _pad(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArray[np.int64]]:
     """The rows of a batch as matrices; what is beyond a row's end is masked."""
     arrays = {}
     longest = max(len(tokens["input_ids"][i]) for i in batch)
@@ -180,7 +180,7 @@ def _load_model(folder: Path, backend: Backend) -> tuple[Any, Run]:
     longest = getattr(model.config, "max_position_embeddings", 512)
     tokenizer.model_max_length = min(tokenizer.model_max_length, longest)
     if backend != "torch":
-        return tokenizer, compiled(tokenizer, model, backend)
+        return tokenizer, compile_model(tokenizer, model, backend)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     model.to(device)
 

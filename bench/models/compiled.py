@@ -34,7 +34,7 @@ def computed_by(revision: str, backend: Backend) -> str:
     return revision if backend == "torch" else f"{revision} {backend} {_openvino()}"
 
 
-def compiled(tokenizer: Any, model: Any, backend: Backend) -> Run:
+def compile_model(tokenizer: Any, model: Any, backend: Backend) -> Run:
     """A transformer compiled for this processor; shapes stay open, so that batches may be of any length."""
     import openvino
 

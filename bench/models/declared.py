@@ -16,7 +16,7 @@ from pydantic import Field
 
 from bench.base.config import current_session
 from bench.base.errors import DataError
-from bench.base.records import StrictRecord, toml_table, validated
+from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.models.files import EMBEDDED, embedded_model
 
 #: A model card that is larger is not read.
@@ -49,7 +49,7 @@ class _Registry(StrictRecord):
 def registry() -> tuple[TrainingSets, ...]:
     """All entries of `trainingsets.toml`."""
     name = "the registry of training sets"
-    return tuple(validated(_Registry, toml_table(_REGISTRY, name, DataError), name, DataError).entries)
+    return tuple(validate_record(_Registry, toml_table(_REGISTRY, name, DataError), name, DataError).entries)
 
 
 def registered_training_sets(name: str) -> tuple[TrainingSets, ...]:
@@ -61,8 +61,8 @@ def registered_training_sets(name: str) -> tuple[TrainingSets, ...]:
     folder = Path(name).expanduser().is_dir()
 
     def fits(pattern: str) -> bool:
-        known, own = (pattern.rpartition("/")[2], Path(name).name) if folder else (pattern, name)
-        return fnmatchcase(own.casefold(), known.casefold())
+        known, actual = (pattern.rpartition("/")[2], Path(name).name) if folder else (pattern, name)
+        return fnmatchcase(actual.casefold(), known.casefold())
 
     return tuple(entry for entry in registry() if any(map(fits, entry.models)))
 
@@ -88,8 +88,8 @@ def declared_training_sets(name: str) -> tuple[str, ...]:
         metadata = metadata_load(card)
     except Exception:  # A model is usable without a card, and so with one of which the YAML reader makes nothing.
         return ()
-    found = metadata.get("datasets") if isinstance(metadata, dict) else None
-    names = found if isinstance(found, list) else [found]
+    declared = metadata.get("datasets") if isinstance(metadata, dict) else None
+    names = declared if isinstance(declared, list) else [declared]
     return tuple(item for item in names[:_MOST_SETS] if isinstance(item, str) and 0 < len(item) <= _LONGEST)
 
 

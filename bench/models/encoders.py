@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.progress import QUIET, Progress
-from bench.models.cache import CachedModel, Row, loaded_model, token_batches
-from bench.models.compiled import Backend, compiled, computed_by, require_backend
+from bench.models.cache import CachedModel, Row, load_once, token_batches
+from bench.models.compiled import Backend, compile_model, computed_by, require_backend
 from bench.models.endpoints import PREFIX, EndpointModel
 from bench.models.files import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
@@ -62,7 +62,7 @@ class Encoder(CachedModel[str]):
         self.backend = backend
         behind_endpoint = name.startswith(PREFIX)
         self._model: _Model = (
-            EndpointModel(name.removeprefix(PREFIX)) if behind_endpoint else _LocalModel(name, backend, progress)
+            EndpointModel(name.removeprefix(PREFIX)) if behind_endpoint else _SentenceModel(name, backend, progress)
         )
         self.paid = self._model.paid
 
@@ -165,7 +165,7 @@ class _Model(Protocol):
         ...
 
 
-class _LocalModel:
+class _SentenceModel:
     """A sentence-transformers model on this machine."""
 
     paid = False
@@ -212,7 +212,7 @@ class _LocalModel:
             yield batch, encoded.astype(np.float32)
 
     def _ready(self) -> Any:
-        return loaded_model(self._session(), self._key, self._load)
+        return load_once(self._session(), self._key, self._load)
 
     def _load(self) -> Any:
         with self._progress.stage(f"load {self._name}"):
@@ -258,7 +258,7 @@ def _compile(model: Any, backend: Backend) -> None:
     transformer = getattr(first, "auto_model", None)
     if transformer is None or getattr(first, "module_output_name", "token_embeddings") != "token_embeddings":
         raise UnavailableError(f"backend={backend} computes transformers, and the encoder's first part is none.")
-    run = compiled(model.tokenizer, transformer, backend)
+    run = compile_model(model.tokenizer, transformer, backend)
     arguments = ("input_ids", "attention_mask", "token_type_ids")
 
     def forward(**given: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, require
 from bench.models.llm.budget import Held
 from bench.models.llm.journal import JournalLine, journal_at
-from bench.models.llm.messages import cleaned
-from bench.models.llm.settings import OFFLINE, Settings, embedding_settings
+from bench.models.llm.messages import clean_text
+from bench.models.llm.settings import OFFLINE, EndpointSettings, embedding_settings
 from bench.models.llm.transport import GaveUp, Malformed, Refused, Transport
 
 #: Names of encoders that are behind an endpoint begin so: `openai:text-embedding-3-small`.
@@ -49,7 +49,7 @@ class EndpointModel:
             raise UnavailableError(f"encoder={PREFIX} names no model; write {PREFIX}MODEL.")
 
     @cached_property
-    def _settings(self) -> Settings:
+    def _settings(self) -> EndpointSettings:
         return embedding_settings()
 
     @cached_property
@@ -88,7 +88,7 @@ class EndpointModel:
         Raises:
             UnavailableError: the endpoint cannot be reached, refuses, or gives no vectors to the last try.
         """
-        vectors = [self._ask(part) for part in _parts([cleaned(text) or " " for text in texts])]
+        vectors = [self._ask(part) for part in _parts([clean_text(text) or " " for text in texts])]
         if len({part.shape[1] for part in vectors}) > 1:
             raise UnavailableError(f"{self.revision} gave vectors of different lengths.")
         yield np.arange(len(texts)), np.concatenate(vectors)
@@ -161,18 +161,18 @@ def _read(body: Any, count: int) -> tuple[NDArray[np.float32], int | None]:
     rows = body.get("data") if isinstance(body, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         raise Malformed(f"the reply has not the {count} vectors asked for")
-    found: dict[int, list[float]] = {}
+    by_index: dict[int, list[float]] = {}
     for row in rows:
         index, vector = (row.get("index"), row.get("embedding")) if isinstance(row, dict) else (None, None)
         if type(index) is not int or not isinstance(vector, list) or not all(map(_is_number, vector)):
             raise Malformed("a vector in the reply is not a list of numbers")
-        found[index] = vector
-    lengths = set(map(len, found.values()))
-    if sorted(found) != list(range(count)) or len(lengths) != 1 or 0 in lengths:
+        by_index[index] = vector
+    lengths = set(map(len, by_index.values()))
+    if sorted(by_index) != list(range(count)) or len(lengths) != 1 or 0 in lengths:
         raise Malformed("the vectors of the reply do not fit the texts, or each other")
     usage = body.get("usage")
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    vectors = np.array([found[i] for i in range(count)], dtype=np.float32)
+    vectors = np.array([by_index[i] for i in range(count)], dtype=np.float32)
     return vectors, tokens if type(tokens) is int and 0 < tokens < 10**9 else None
 
 

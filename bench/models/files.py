@@ -32,10 +32,10 @@ def embedded_model() -> Path:
         UnavailableError: the package is not installed.
     """
     require(_EMBEDDED_PACKAGE, what="the embedded encoder")
-    found = importlib.util.find_spec(_EMBEDDED_PACKAGE)
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "model"
+    spec = importlib.util.find_spec(_EMBEDDED_PACKAGE)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "model"
 
 
 def model_folder(name: str) -> Path:

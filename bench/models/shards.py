@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Index = TypeVar("Index")
 Part = TypeVar("Part")
-Found = TypeVar("Found")
+PartAnswer = TypeVar("PartAnswer")
 
 
 class Spreader(Protocol):
@@ -33,7 +33,9 @@ class Spreader(Protocol):
         """The rows of a model for all inputs, by their keys, part by part."""
         ...
 
-    def searched(self, search: Callable[[Index, Part], Found], index: Index, parts: Sequence[Part]) -> list[Found]:
+    def searched(
+        self, search: Callable[[Index, Part], PartAnswer], index: Index, parts: Sequence[Part]
+    ) -> list[PartAnswer]:
         """The answers of an index to each part of the queries, in their order.
 
         Args:

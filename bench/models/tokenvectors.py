@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import UnavailableError
 from bench.base.progress import Progress
-from bench.models.cache import CachedModel, Row, loaded_model
+from bench.models.cache import CachedModel, Row, load_once
 from bench.models.endpoints import PREFIX
 from bench.models.files import folder_revision, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
@@ -118,7 +118,7 @@ class TokenEncoder(CachedModel[str]):
         return text_key(given)
 
     def _compute(self, missing: dict[bytes, str], progress: Progress) -> Iterator[dict[bytes, Row]]:
-        model = loaded_model(self._session(), self._place, self._load)
+        model = load_once(self._session(), self._place, self._load)
         special = np.array(model.tokenizer.all_special_ids)
         by_length = sorted(missing.items(), key=lambda item: (-len(item[1]), item[0]))
         with progress.stage("encode tokens", len(by_length), "texts") as stage:
@@ -129,15 +129,15 @@ class TokenEncoder(CachedModel[str]):
                     texts, batch_size=_BATCH, show_progress_bar=False, output_value="token_embeddings"
                 )
                 tokens = model.tokenizer(texts, truncation=True, max_length=model.max_seq_length)["input_ids"]
-                found = {}
+                rows = {}
                 for row, (key, _) in enumerate(part):
                     vectors = encoded[row].float().cpu().numpy()
                     ids = np.array(tokens[row], dtype=np.int64)
                     if len(ids) != len(vectors):
                         raise UnavailableError(f"{self.name} does not give one vector per token of its tokenizer.")
                     kept = ~np.isin(ids, special)
-                    found[key] = Tokens(ids[kept], _of_length_one(vectors[kept])).packed()
-                yield found
+                    rows[key] = Tokens(ids[kept], _of_length_one(vectors[kept])).packed()
+                yield rows
                 stage.advance(len(part))
 
     def _load(self) -> Any:

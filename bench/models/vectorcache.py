@@ -54,16 +54,16 @@ class VectorCache:
         with storage_errors(str(self.path)):
             folder.mkdir(parents=True, exist_ok=True)
         self._thread = threading.Lock()
-        self._connection = self._mended(self._connect)
+        self._connection = self._mend(self._connect)
 
-    def _mended(self, work: Callable[[], T]) -> T:
+    def _mend(self, work: Callable[[], T]) -> T:
         """Do the work; if the file turns out to be damaged, recreate it and do the work once more."""
         try:
             return work()
         except sqlite3.DatabaseError as error:
             # The low byte is the primary code; the rest says in what way.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
-                raise self._refused(error) from error
+                raise self._cache_error(error) from error
         try:
             # With SQLite's files next to it: a journal of the old file would be rolled into the new one.
             for suffix in ("", "-journal", "-wal", "-shm"):
@@ -71,9 +71,9 @@ class VectorCache:
             self._connection = self._connect()
             return work()
         except (sqlite3.DatabaseError, OSError) as error:
-            raise self._refused(error) from error
+            raise self._cache_error(error) from error
 
-    def _refused(self, error: Exception) -> StorageError:
+    def _cache_error(self, error: Exception) -> StorageError:
         return StorageError(
             f"cannot use the cache {self.path}: {error}. Free some space, or name another place in BENCH_CACHE."
         )
@@ -97,10 +97,10 @@ class VectorCache:
     def get(self, keys: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """The vectors that are there, by key."""
         with self._thread:
-            return self._mended(lambda: self._get(list(dict.fromkeys(keys))))
+            return self._mend(lambda: self._get(list(dict.fromkeys(keys))))
 
     def _get(self, keys: list[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        found: dict[bytes, NDArray[np.float32]] = {}
+        vectors: dict[bytes, NDArray[np.float32]] = {}
         broken: list[bytes] = []
         for start in range(0, len(keys), _CHUNK):
             part = keys[start : start + _CHUNK]
@@ -109,12 +109,12 @@ class VectorCache:
             for key, record in self._connection.execute(statement, part):
                 data = record[_CHECKSUM:] if isinstance(record, bytes) else b"?"
                 if data != b"?" and record[:_CHECKSUM] == _checksum(key, data) and len(data) % 4 == 0:
-                    found[key] = np.frombuffer(data, dtype="<f4")
+                    vectors[key] = np.frombuffer(data, dtype="<f4")
                 else:
                     broken.append(key)
         if broken:
             self._write("DELETE FROM vectors WHERE key = ?", [(key,) for key in broken])
-        return found
+        return vectors
 
     def put(self, vectors: Mapping[bytes, NDArray[np.float32]]) -> None:
         """Store vectors; a key that is there already keeps its vector, so the first answer stays the answer."""
@@ -124,7 +124,7 @@ class VectorCache:
         # In the order of the table, which is then written page by page.
         records = sorted((key, _checksum(key, each) + each) for key, each in data.items())
         with self._thread:
-            self._mended(lambda: self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?)", records))
+            self._mend(lambda: self._write("INSERT OR IGNORE INTO vectors VALUES (?, ?)", records))
 
     def _write(self, statement: str, rows: Sequence[tuple[bytes, ...]]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")

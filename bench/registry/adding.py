@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.base.locks import locked, recover, replaced_folder
+from bench.base.locks import lock, recover, replace_folder
 from bench.base.paths import data_folder
 from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, Card, Relation, Unit, cards_from
@@ -53,11 +53,11 @@ def add_datasets(
         entry for entry in installed.values() if entry.card.obtain and name in {entry.card.id, entry.folder.name}
     ]
     if brought:
-        tables = _imported(brought[0], source)
-        asked = [entry for entry in brought if entry.card.id in tables]
-        if not asked:
+        tables = _import_folder(brought[0], source)
+        entries = [entry for entry in brought if entry.card.id in tables]
+        if not entries:
             raise UnavailableError(f"{source} does not contain the files of {name}: {brought[0].card.obtain}")
-        for entry in asked:
+        for entry in entries:
             yield keep(Dataset.build(entry.card.id, with_unit(entry.card, unit), tables[entry.card.id]), replace)
         return
     check_free(name)
@@ -100,7 +100,7 @@ def with_unit(card: Card, by: Sequence[Relation] | None) -> Card:
     return card.model_copy(update={"unit": Unit(by=list(by), reason="Chosen by the user who added the dataset.")})
 
 
-def _imported(entry: DatasetEntry, source: Path) -> dict[str, Tables]:
+def _import_folder(entry: DatasetEntry, source: Path) -> dict[str, Tables]:
     assert entry.module is not None
     importer = importlib.import_module(entry.module.rpartition(".")[0] + ".importer")
     try:
@@ -157,10 +157,10 @@ def keep(dataset: Dataset, replace: bool) -> Dataset:
         StorageError: it cannot be written; what was there is unchanged.
     """
     folder = _folder(dataset.card.id)
-    with locked(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
+    with lock(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)
         check_absent(dataset.card.id, replace)
         keep_earlier(folder, dataset.content_hash)
-        with replaced_folder(folder) as fresh:
+        with replace_folder(folder) as fresh:
             write_dataset(dataset, fresh)
     return dataset

@@ -13,7 +13,7 @@ from bench.data.card import Relation, cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables
 from bench.importing.queries import queries_of, read_queries
-from bench.importing.reading import Document, checked
+from bench.importing.reading import Document, check_json
 from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of, read_sources
 from bench.importing.tools.forms import Form
 from bench.importing.tools.objects import as_json
@@ -65,11 +65,11 @@ def import_sources(
         )
     places = [Source.of(source if isinstance(source, str) else str(source)) for source in sources]
     documents = read_sources(places)
-    asked = _listed(servers)
-    found = catalogue_of([*documents, *asked], form, drop_duplicates=drop_duplicates)
-    names = [place.path.name for place in places] + [document.label for document, _ in asked]
+    listed = _list_server_tools(servers)
+    catalogue = catalogue_of([*documents, *listed], form, drop_duplicates=drop_duplicates)
+    names = [place.path.name for place in places] + [document.label for document, _ in listed]
     named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return _kept(name, found, queries, f"Imported from {named}.", drop_unknown_gold, replace, unit)
+    return _keep_catalogue(name, catalogue, queries, f"Imported from {named}.", drop_unknown_gold, replace, unit)
 
 
 def import_values(
@@ -88,12 +88,14 @@ def import_values(
     Arguments and errors are those of `import_sources`.
     """
     _check(name, replace)
-    document = Document(checked(as_json(tools), _PASSED), _PASSED, _PASSED)
-    found = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
-    return _kept(name, found, queries, "Imported from a Python program.", drop_unknown_gold, replace, unit)
+    document = Document(check_json(as_json(tools), _PASSED), _PASSED, _PASSED)
+    catalogue = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
+    return _keep_catalogue(
+        name, catalogue, queries, "Imported from a Python program.", drop_unknown_gold, replace, unit
+    )
 
 
-def _listed(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
+def _list_server_tools(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
     """The tools of MCP servers, each a document with the server's name, or that of its host or program.
 
     Raises:
@@ -101,24 +103,24 @@ def _listed(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
         DataError: a list has what JSON data of bounded size has not.
         UnavailableError: a server cannot be started, does not answer, or not with a list of tools.
     """
-    found: dict[str, tuple[Document, Source]] = {}
+    by_name: dict[str, tuple[Document, Source]] = {}
     for server in servers:
         client = McpClient(server, "asking an MCP server for its tools")
         try:
-            own, _ = client.info()
+            server_name, _ = client.info()
             tools = client.tools()
         except Unusable as error:
             raise UnavailableError(f"{server.words} did not list its tools: {error}.") from None
         finally:
             client.close()
-        name = server.name or (server.fallback if name_fault(own) else own)
-        if name in found:
+        name = server.name or (server.fallback if name_fault(server_name) else server_name)
+        if name in by_name:
             raise UsageError(
                 f"two MCP servers are called {one_line(name, 60)!r}; name one of them: --mcp 'NAME=COMMAND ARGS'."
             )
         label = f"the MCP server {one_line(name, 120)}"
-        found[name] = Document(checked({"tools": tools}, label), label, label), Source(Path(), name)
-    return list(found.values())
+        by_name[name] = Document(check_json({"tools": tools}, label), label, label), Source(Path(), name)
+    return list(by_name.values())
 
 
 def _check(name: str, replace: bool) -> None:
@@ -128,9 +130,9 @@ def _check(name: str, replace: bool) -> None:
     check_absent(name, replace)
 
 
-def _kept(
+def _keep_catalogue(
     name: str,
-    found: Catalogue,
+    catalogue: Catalogue,
     queries: Path | Sequence[Any] | None,
     summary: str,
     drop_unknown_gold: bool,
@@ -138,26 +140,26 @@ def _kept(
     unit: Sequence[Relation] | None,
 ) -> Dataset:
     issues = []
-    if found.remarks:
+    if catalogue.remarks:
         issues.append(
-            f"Left out or not resolved on import: {len(found.remarks)} parts of the sources; the first: "
-            f"{': '.join(found.remarks[0])}."
+            f"Left out or not resolved on import: {len(catalogue.remarks)} parts of the sources; the first: "
+            f"{': '.join(catalogue.remarks[0])}."
         )
-    asked: list[Query] = []
+    parsed: list[Query] = []
     unknown: list[tuple[str, str]] = []
     dropped = unknown if drop_unknown_gold else None
     if isinstance(queries, Path) and queries.is_dir():
-        asked, _, left_out = import_queries(queries, {tool.tool_id for tool in found.tools})
+        parsed, _, left_out = import_queries(queries, {tool.tool_id for tool in catalogue.tools})
         if left_out:
             issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
     elif isinstance(queries, Path):
-        asked = read_queries(queries, found.tools, dropped)
+        parsed = read_queries(queries, catalogue.tools, dropped)
     elif isinstance(queries, str) or not isinstance(queries, Sequence | None):
         raise UsageError("queries must be a path, or a list of objects with query and tools.")
     elif queries is not None:
-        rows = checked(list(queries), "the queries")
+        rows = check_json(list(queries), "the queries")
         placed = [(f"entry {n}", row) for n, row in enumerate(rows, start=1)]
-        asked = queries_of(placed, found.tools, "the queries", dropped)
+        parsed = queries_of(placed, catalogue.tools, "the queries", dropped)
     if unknown:
         issues.append(
             f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
@@ -174,5 +176,6 @@ def _kept(
     }
     card = with_unit(cards_from(fields, name)[0], unit)
     return keep(
-        Dataset.build(name, card, Tables(found.tools, asked, unknown_gold=unknown, remarks=found.remarks)), replace
+        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=catalogue.remarks)),
+        replace,
     )

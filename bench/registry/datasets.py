@@ -83,7 +83,7 @@ class DatasetEntry:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _KnownDatasets:
     """Datasets by id, and why each of the others cannot be used: one broken dataset does not stop the rest."""
 
     entries: dict[str, DatasetEntry]
@@ -91,14 +91,14 @@ class _Found:
 
 
 @cache
-def _installed() -> _Found:
+def _installed_datasets() -> _KnownDatasets:
     """Built-in datasets and those of installed plug-ins."""
-    found = _Found({}, {})
+    registry = _KnownDatasets({}, {})
     for place in bench.__path__:
         root = Path(place) / "datasets"
         for folder in sorted(root.iterdir()) if root.is_dir() else []:
             if (folder / "card.toml").is_file():
-                _read_cards(found, folder.name, folder, f"bench.datasets.{folder.name}.loader")
+                _read_cards(registry, folder.name, folder, f"bench.datasets.{folder.name}.loader")
     for point in entry_points(group="bench.datasets"):
         try:
             package = importlib.util.find_spec(point.value)
@@ -106,52 +106,52 @@ def _installed() -> _Found:
             package = None
         places = list(package.submodule_search_locations or []) if package else []
         if not places:
-            found.broken[point.name] = (
+            registry.broken[point.name] = (
                 f"the plug-in dataset {point.name!r} ({point.value}) is not an installed package."
             )
         for place in places:
-            _read_cards(found, point.name, Path(place), f"{point.value}.loader")
-    return found
+            _read_cards(registry, point.name, Path(place), f"{point.value}.loader")
+    return registry
 
 
-def _read_cards(found: _Found, name: str, folder: Path, module: str) -> None:
+def _read_cards(registry: _KnownDatasets, name: str, folder: Path, module: str) -> None:
     try:
         for card in read_cards(folder / "card.toml"):
-            found.entries.setdefault(card.id, DatasetEntry(card, folder, module))
+            registry.entries.setdefault(card.id, DatasetEntry(card, folder, module))
     except DataError as error:
-        found.broken[name] = str(error)
+        registry.broken[name] = str(error)
 
 
-def _added() -> _Found:
+def _added_datasets() -> _KnownDatasets:
     """Datasets the user added with `bench data add`."""
     root = data_folder() / "datasets"
-    found = _Found({}, {})
+    registry = _KnownDatasets({}, {})
     for folder in standing(list(root.iterdir())) if root.is_dir() else []:
         path = folder / MANIFEST
         try:
             if path.is_file():
                 card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
-                found.entries[card.id] = DatasetEntry(card, folder, None)
+                registry.entries[card.id] = DatasetEntry(card, folder, None)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, DataError):
-            found.broken[folder.name] = (
+            registry.broken[folder.name] = (
                 f"{path} is damaged or cannot be read; remove {folder} and add the dataset again."
             )
-    return found
+    return registry
 
 
 def installed_entries() -> dict[str, DatasetEntry]:
     """Datasets that have a card in this installation, by id."""
-    return _installed().entries
+    return _installed_datasets().entries
 
 
 def dataset_entries() -> dict[str, DatasetEntry]:
     """Every dataset by id, sorted: built-in and added ones."""
-    return dict(sorted({**_installed().entries, **_added().entries}.items()))
+    return dict(sorted({**_installed_datasets().entries, **_added_datasets().entries}.items()))
 
 
 def broken_datasets() -> dict[str, str]:
     """Name -> why it cannot be used, of datasets whose card or folder is damaged."""
-    return {**_installed().broken, **_added().broken}
+    return {**_installed_datasets().broken, **_added_datasets().broken}
 
 
 def dataset_entry(name: str) -> DatasetEntry:
@@ -219,10 +219,10 @@ def load_dataset(spec: Spec | str, progress: Progress = QUIET) -> Dataset:
         DataError: a file is corrupt, or the tables are not what the card says.
     """
     entry, options, canonical = resolve(spec)
-    own = _own(entry, options)
+    loader_options = _own(entry, options)
     if entry.module is None and not is_drawn(_library(options)):
-        assert isinstance(own, ViewOptions)
-        return with_view(checked(read_dataset(entry.folder)), own.view)
+        assert isinstance(loader_options, ViewOptions)
+        return with_view(check_hash(read_dataset(entry.folder)), loader_options.view)
     check_brought(entry)
     folder = stored_folder(entry, options)
     if (folder / MANIFEST).is_file():
@@ -254,7 +254,7 @@ def stored_folder(entry: DatasetEntry, options: ParameterSet) -> Path:
     return cache_folder() / "datasets" / f"{entry.card.id}-{_key(entry, _own(entry, options))[:20]}"
 
 
-def checked(dataset: Dataset) -> Dataset:
+def check_hash(dataset: Dataset) -> Dataset:
     """The dataset, if its content hash is that of its rows and not only what its file says."""
     if Dataset.build(dataset.spec, dataset.card, dataset.rows_again()).content_hash != dataset.content_hash:
         raise DataError(f"{dataset.spec} does not match its stored content hash; add it again.")
@@ -265,7 +265,7 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, pr
     """Build a dataset from upstream's files, all checked; raises as `load_dataset` does."""
     library, options = _library(options), _own(entry, options)
     if is_drawn(library):
-        return drawn(load_dataset(short_spec(entry.card.id, options), progress), library, canonical, progress)
+        return draw_library(load_dataset(short_spec(entry.card.id, options), progress), library, canonical, progress)
     assert entry.module is not None
     card = entry.card
     local = Sources.from_session(progress).fetch(card.files())
@@ -281,7 +281,7 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, pr
     return with_view(dataset, options.view) if isinstance(options, ViewOptions) else dataset
 
 
-def drawn(dataset: Dataset, options: LibraryOptions, canonical: str, progress: Progress) -> Dataset:
+def draw_library(dataset: Dataset, options: LibraryOptions, canonical: str, progress: Progress) -> Dataset:
     """A dataset with the library that the options name; raises as `load_dataset` does."""
     distractors = load_dataset(Spec(options.distractors), progress) if options.distractors else None
     return with_library(dataset, options, distractors, canonical)
@@ -338,7 +338,7 @@ def check_counts(dataset: Dataset) -> None:
         return
     golds = dataset.gold.counts
     judged = golds[golds > 0]
-    found: dict[str, int | UnitSizes] = {
+    actual: dict[str, int | UnitSizes] = {
         "tools": len(dataset.tools),
         "parents": len({parent_of(tool) for tool in dataset.tools}),
         **{split: len(dataset.rows(split)) for split in SPLITS},
@@ -349,10 +349,10 @@ def check_counts(dataset: Dataset) -> None:
         "gold_max": int(judged.max(initial=0)),
     }
     if counts.dependence is not None:
-        found["dependence"] = unit_sizes(judged_units(dataset))
+        actual["dependence"] = unit_sizes(judged_units(dataset))
     wrong = [
         f"{key} {value} instead of {getattr(counts, key)}"
-        for key, value in found.items()
+        for key, value in actual.items()
         if value != getattr(counts, key)
     ]
     if wrong:

@@ -46,10 +46,10 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
             for text in queries.texts:
                 value = function(text, depth) if takes_limit else function(text)
                 try:
-                    answers.append(self._reader.found(_plain(value), depth))
+                    answers.append(self._reader.read_parsed(_plain(value), depth))
                 except Unusable as error:
-                    asked = one_line(text, 80)
-                    raise MethodError(f"{name} answered the query {asked!r} with {error}.") from None
+                    line = one_line(text, 80)
+                    raise MethodError(f"{name} answered the query {line!r} with {error}.") from None
             return Ranking.of_answers([(answer.tools, answer.scores) for answer in answers])
 
     FunctionMethod.__module__, FunctionMethod.__qualname__ = module, getattr(function, "__qualname__", name)

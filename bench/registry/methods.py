@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import bench
-from bench.base.config import joined_session
+from bench.base.config import join_session
 from bench.base.errors import BenchError, MethodError, UsageError, raised_at
 from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.base.progress import QUIET, Progress
@@ -64,7 +64,7 @@ def method_class(name: str) -> type[Method]:
             loaded = _plugins()[name].load()
         except Exception as error:
             raise MethodError(f"the plug-in method {name!r} cannot be loaded: {error}.") from error
-        return _checked(loaded, name)
+        return _check_class(loaded, name)
     if ":" in name:
         return _class_at(name)
     raise UsageError(
@@ -91,15 +91,15 @@ def _class_at(name: str) -> type[Method]:
         raise MethodError(f"the method {name!r} cannot be imported: {type(error).__name__}: {error}{at}.") from error
     if not hasattr(module, class_name):
         raise UsageError(f"the module {module_name} has no class or function {class_name!r}.")
-    found = getattr(module, class_name)
-    if callable(found) and not inspect.isclass(found):
-        return _checked(function_method(found, name, module.__name__), name)
-    return _checked(found, name)
+    target = getattr(module, class_name)
+    if callable(target) and not inspect.isclass(target):
+        return _check_class(function_method(target, name, module.__name__), name)
+    return _check_class(target, name)
 
 
 def _class_in(module_name: str, name: str) -> type[Method]:
     module = importlib.import_module(module_name)
-    found = [
+    classes = [
         value
         for value in vars(module).values()
         if inspect.isclass(value)
@@ -108,12 +108,12 @@ def _class_in(module_name: str, name: str) -> type[Method]:
         and not inspect.isabstract(value)
         and not value.__name__.startswith("_")
     ]
-    if len(found) != 1:
-        raise MethodError(f"{module_name} must define exactly one method; it defines {len(found)}.")
-    return _checked(found[0], name)
+    if len(classes) != 1:
+        raise MethodError(f"{module_name} must define exactly one method; it defines {len(classes)}.")
+    return _check_class(classes[0], name)
 
 
-def _checked(value: object, name: str) -> type[Method]:
+def _check_class(value: object, name: str) -> type[Method]:
     if not (inspect.isclass(value) and issubclass(value, Method)):
         raise MethodError(f"{name} is not a method: it must be a subclass of bench.interface.Method.")
     if inspect.isabstract(value):
@@ -133,7 +133,7 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     spec = parse(spec) if isinstance(spec, str) else spec
     spec = spec.with_arguments(sets or {})
     check_spec(spec)
-    return _made(spec, progress)
+    return _make_method(spec, progress)
 
 
 def check_spec(spec: Spec) -> Spec:
@@ -143,7 +143,7 @@ def check_spec(spec: Spec) -> Spec:
         UsageError, MethodError: as `build_method`, but for what a method itself refuses when it is made.
     """
     parameters = check_parameters(method_class(spec.name).Parameters, spec, "method")
-    for nested in _nested(full_spec(spec.name, parameters)):
+    for nested in _nested_methods(full_spec(spec.name, parameters)):
         check_spec(nested)
     return short_spec(spec.name, parameters)
 
@@ -157,17 +157,17 @@ def is_registered(spec: Spec) -> bool:
     if spec.name not in method_names():
         return False
     parameters = check_parameters(method_class(spec.name).Parameters, spec, "method")
-    return all(is_registered(nested) for nested in _nested(full_spec(spec.name, parameters)))
+    return all(is_registered(nested) for nested in _nested_methods(full_spec(spec.name, parameters)))
 
 
-def _made(spec: Spec, progress: Progress) -> Method:
+def _make_method(spec: Spec, progress: Progress) -> Method:
     """An instance of a spec whose parameters are right; what it builds of its own accord is checked too."""
     kind = method_class(spec.name)
     parameters = check_parameters(kind.Parameters, spec, "method")
-    context = Context(lambda inner: _made(inner, progress), progress)
+    context = Context(lambda inner: _make_method(inner, progress), progress)
     try:
         # One session for the encoders of a method and of those it is built on: they share a model in memory.
-        with joined_session():
+        with join_session():
             method = kind(parameters, context)
     except BenchError:
         raise
@@ -179,7 +179,7 @@ def _made(spec: Spec, progress: Progress) -> Method:
     return method
 
 
-def _nested(spec: Spec) -> list[Spec]:
+def _nested_methods(spec: Spec) -> list[Spec]:
     """The methods that are parameters of a method: `dense` in tgr, `bm25` and `dense` in rrf."""
     values = (value for _, value in spec.arguments)
     flat = (item for value in values for item in (value if isinstance(value, tuple) else (value,)))

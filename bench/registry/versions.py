@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.base.errors import BenchError, UnavailableError
-from bench.base.locks import replaced_folder
+from bench.base.locks import replace_folder
 from bench.base.parameters import check_parameters
 from bench.base.paths import data_folder
 from bench.base.progress import QUIET, Progress
@@ -24,7 +24,7 @@ from bench.data.dataset import Dataset
 from bench.data.libraries import LibraryOptions, is_drawn, with_library_options
 from bench.data.parquet import MANIFEST, read_dataset
 from bench.data.queryviews import ViewOptions, with_view
-from bench.registry.datasets import checked, drawn, load_dataset
+from bench.registry.datasets import check_hash, draw_library, load_dataset
 
 #: Earlier contents that are kept of a dataset.
 MOST_EARLIER = 10
@@ -33,12 +33,12 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 def is_added(spec: str) -> bool:
     """Whether a spec names a dataset that a user added, and so may replace."""
-    return _added(spec) is not None
+    return _added_folder(spec) is not None
 
 
 def current_content(spec: str) -> str | None:
     """The content hash of a dataset that a user added, as it is now; None for every other dataset."""
-    folder = _added(spec)
+    folder = _added_folder(spec)
     if folder is None:
         return None
     if folder.name == spec:
@@ -50,7 +50,7 @@ def current_content(spec: str) -> str | None:
         return None
 
 
-def _added(spec: str) -> Path | None:
+def _added_folder(spec: str) -> Path | None:
     """The folder of an added dataset."""
     try:
         folder = data_folder() / "datasets" / parse(spec).name
@@ -62,10 +62,10 @@ def _added(spec: str) -> Path | None:
 
 def _content_of(folder: Path) -> str | None:
     try:
-        found = json.loads((folder / MANIFEST).read_text("utf-8"))["content_hash"]
+        content_hash = json.loads((folder / MANIFEST).read_text("utf-8"))["content_hash"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if isinstance(found, str) and _HASH.fullmatch(found) else None
+    return content_hash if isinstance(content_hash, str) and _HASH.fullmatch(content_hash) else None
 
 
 def keep_earlier(folder: Path, content_hash: str) -> None:
@@ -83,7 +83,7 @@ def keep_earlier(folder: Path, content_hash: str) -> None:
     earlier = _content_of(folder)
     if earlier is None or earlier == content_hash:
         return
-    with replaced_folder(_place(folder.name) / earlier) as fresh:
+    with replace_folder(_place(folder.name) / earlier) as fresh:
         shutil.copytree(folder, fresh, dirs_exist_ok=True, copy_function=shutil.copyfile)
     for path in _earlier(folder.name)[MOST_EARLIER:]:
         shutil.rmtree(path, ignore_errors=True)
@@ -129,5 +129,5 @@ def _versions(spec: str, progress: Progress) -> Iterator[Dataset]:
         with suppress(BenchError):
             assert isinstance(options, ViewOptions)
             assert isinstance(options, LibraryOptions)
-            earlier = with_view(checked(read_dataset(folder)), options.view)
-            yield drawn(earlier, options, spec, progress) if is_drawn(options) else earlier
+            earlier = with_view(check_hash(read_dataset(folder)), options.view)
+            yield draw_library(earlier, options, spec, progress) if is_drawn(options) else earlier

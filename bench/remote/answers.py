@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.base.errors import UsageError, require
-from bench.base.secrets import masked, masked_json, masked_so_far
+from bench.base.secrets import mask, mask_json, mask_so_far
 from bench.base.text import one_line
 from bench.data.tables import Tool
 
@@ -33,11 +33,11 @@ class Unusable(Exception):
     """An answer that cannot be used; the text says why, without the query and without keys."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(masked(why))
+        super().__init__(mask(why))
 
 
 @dataclass(frozen=True)
-class Found:
+class RankedAnswer:
     """The tools of one answer, best first.
 
     Attributes:
@@ -65,7 +65,7 @@ class AnswerReader:
     """
 
     def __init__(self, tools: Sequence[Tool], mapping: str = "") -> None:
-        self._mapping = _compiled(mapping)
+        self._mapping = _compile_mapping(mapping)
         names: dict[str, list[int]] = {}
         for code, tool in enumerate(tools):
             for name in {tool.name, f"{tool.parent}/{tool.name}"}:
@@ -73,19 +73,19 @@ class AnswerReader:
         self._names = names
         self._ids = {tool.tool_id: code for code, tool in enumerate(tools)}
 
-    def read(self, reply: bytes, depth: int) -> Found:
+    def read(self, reply: bytes, depth: int) -> RankedAnswer:
         """The first `depth` tools of an answer.
 
         Raises:
             Unusable: it is not JSON of a known shape, names an unknown tool, or a tool twice, or its scores ascend.
         """
         try:
-            value = masked_json(json.loads(reply, parse_constant=_no_number))
+            value = mask_json(json.loads(reply, parse_constant=_no_number))
         except (ValueError, RecursionError):
-            raise Unusable(f"an answer that is not JSON ({_quoted(reply.decode('utf-8', 'replace'))})") from None
-        return self.found(value, depth)
+            raise Unusable(f"an answer that is not JSON ({_quote(reply.decode('utf-8', 'replace'))})") from None
+        return self.read_parsed(value, depth)
 
-    def found(self, value: Any, depth: int) -> Found:
+    def read_parsed(self, value: Any, depth: int) -> RankedAnswer:
         """The same of an answer that was parsed."""
         entries = self._entries(value)
         version = value.get("version") if isinstance(value, dict) else None
@@ -99,28 +99,28 @@ class AnswerReader:
                 scores.append(_finite(score))
         if len(set(tools)) < len(tools):
             twice = next(entry for entry, code in zip(entries, tools, strict=False) if tools.count(code) > 1)
-            raise Unusable(f"the tool {_quoted(_shown(twice))} twice")
+            raise Unusable(f"the tool {_quote(_show_entry(twice))} twice")
         if len(scores) < len(tools):
-            return Found(tools, None, version)
+            return RankedAnswer(tools, None, version)
         if any(after > before for before, after in itertools.pairwise(scores)):
             raise Unusable("scores that ascend: the best tool must come first")
-        return Found(tools, scores, version)
+        return RankedAnswer(tools, scores, version)
 
     def _entries(self, value: Any) -> list[Any]:
-        found = value
+        entries = value
         if self._mapping is not None:
             from jmespath.exceptions import JMESPathError
 
             try:
-                found = self._mapping.search(value)
+                entries = self._mapping.search(value)
             except (JMESPathError, RecursionError) as error:
-                raise Unusable(f"an answer that the mapping does not fit ({_quoted(str(error))})") from None
+                raise Unusable(f"an answer that the mapping does not fit ({_quote(str(error))})") from None
         elif isinstance(value, dict):
             lists = [value[name] for name in LISTS if isinstance(value.get(name), list)]
-            found = lists[0] if lists else value
-        if not isinstance(found, list):
-            raise Unusable(f"an answer without a list of tools ({_quoted(_shown(value))})")
-        return found
+            entries = lists[0] if lists else value
+        if not isinstance(entries, list):
+            raise Unusable(f"an answer without a list of tools ({_quote(_show_entry(value))})")
+        return entries
 
     def _code(self, entry: Any) -> int:
         name = entry
@@ -128,18 +128,18 @@ class AnswerReader:
             if isinstance(name, dict):
                 name = next((name[key] for key in IDS if isinstance(name.get(key), str | dict)), None)
         if not isinstance(name, str):
-            raise Unusable(f"a tool without an id ({_quoted(_shown(entry))})")
+            raise Unusable(f"a tool without an id ({_quote(_show_entry(entry))})")
         if name in self._ids:
             return self._ids[name]
         codes = self._names.get(name, [])
         if len(codes) == 1:
             return codes[0]
         if codes:
-            raise Unusable(f"the tool {_quoted(name)}, a name that {len(codes)} tools have")
-        raise Unusable(f"the tool {_quoted(name)}, which is not in the library")
+            raise Unusable(f"the tool {_quote(name)}, a name that {len(codes)} tools have")
+        raise Unusable(f"the tool {_quote(name)}, which is not in the library")
 
 
-def _compiled(mapping: str) -> Any:
+def _compile_mapping(mapping: str) -> Any:
     if not mapping:
         return None
     require("jmespath", what="a mapping of answers")
@@ -166,7 +166,7 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
 
 
-def _shown(entry: Any) -> str:
+def _show_entry(entry: Any) -> str:
     if isinstance(entry, str):
         return entry
     try:
@@ -175,8 +175,8 @@ def _shown(entry: Any) -> str:
         return type(entry).__name__  # of a function of Python
 
 
-def _quoted(text: str) -> str:
-    return repr(one_line(masked(text), _SHOWN))
+def _quote(text: str) -> str:
+    return repr(one_line(mask(text), _SHOWN))
 
 
 def last_words(output: bytes) -> str:
@@ -185,4 +185,4 @@ def last_words(output: bytes) -> str:
     Args:
         output: its last `KEPT` bytes so far, of which the first and the last may be parts of a key.
     """
-    return one_line(masked_so_far(output.decode("utf-8", "replace")))[-_LAST:]
+    return one_line(mask_so_far(output.decode("utf-8", "replace")))[-_LAST:]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError
 from bench.interface import Library, Ranking
-from bench.remote.answers import AnswerReader, Found, Unusable
+from bench.remote.answers import AnswerReader, RankedAnswer, Unusable
 from bench.stats.percentiles import percentiles
 
 #: Failures one after another after which a run ends: the retriever is down, and every query would fail.
@@ -23,16 +23,16 @@ MOST_IN_A_ROW = 10
 _MOST_VERSIONS = 5
 
 
-class Reply(NamedTuple):
+class RemoteReply(NamedTuple):
     """What came back: the JSON to read, and the text that an agent is shown, whose tokens it pays for."""
 
     body: bytes
     shown: str
 
     @staticmethod
-    def of(body: bytes) -> Reply:
+    def of(body: bytes) -> RemoteReply:
         """An answer that an agent is shown as it is."""
-        return Reply(body, body.decode("utf-8", "replace"))
+        return RemoteReply(body, body.decode("utf-8", "replace"))
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Asking:
         concurrency: queries asked at once; `send` must be safe for as many threads.
     """
 
-    def __init__(self, what: str, send: Callable[[str, int], Reply], concurrency: int = 1) -> None:
+    def __init__(self, what: str, send: Callable[[str, int], RemoteReply], concurrency: int = 1) -> None:
         self._what, self._send, self._concurrency = what, send, concurrency
         self._counting = threading.Lock()
         self._in_a_row = 0
@@ -81,39 +81,39 @@ class Asking:
         account = self._ranked if current_session().timing is None else _Account()
         started = time.perf_counter()
 
-        def one(text: str) -> tuple[Found, str] | None:
+        def one(text: str) -> tuple[RankedAnswer, str] | None:
             return self._one(text, depth, reader, account)
 
         if self._concurrency == 1:
-            found = [one(text) for text in texts]
+            answers = [one(text) for text in texts]
         else:
             with ThreadPoolExecutor(self._concurrency) as pool:
-                found = list(pool.map(one, texts))
+                answers = list(pool.map(one, texts))
         account.elapsed += time.perf_counter() - started
-        ranking = Ranking.of_answers([None if item is None else (item[0].tools, item[0].scores) for item in found])
-        return replace(ranking, replies=tuple(None if item is None else item[1] for item in found))
+        ranking = Ranking.of_answers([None if item is None else (item[0].tools, item[0].scores) for item in answers])
+        return replace(ranking, replies=tuple(None if item is None else item[1] for item in answers))
 
     def facts(self) -> dict[str, str | int | float | bool]:
         """How long answers took as seen from here, their size, and what failed, of this process's queries.
 
         They are those of the rankings. Of a run that goes on after a crash, they are those that were asked since.
         """
-        own = self._ranked
+        account = self._ranked
         facts: dict[str, str | int | float | bool] = {}
-        if own.seconds:
-            for name, value in zip(("p50", "p95", "p99"), percentiles(own.seconds), strict=True):
+        if account.seconds:
+            for name, value in zip(("p50", "p95", "p99"), percentiles(account.seconds), strict=True):
                 if value is not None:
                     facts[f"answer_{name}_ms"] = round(1000 * value, 2)
-            facts["answers_per_second"] = round(len(own.seconds) / max(own.elapsed, 1e-9), 2)
+            facts["answers_per_second"] = round(len(account.seconds) / max(account.elapsed, 1e-9), 2)
             facts["asked_at_once"] = self._concurrency
-            facts["answer_bytes"] = round(own.bytes / len(own.seconds))
-        if own.versions:
-            facts["service_version"] = ", ".join(sorted(own.versions))
-        if own.failures:
-            facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in own.failures.most_common(5))
+            facts["answer_bytes"] = round(account.bytes / len(account.seconds))
+        if account.versions:
+            facts["service_version"] = ", ".join(sorted(account.versions))
+        if account.failures:
+            facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in account.failures.most_common(5))
         return facts
 
-    def _one(self, text: str, depth: int, reader: AnswerReader, account: _Account) -> tuple[Found, str] | None:
+    def _one(self, text: str, depth: int, reader: AnswerReader, account: _Account) -> tuple[RankedAnswer, str] | None:
         with self._counting:
             if self._in_a_row >= MOST_IN_A_ROW:
                 raise UnavailableError(
@@ -123,7 +123,7 @@ class Asking:
         started = time.perf_counter()
         try:
             reply = self._send(text, depth)
-            found = reader.read(reply.body, depth)
+            answer = reader.read(reply.body, depth)
         except Unusable as error:
             with self._counting:
                 account.failures[str(error)] += 1
@@ -134,9 +134,9 @@ class Asking:
             self._in_a_row = 0
             account.seconds.append(time.perf_counter() - started)
             account.bytes += len(reply.body)
-            if found.version and len(account.versions) < _MOST_VERSIONS:
-                account.versions.add(found.version)
-        return found, reply.shown
+            if answer.version and len(account.versions) < _MOST_VERSIONS:
+                account.versions.add(answer.version)
+        return answer, reply.shown
 
 
 def catalogue(library: Library) -> list[dict[str, Any]]:

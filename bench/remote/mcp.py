@@ -44,7 +44,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 import bench
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, require
-from bench.base.secrets import masked, masked_json
+from bench.base.secrets import mask, mask_json
 from bench.base.text import one_line
 from bench.importing.reading import MOST_BYTES
 from bench.remote.answers import KEPT, Unusable, last_words
@@ -114,13 +114,13 @@ class McpClient:
             Unusable: it did not answer, or not as MCP.
             UnavailableError: it cannot be started, has ended too often, or bench is offline and it is elsewhere.
         """
-        info = self._opened().client.server_info
-        return (masked(info.name), masked(info.version)) if info else ("", "")
+        info = self._ensure_open().client.server_info
+        return (mask(info.name), mask(info.version)) if info else ("", "")
 
     def tools(self) -> list[dict[str, Any]]:
         """All tools that the server lists, as in `tools/list`; raises as `info` does."""
         until = time.monotonic() + LISTING
-        found: list[dict[str, Any]] = []
+        tools: list[dict[str, Any]] = []
         size = 0
         cursor: str | None = None
         for _ in range(MOST_PAGES):
@@ -128,25 +128,25 @@ class McpClient:
             size += len(json.dumps(page))
             if size > MOST_BYTES:
                 raise Unusable(f"a list of tools of more than {MOST_BYTES >> 20} MiB")
-            found += masked_json(page)
+            tools += mask_json(page)
             if not after:
-                return found
+                return tools
             cursor = after
         raise Unusable(f"a list of tools of more than {MOST_PAGES} pages")
 
     def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
         """The result of a tool, which may be an error of it; raises as `info` does."""
-        return self._ask(partial(_called, tool, arguments), seconds)
+        return self._ask(partial(_call_tool, tool, arguments), seconds)
 
     def _ask(self, question: Callable[[Client], Awaitable[T]], seconds: float, named: float | None = None) -> T:
         """Ask within a time; `named` is the time that the message names, where it is that of several questions."""
-        session = self._opened()
+        session = self._ensure_open()
         session.talk.left = LARGEST
         try:
             return self._loop.call(_within, seconds, question, session.client)
         except TimeoutError:
             why = f"no answer within {named or seconds:g} seconds"
-            raise Unusable(f"{why}{session.talk.said()}") from None
+            raise Unusable(f"{why}{session.talk.last_message()}") from None
         except concurrent.futures.CancelledError:
             why = "no answer"
         except Exception as error:
@@ -154,9 +154,9 @@ class McpClient:
             if not over and not session.talk.over:
                 raise Unusable(why) from None
         self._drop(session)
-        raise Unusable(f"{session.talk.ended() or why}{session.talk.said()}")
+        raise Unusable(f"{session.talk.end_reason() or why}{session.talk.last_message()}")
 
-    def _opened(self) -> _Session:
+    def _ensure_open(self) -> _Session:
         with self._turn:
             if self._session is None:
                 self._session = self._open()
@@ -174,9 +174,9 @@ class McpClient:
         self._started += 1
         talk = _Talk()
         try:
-            future, (client, scope) = self._loop.start_task(_held, server, talk)
+            future, (client, scope) = self._loop.start_task(_hold_session, server, talk)
         except TimeoutError:
-            raise Unusable(f"no answer within {START:g} seconds{talk.said()}") from None
+            raise Unusable(f"no answer within {START:g} seconds{talk.last_message()}") from None
         except (Exception, concurrent.futures.CancelledError) as error:
             first = _first(error)
             if isinstance(first, FileNotFoundError | PermissionError | NotADirectoryError | ValueError) and (
@@ -184,7 +184,7 @@ class McpClient:
             ):
                 reason = getattr(first, "strerror", None) or str(first)
                 raise UnavailableError(f"cannot start {server.words} ({reason}).") from None
-            raise Unusable(f"{talk.ended() or _reason(error)[0]}{talk.said()}") from None
+            raise Unusable(f"{talk.end_reason() or _reason(error)[0]}{talk.last_message()}") from None
         return _Session(client, scope, future, talk)
 
     def _drop(self, session: _Session) -> None:
@@ -223,13 +223,13 @@ class _Talk:
         self.over = self.over or self.left < 0
         return not self.over
 
-    def ended(self) -> str:
+    def end_reason(self) -> str:
         """Why the session ended; empty if that is not known."""
         if self.over:
             return f"an answer of more than {LARGEST >> 20} MiB"
         return "" if self.code is None else f"no answer: the process ended with {self.code}"
 
-    def said(self) -> str:
+    def last_message(self) -> str:
         """What the server said besides messages, as the end of a sentence."""
         text = last_words(bytes(self.errors))
         noise = f"; it wrote {self.noise!r}, which is no message of MCP" if self.noise else ""
@@ -246,7 +246,7 @@ class _Session:
     talk: _Talk
 
 
-async def _held(server: Server, talk: _Talk, *, task_status: TaskStatus[tuple[Client, CancelScope]]) -> None:
+async def _hold_session(server: Server, talk: _Talk, *, task_status: TaskStatus[tuple[Client, CancelScope]]) -> None:
     """Open a session and hold it until it is cancelled.
 
     Raises:
@@ -270,7 +270,7 @@ def _client(server: Server, talk: _Talk) -> Client:
     @asynccontextmanager
     async def web() -> AsyncIterator[Any]:
         headers = {"Accept-Encoding": "identity", **server.headers}
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_bounded, talk)]}
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_bound_response, talk)]}
         # No time limit of a single step: each question has one.
         async with (
             httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks) as http,
@@ -278,7 +278,7 @@ def _client(server: Server, talk: _Talk) -> Client:
         ):
             yield streams
 
-    transport: AbstractAsyncContextManager[Any] = web() if server.url else _piped(server, talk)
+    transport: AbstractAsyncContextManager[Any] = web() if server.url else _pipe_streams(server, talk)
     # The SDK's cache would answer a second listing without asking.
     return Client(transport, cache=None, client_info=Implementation(name="bench", version=bench.__version__))
 
@@ -294,7 +294,7 @@ async def _page(cursor: str | None, client: Client) -> tuple[list[dict[str, Any]
     return dumped, page.next_cursor
 
 
-async def _called(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
+async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
     request, result = _call(tool, arguments)
     # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
     answer: CallToolResult = await client.session.send_request(request, result)
@@ -325,13 +325,13 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     from pydantic import ValidationError
 
     first = _first(error)
-    text = one_line(masked(str(first)), 120)
+    text = one_line(mask(str(first)), 120)
     if isinstance(first, MCPError):
         if first.error.code == CONNECTION_CLOSED:
             return f"no answer ({text})", True
         if first.error.code == PARSE_ERROR:  # the SDK's own, with the whole answer in its text
             return "an answer that is none of MCP", False
-        return f"the error {first.error.code} ({one_line(masked(first.error.message), 80)!r})", False
+        return f"the error {first.error.code} ({one_line(mask(first.error.message), 80)!r})", False
     if isinstance(first, ValidationError):
         return "an answer that is none of MCP", False
     if isinstance(first, httpx2.HTTPError | OSError | ClosedResourceError | EndOfStream):
@@ -344,7 +344,7 @@ def _reason(error: BaseException) -> tuple[str, bool]:
 # HTTP ---------------------------------------------------------------------------------------------------------------
 
 
-async def _bounded(talk: _Talk, response: httpx2.Response) -> None:
+async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
     _count(talk, response)
 
 
@@ -376,7 +376,7 @@ def _count(talk: _Talk, response: httpx2.Response) -> None:
 
 
 @asynccontextmanager
-async def _piped(server: Server, talk: _Talk) -> AsyncIterator[Any]:
+async def _pipe_streams(server: Server, talk: _Talk) -> AsyncIterator[Any]:
     """The streams of messages from and to a process, which is started, and ended whatever happens."""
     pipe = subprocess.PIPE
     # A session of its own, so that what it starts is stopped with it.
@@ -432,7 +432,7 @@ async def _read(stdout: ByteReceiveStream, received: MemoryObjectSendStream[Any]
                 if (message := _message(line)) is not None:
                     await received.send(message)
                 elif line.strip():
-                    talk.noise = talk.noise or one_line(masked(line[:KEPT].decode("utf-8", "replace")), 80)
+                    talk.noise = talk.noise or one_line(mask(line[:KEPT].decode("utf-8", "replace")), 80)
 
 
 def _message(line: bytes | bytearray) -> SessionMessage | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench.base.errors import UnavailableError, UsageError
-from bench.base.secrets import masked
+from bench.base.secrets import mask
 from bench.base.text import one_line
 from bench.remote.answers import KEPT, Unusable, last_words
 
@@ -119,11 +119,11 @@ class _Running:
         try:
             reply = self._lines.get(timeout=seconds)
         except queue.Empty:
-            raise Unusable(f"no answer within {seconds:g} seconds{self._said()}") from None
+            raise Unusable(f"no answer within {seconds:g} seconds{self._last_message()}") from None
         if not reply:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
-            raise Unusable(f"no answer: the process ended with {self._process.returncode}{self._said()}")
+            raise Unusable(f"no answer: the process ended with {self._process.returncode}{self._last_message()}")
         if len(reply) > LONGEST:
             raise Unusable(f"an answer of more than {LONGEST >> 20} MiB")
         return reply
@@ -131,7 +131,7 @@ class _Running:
     def stop(self) -> None:
         self._finalizer()
 
-    def _said(self) -> str:
+    def _last_message(self) -> str:
         text = last_words(bytes(self._errors))
         return f"; it said {text!r}" if text else ""
 
@@ -179,12 +179,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.wait(5.0)
 
 
-def _check_id(reply: bytes, asked: int) -> None:
+def _check_id(reply: bytes, question: int) -> None:
     """An answer may name the question that it answers, and must then name this one."""
     try:
         value = json.loads(reply)
     except (ValueError, RecursionError):
-        line = one_line(masked(reply[:KEPT].decode("utf-8", "replace")), 80)
+        line = one_line(mask(reply[:KEPT].decode("utf-8", "replace")), 80)
         raise Unusable(f"a line that is not JSON ({line!r})") from None
-    if isinstance(value, dict) and "id" in value and value["id"] != asked:
-        raise Unusable(f"the answer to question {one_line(masked(str(value['id'])), 20)} instead of {asked}")
+    if isinstance(value, dict) and "id" in value and value["id"] != question:
+        raise Unusable(f"the answer to question {one_line(mask(str(value['id'])), 20)} instead of {question}")

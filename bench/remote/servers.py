@@ -12,12 +12,12 @@ from typing import Any
 import httpx
 
 from bench.base.errors import DataError, UsageError
-from bench.base.paths import expanded
+from bench.base.paths import expand_path
 from bench.base.secrets import keep
 from bench.base.text import label, one_line
-from bench.importing.reading import Budget, parsed
+from bench.importing.reading import ByteBudget, parse_documents
 from bench.importing.tools.tool import name_fault
-from bench.remote.web import checked_url
+from bench.remote.web import check_url
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 #: `SERVER=` before a command or URL: no white space, so that an `=` among the arguments of a command is none.
@@ -68,7 +68,7 @@ def server_at(text: str, name: str = "", *, headers: Mapping[str, str] | None = 
         UsageError: the command is empty or has an open quote, or the URL is none of HTTP or has a password.
     """
     if _URL.match(text):
-        return Server(url=checked_url(text), name=name, headers=headers or {})
+        return Server(url=check_url(text), name=name, headers=headers or {})
     try:
         command = shlex.split(text)
     except ValueError as error:
@@ -98,16 +98,16 @@ def servers_in(file: Path) -> list[Server]:
         UsageError: the file cannot be read.
         DataError: it is no such configuration.
     """
-    file = expanded(file)
-    (document, *more) = parsed(file, file.name, Budget().read(file))
+    file = expand_path(file)
+    (document, *more) = parse_documents(file, file.name, ByteBudget().read(file))
     value = document.value
     listed = value.get("mcpServers") if isinstance(value, dict) and not more else None
     if not isinstance(listed, dict) or not listed:
         raise DataError(f"{file} names no servers: it must be an object with servers by name under `mcpServers`.")
-    return [_configured(name, record, f"{file}, /mcpServers/{one_line(name, 60)}") for name, record in listed.items()]
+    return [_read_server(name, record, f"{file}, /mcpServers/{one_line(name, 60)}") for name, record in listed.items()]
 
 
-def _configured(name: str, record: Any, where: str) -> Server:
+def _read_server(name: str, record: Any, where: str) -> Server:
     if fault := name_fault(name):
         raise DataError(f"{where}: the server's name {fault}.")
     if not isinstance(record, dict) or (("command" in record) == ("url" in record)):
@@ -118,7 +118,7 @@ def _configured(name: str, record: Any, where: str) -> Server:
             raise DataError(f"{where}: `url` must be a text.")
         try:
             return Server(
-                url=checked_url(url, stored=False), name=name, headers=_texts(record.get("headers"), "headers", where)
+                url=check_url(url, stored=False), name=name, headers=_texts(record.get("headers"), "headers", where)
             )
         except UsageError as error:
             raise DataError(f"{where}: {error}") from None

@@ -17,8 +17,8 @@ import httpx
 
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, UsageError
-from bench.base.http import Answered, BrokenOff, Exchange, TooLong
-from bench.base.secrets import keep, masked, masked_bytes
+from bench.base.http import Answered, BrokenOff, Connections, TooLong
+from bench.base.secrets import keep, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
 
@@ -71,7 +71,7 @@ class WebClient:
             self._headers["Authorization"] = f"Bearer {secret}"
         # Other threads do not see the session of the run.
         self._offline = current_session().offline
-        self._exchange = Exchange()
+        self._exchange = Connections()
         self._turn = threading.Lock()
         self._next = 0.0
 
@@ -95,7 +95,7 @@ class WebClient:
         wait = FIRST_WAIT
         for left in reversed(range(self._web.tries)):
             self._wait_for_turn()
-            asked: float | None = None
+            requested: float | None = None
             try:
                 answer = self._ask(verb, url, body)
             except TimeoutError:
@@ -103,19 +103,19 @@ class WebClient:
             except TooLong:
                 raise Unusable(f"an answer of more than {LARGEST >> 20} MiB") from None
             except (httpx.HTTPError, httpx.InvalidURL, BrokenOff, OSError) as error:
-                reason = f"no answer ({one_line(masked(str(error) or type(error).__name__), 120)})"
+                reason = f"no answer ({one_line(mask(str(error) or type(error).__name__), 120)})"
             else:
                 # A service may send the token back, and what it says is stored with the result.
-                content = masked_bytes(answer.body)
+                content = mask_bytes(answer.body)
                 if answer.status == 200:
                     return replace(answer, body=content)
                 said = one_line(content[:400].decode("utf-8", "replace"), 80)
                 reason = f"the status {answer.status}" + (f" ({said!r})" if said else "")
                 if answer.status not in _AGAIN:
                     raise Unusable(reason)
-                asked = _retry_after(answer.headers.get("retry-after", ""))
+                requested = _retry_after(answer.headers.get("retry-after", ""))
             if left:
-                time.sleep(min(LONGEST_WAIT, asked if asked is not None else wait * random.uniform(0.5, 1.0)))
+                time.sleep(min(LONGEST_WAIT, requested if requested is not None else wait * random.uniform(0.5, 1.0)))
                 wait *= 2
         raise Unusable(reason)
 
@@ -146,7 +146,7 @@ def local(url: str) -> bool:
         return False
 
 
-def checked_url(url: str, *, stored: bool = True) -> str:
+def check_url(url: str, *, stored: bool = True) -> str:
     """The URL, if it is one of HTTP without a password in it.
 
     Args:

@@ -39,7 +39,7 @@ _OF_TEXTS, _OF_FIELDS = 16, 8
 Position = Annotated[int, Field(ge=0)]
 
 
-class Asked(StrictRecord):
+class Snapshot(StrictRecord):
     """What was asked of which tools.
 
     Attributes:
@@ -61,7 +61,7 @@ class Asked(StrictRecord):
     others: str = ""
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Asked:
+    def _fits_together(self) -> Snapshot:
         queries, tools = len(self.texts), len(self.tools)
         if self.tools != sorted(set(self.tools)):
             raise ValueError("tools must be sorted, each there once")
@@ -70,14 +70,14 @@ class Asked(StrictRecord):
                 raise ValueError(f"fields.{name} has {len(digests)} digests for {tools} tools")
         if len(self.gold) != queries:
             raise ValueError(f"gold has {len(self.gold)} entries for {queries} queries")
-        if self.grades and [len(own) for own in self.grades] != [len(own) for own in self.gold]:
+        if self.grades and [len(row) for row in self.grades] != [len(row) for row in self.gold]:
             raise ValueError("grades must have one for each requirement of each query")
         if self.forbidden and len(self.forbidden) != queries:
             raise ValueError(f"forbidden has {len(self.forbidden)} entries for {queries} queries")
-        named = [code for own in self.gold for group in own for code in group]
-        if max([*named, *(code for own in self.forbidden for code in own)], default=-1) >= tools:
+        named = [code for row in self.gold for group in row for code in group]
+        if max([*named, *(code for row in self.forbidden for code in row)], default=-1) >= tools:
             raise ValueError("gold or forbidden names a tool beyond the last")
-        if any(not group for own in self.gold for group in own):
+        if any(not group for row in self.gold for group in row):
             raise ValueError("gold has a requirement without a tool")
         return self
 
@@ -124,10 +124,10 @@ class CatalogueChange(Record):
     def lines(self, most: int = MOST_NAMED) -> list[tuple[str, str, str]]:
         """(what happened, tool, its fields) of the first `most` tools, those that a query needs first."""
         removed = sorted(self.removed, key=lambda tool: (tool not in set(self.gold_removed), tool))
-        found = [("removed", tool, "a query needs it" if tool in set(self.gold_removed) else "") for tool in removed]
-        found += [("edited", item.tool_id, ", ".join(item.fields)) for item in self.edited]
-        found += [("added", tool, "") for tool in self.added]
-        return found[:most]
+        lines = [("removed", tool, "a query needs it" if tool in set(self.gold_removed) else "") for tool in removed]
+        lines += [("edited", item.tool_id, ", ".join(item.fields)) for item in self.edited]
+        lines += [("added", tool, "") for tool in self.added]
+        return lines[:most]
 
     @property
     def size(self) -> int:
@@ -157,7 +157,7 @@ class MovedTool(Record):
         return ranks + (f"; now at {self.before}: {one_line(self.instead)}" if self.instead else "")
 
 
-def asked_of(dataset: Dataset, query_ids: Sequence[str]) -> Asked:
+def take_snapshot(dataset: Dataset, query_ids: Sequence[str]) -> Snapshot:
     """What was asked of a dataset.
 
     Args:
@@ -165,28 +165,28 @@ def asked_of(dataset: Dataset, query_ids: Sequence[str]) -> Asked:
         query_ids: queries of it that were evaluated, sorted.
     """
     codes, fields = dataset.tool_codes, _fields(dataset.tools)
-    asked = [dataset.queries[dataset.query_codes[name]] for name in query_ids]
-    grades = [[grade for _, grade in sorted(query.gold.items())] for query in asked]
+    queries = [dataset.queries[dataset.query_codes[name]] for name in query_ids]
+    grades = [[grade for _, grade in sorted(query.gold.items())] for query in queries]
     known = set(query_ids)
-    return Asked(
+    return Snapshot(
         tools=[tool.tool_id for tool in dataset.tools],
         fields=fields,
-        texts=[_digest([query.text, *query.calls]) for query in asked],
+        texts=[_digest([query.text, *query.calls]) for query in queries],
         gold=[
             [[codes[tool] for tool in (first, *sorted(query.any_of.get(first, ())))] for first in sorted(query.gold)]
-            for query in asked
+            for query in queries
         ],
-        grades=grades if any(grade != 1 for own in grades for grade in own) else [],
-        forbidden=[[codes[tool] for tool in sorted(query.forbidden)] for query in asked]
-        if any(query.forbidden for query in asked)
+        grades=grades if any(grade != 1 for row in grades for grade in row) else [],
+        forbidden=[[codes[tool] for tool in sorted(query.forbidden)] for query in queries]
+        if any(query.forbidden for query in queries)
         else [],
         others=_digest([_whole(query) for query in dataset.queries if query.query_id not in known]),
     )
 
 
 def _whole(query: Query) -> list[Any]:
-    asked = [query.query_id, query.split, query.text, *query.calls]
-    return [*asked, sorted(query.gold.items()), sorted(query.meeting), sorted(query.forbidden)]
+    identity = [query.query_id, query.split, query.text, *query.calls]
+    return [*identity, sorted(query.gold.items()), sorted(query.meeting), sorted(query.forbidden)]
 
 
 def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
@@ -215,7 +215,7 @@ def _digest(value: Any, digits: int = _OF_TEXTS) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
-def change(dataset: str, content_hash: str, then: Asked, now: Asked) -> CatalogueChange:
+def change(dataset: str, content_hash: str, then: Snapshot, now: Snapshot) -> CatalogueChange:
     """What became of a catalogue; `dataset` and `content_hash` are those of the earlier one."""
     before, after = set(then.tools), set(now.tools)
     needed = {tool for query in range(len(then.texts)) for group in then.requirements(query) for tool in group}
@@ -243,12 +243,12 @@ def change(dataset: str, content_hash: str, then: Asked, now: Asked) -> Catalogu
     )
 
 
-def _value(asked: Asked, field: str, place: int) -> str:
-    column = asked.fields.get(field)
+def _value(snapshot: Snapshot, field: str, place: int) -> str:
+    column = snapshot.fields.get(field)
     return "" if column is None else column[place]
 
 
-def question_differences(then: Asked, ids_then: Sequence[str], now: Asked, ids_now: Sequence[str]) -> list[str]:
+def question_differences(then: Snapshot, ids_then: Sequence[str], now: Snapshot, ids_now: Sequence[str]) -> list[str]:
     """Why two results do not compare across catalogues, each in a sentence; nothing where their queries agree.
 
     Tools that were removed are left out of the comparison of gold: a query that needs nothing else may be missing.
@@ -265,14 +265,14 @@ def question_differences(then: Asked, ids_then: Sequence[str], now: Asked, ids_n
             if kept or not left:
                 missing.append(name)
             continue
-        own = places[name]
-        if then.texts[query] != now.texts[own]:
+        place_now = places[name]
+        if then.texts[query] != now.texts[place_now]:
             texts.append(name)
-        there = list(zip(now.requirements(own), _grades(now, own), strict=True))
-        if _bag(kept) != _bag(there) or then.harmful(query) - gone != now.harmful(own):
+        there = list(zip(now.requirements(place_now), _grades(now, place_now), strict=True))
+        if _bag(kept) != _bag(there) or then.harmful(query) - gone != now.harmful(place_now):
             golds.append(name)
     new = sorted(set(ids_now) - set(ids_then))
-    found = []
+    sentences = []
     for names, what in (
         (missing, "missing"),
         (new, "new"),
@@ -281,12 +281,12 @@ def question_differences(then: Asked, ids_then: Sequence[str], now: Asked, ids_n
     ):
         if names:
             shown = ", ".join(one_line(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
-            found.append(f"{len(names)} {'query is' if len(names) == 1 else 'queries are'} {what} ({shown})")
-    return found
+            sentences.append(f"{len(names)} {'query is' if len(names) == 1 else 'queries are'} {what} ({shown})")
+    return sentences
 
 
-def _grades(asked: Asked, query: int) -> list[int]:
-    return asked.grades[query] if asked.grades else [1] * len(asked.gold[query])
+def _grades(snapshot: Snapshot, query: int) -> list[int]:
+    return snapshot.grades[query] if snapshot.grades else [1] * len(snapshot.gold[query])
 
 
 def _bag(requirements: Iterable[tuple[frozenset[str], int]]) -> list[tuple[list[str], int]]:
@@ -310,61 +310,61 @@ class Ranked:
 
     def tools(self, query: str) -> list[str]:
         """The tools of a query, best first."""
-        own = self._tools.get(query, {})
-        return [own[rank] for rank in sorted(own)]
+        by_rank = self._tools.get(query, {})
+        return [by_rank[rank] for rank in sorted(by_rank)]
 
     def at(self, query: str, rank: int) -> str | None:
         """The tool of a rank; None where the ranking ends above it."""
         return self._tools.get(query, {}).get(rank)
 
 
-def gold_ranks(asked: Asked, query_ids: Sequence[str], ranked: Ranked) -> list[list[list[int]]]:
+def gold_ranks(snapshot: Snapshot, query_ids: Sequence[str], ranked: Ranked) -> list[list[list[int]]]:
     """The rank of each tool of `asked.gold`, in its form; 0 where it is not ranked."""
-    return [ranks_of(asked, place, name, ranked) for place, name in enumerate(query_ids)]
+    return [ranks_of(snapshot, place, name, ranked) for place, name in enumerate(query_ids)]
 
 
-def ranks_of(asked: Asked, query: int, name: str, ranked: Ranked) -> list[list[int]]:
-    """The same of one query, by its position in `asked` and its id."""
-    return [[ranked.rank(name, asked.tools[code]) or 0 for code in group] for group in asked.gold[query]]
+def ranks_of(snapshot: Snapshot, query: int, name: str, ranked: Ranked) -> list[list[int]]:
+    """The same of one query, by its position in `snapshot` and its id."""
+    return [[ranked.rank(name, snapshot.tools[code]) or 0 for code in group] for group in snapshot.gold[query]]
 
 
 def moved_tools(
-    name: str, asked: Asked, query: int, before: Sequence[Sequence[int]], now: Ranked, removed: frozenset[str]
+    name: str, snapshot: Snapshot, query: int, before: Sequence[Sequence[int]], now: Ranked, removed: frozenset[str]
 ) -> list[MovedTool]:
     """The gold tools of a query that have another rank than before.
 
     Args:
-        name, query: the query's id, and its position in `asked`.
-        asked: what was asked.
+        name, query: the query's id, and its position in `snapshot`.
+        snapshot: what was asked.
         before: (requirements, alternatives) ranks, as of `gold_ranks`.
         now: the new rankings.
         removed: tools that the new catalogue does not have.
     """
-    found: dict[str, MovedTool] = {}
-    for group, ranks in zip(asked.gold[query], before, strict=True):
+    moved: dict[str, MovedTool] = {}
+    for group, ranks in zip(snapshot.gold[query], before, strict=True):
         for code, rank in zip(group, ranks, strict=True):
-            tool = asked.tools[code]
+            tool = snapshot.tools[code]
             after = now.rank(name, tool)
             if after == (rank or None):
                 continue
             fell = rank > 0 and (after is None or after > rank)
             instead = now.at(name, rank) if fell else None
-            found[tool] = MovedTool(
+            moved[tool] = MovedTool(
                 tool_id=tool,
                 before=rank or None,
                 after=after,
                 instead=instead,
                 removed=tool in removed,
             )
-    return list(found.values())
+    return list(moved.values())
 
 
-def _gold(asked: Asked) -> Gold:
+def _gold(snapshot: Snapshot) -> Gold:
     """Judgements by position in `asked.tools`, removed tools among them."""
-    judged = [list(zip(groups, _grades(asked, place), strict=True)) for place, groups in enumerate(asked.gold)]
-    plain = Gold.of({group[0]: grade for group, grade in own} for own in judged)
-    groups = GoldGroups.of(judged) if any(len(group) > 1 for own in judged for group, _ in own) else None
-    forbidden = Gold.of(dict.fromkeys(own, 1) for own in asked.forbidden) if asked.forbidden else None
+    judged = [list(zip(groups, _grades(snapshot, place), strict=True)) for place, groups in enumerate(snapshot.gold)]
+    plain = Gold.of({group[0]: grade for group, grade in row} for row in judged)
+    groups = GoldGroups.of(judged) if any(len(group) > 1 for row in judged for group, _ in row) else None
+    forbidden = Gold.of(dict.fromkeys(row, 1) for row in snapshot.forbidden) if snapshot.forbidden else None
     return Gold(plain.starts, plain.tools, plain.grades, groups, forbidden)
 
 
@@ -378,7 +378,7 @@ def _confidence(run: pa.Table, query_ids: Sequence[str]) -> NDArray[np.float64] 
 
 
 def values_as_asked(
-    run: pa.Table, per_query: pa.Table, asked: Asked, query_ids: Sequence[str], metrics: Sequence[str]
+    run: pa.Table, per_query: pa.Table, snapshot: Snapshot, query_ids: Sequence[str], metrics: Sequence[str]
 ) -> pa.Table:
     """Score rankings on an edited catalogue by what queries needed before tools were removed.
 
@@ -394,7 +394,7 @@ def values_as_asked(
     Returns:
         A row for each of `query_ids`: query_id, unit (its own), n_gold, failed, recommended and the metrics.
     """
-    codes = {tool: code for code, tool in enumerate(asked.tools)}
+    codes = {tool: code for code, tool in enumerate(snapshot.tools)}
     known = {
         name: (failed, recommended)
         for name, failed, recommended in zip(
@@ -404,7 +404,7 @@ def values_as_asked(
     ranked = Ranked(run)
     lists = [[codes.setdefault(tool, len(codes)) for tool in ranked.tools(name)] for name in query_ids]
     answers = Ranking.of_lists(lists)
-    gold = _gold(asked)
+    gold = _gold(snapshot)
     chosen = [known.get(name, (False, []))[1] for name in query_ids]
     sets = None
     if not any(item is None for item in chosen):

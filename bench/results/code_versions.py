@@ -19,7 +19,7 @@ from bench.data.alternatives import with_alternatives
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import TOOL_TEXTS, Template, Tool
-from bench.data.template import rendered
+from bench.data.template import render_tool
 from bench.identity.reach import Definition, Reached, definition_of, definitions, reach, reach_modules
 from bench.interface.method import Method
 from bench.interface.parts import methods_of
@@ -68,9 +68,9 @@ def method_code(method: Method) -> str:
     kinds = sorted({type(part) for part in methods_of(method)}, key=lambda kind: (kind.__module__, kind.__qualname__))
     code = _methods_hash(kinds)
     for kind in kinds:
-        own = code if len(kinds) == 1 else _methods_hash([kind])
+        kind_code = code if len(kinds) == 1 else _methods_hash([kind])
         loaded = getattr(kind, "loaded", None)
-        if _LOADED.setdefault(loaded if isinstance(loaded, FunctionType) else kind, own) != own:
+        if _LOADED.setdefault(loaded if isinstance(loaded, FunctionType) else kind, kind_code) != kind_code:
             raise UsageError(
                 f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
                 "that the old code would run under the name of the new; start the process (or the notebook) again."
@@ -118,16 +118,16 @@ def _take_kind(kind: type[Method], roots: list[Definition], values: list[object]
         roots.append(Definition("bench.registry.functions", "function_method"))
         _take(function, roots, values)
         return
-    own = definition_of(kind)
+    definition = definition_of(kind)
     # A class that no statement at the top of its module makes is taken with all that its module has.
-    named = {item.name for item in definitions(own.module)}
-    roots += [own] if own.name in named else definitions(own.module)
+    named = {item.name for item in definitions(definition.module)}
+    roots += [definition] if definition.name in named else definitions(definition.module)
 
 
 @functools.cache
 def template_hash(template: Template) -> str:
     """sha256 over the code that makes the text of a tool by a template."""
-    return reach([definition_of(TOOL_TEXTS.get(template, rendered)), definition_of(Tool)], without=_NO_PART).hash()
+    return reach([definition_of(TOOL_TEXTS.get(template, render_tool)), definition_of(Tool)], without=_NO_PART).hash()
 
 
 @functools.cache

@@ -31,7 +31,7 @@ from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Met
 SAME_SCORING = Path(__file__).with_name("same_scoring.json")
 
 
-class Scored(Protocol):
+class ScoredResult(Protocol):
     """What has a question and numbers: a manifest, a baseline, a candidate of a gate."""
 
     @property
@@ -65,7 +65,7 @@ ORDER_DEPENDS_ON_GOLD = "order depends on gold"
 
 
 @dataclass(frozen=True)
-class Question:
+class ResultQuestion:
     """What a result answers. Depth and tool text are choices of a method's user, and may differ: `marks` names them."""
 
     content_hash: str
@@ -75,14 +75,14 @@ class Question:
     unit: str
 
     @staticmethod
-    def of(item: Scored) -> Question:
+    def of(item: ScoredResult) -> ResultQuestion:
         """The question of a manifest, a baseline or a candidate."""
         data = item.dataset
-        return Question(data.content_hash, data.split, data.limit, item.protocol, data.unit)
+        return ResultQuestion(data.content_hash, data.split, data.limit, item.protocol, data.unit)
 
 
 @dataclass(frozen=True)
-class Difference:
+class ResultDifference:
     """One thing in which two results differ, so that they do not compare.
 
     Attributes:
@@ -106,12 +106,12 @@ _RESCORE = "`bench rescore` brings a stored result to the rules of today, withou
 _SAME_QUERIES = "run both on the same queries of the same data"
 
 
-def differences(first: Scored, second: Scored, *, across: bool = False) -> list[Difference]:
+def differences(first: ScoredResult, second: ScoredResult, *, across: bool = False) -> list[ResultDifference]:
     """Why two results do not compare; nothing where they answer the same question.
 
     With `across`, they may be on other contents: `bench.results.across_catalogues` says whether their queries agree.
     """
-    one, other = Question.of(first), Question.of(second)
+    one, other = ResultQuestion.of(first), ResultQuestion.of(second)
     return [
         *(_rules_differ(one, other) if across else data_differences(first, second)),
         *_differing("the split", one.split, other.split, _SAME_QUERIES),
@@ -119,30 +119,30 @@ def differences(first: Scored, second: Scored, *, across: bool = False) -> list[
     ] or _differing("the unit of independence", one.unit or "none", other.unit or "none", _RESCORE)
 
 
-def data_differences(first: Scored, second: Scored) -> list[Difference]:
+def data_differences(first: ScoredResult, second: ScoredResult) -> list[ResultDifference]:
     """Why two results are not about the same data: its content, or the protocol by which it was used."""
-    one, other = Question.of(first), Question.of(second)
+    one, other = ResultQuestion.of(first), ResultQuestion.of(second)
     specs = first.dataset.spec, second.dataset.spec
-    found = []
+    reasons = []
     # Of one content under two names, the content decides.
     if one.content_hash != other.content_hash and specs[0] != specs[1]:
-        found += _differing("the dataset", *specs, "name results on the same data")
+        reasons += _differing("the dataset", *specs, "name results on the same data")
     else:
         again = "the data has changed between them: run the older one again"
-        found += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
-    return found + _protocol_difference(one, other)
+        reasons += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
+    return reasons + _protocol_difference(one, other)
 
 
-def _protocol_difference(one: Question, other: Question) -> list[Difference]:
+def _protocol_difference(one: ResultQuestion, other: ResultQuestion) -> list[ResultDifference]:
     return _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
 
 
-def _rules_differ(one: Question, other: Question) -> list[Difference]:
+def _rules_differ(one: ResultQuestion, other: ResultQuestion) -> list[ResultDifference]:
     """Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold."""
     return [] if {one.protocol, other.protocol} <= CURRENT_VERSIONS else _protocol_difference(one, other)
 
 
-def metric_difference(first: Scored, second: Scored, metric: str) -> Difference | None:
+def metric_difference(first: ScoredResult, second: ScoredResult, metric: str) -> ResultDifference | None:
     """Why a metric of two results does not compare: other code computed it.
 
     None where it compares, and where one of them does not have the measure. A result that has numbers and hides their
@@ -152,19 +152,19 @@ def metric_difference(first: Scored, second: Scored, metric: str) -> Difference 
     if one == other or not one or not other:
         return None
     what = f"the version of the scoring code of {metric.partition('@')[0]}"
-    return Difference(what, one[:12], other[:12], _SCORE_AGAIN)
+    return ResultDifference(what, one[:12], other[:12], _SCORE_AGAIN)
 
 
-def token_difference(first: Scored, second: Scored) -> Difference | None:
+def token_difference(first: ScoredResult, second: ScoredResult) -> ResultDifference | None:
     """Why token counts of two results do not compare; None where they do."""
     one, other = token_code(first.scoring), token_code(second.scoring)
     if one == other:
         return None
-    return Difference("the version of the code that counts tokens", one[:12], other[:12], _SCORE_AGAIN)
+    return ResultDifference("the version of the code that counts tokens", one[:12], other[:12], _SCORE_AGAIN)
 
 
-def _differing(what: str, one: object, other: object, remedy: str) -> list[Difference]:
-    return [] if one == other else [Difference(what, str(one), str(other), remedy)]
+def _differing(what: str, one: object, other: object, remedy: str) -> list[ResultDifference]:
+    return [] if one == other else [ResultDifference(what, str(one), str(other), remedy)]
 
 
 def code_of(scoring: ScoringCode, metric: str) -> str:
@@ -173,8 +173,8 @@ def code_of(scoring: ScoringCode, metric: str) -> str:
     Empty where the result did not have the measure.
     """
     name = measure_name(metric)
-    own = scoring.measures.get(name, "")
-    return same_scoring().measures.get(name, {}).get(own, own)
+    code = scoring.measures.get(name, "")
+    return same_scoring().measures.get(name, {}).get(code, code)
 
 
 def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
@@ -223,13 +223,13 @@ def same_scoring() -> SameScoring:
 
 def comparable(results: Sequence[S]) -> list[list[S]]:
     """Groups of results on one dataset that answer the same question, in the order in which they come."""
-    groups: defaultdict[tuple[str, Question], list[S]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ResultQuestion], list[S]] = defaultdict(list)
     for result in results:
-        groups[result.manifest.dataset.spec, Question.of(result.manifest)].append(result)
+        groups[result.manifest.dataset.spec, ResultQuestion.of(result.manifest)].append(result)
     return list(groups.values())
 
 
-def ordered(results: Sequence[S], metric: str) -> list[S]:
+def order_results(results: Sequence[S], metric: str) -> list[S]:
     """Best first by the mean of a metric; oracles, which are no competitors, come last."""
     return sorted(results, key=lambda item: (item.manifest.method.oracle, -_mean(item, metric), item.label))
 
@@ -239,15 +239,15 @@ def doubtful_leads(rows: Sequence[Stored], metric: str) -> list[bool]:
 
     Such a lead vanishes when ties are broken against the first method and for the second.
     """
-    found = [False] * len(rows)
+    doubtful = [False] * len(rows)
     for i, (first, second) in enumerate(itertools.pairwise(rows)):
         a, b = first.metrics.metrics.get(metric), second.metrics.metrics.get(metric)
         if a is None or b is None or first.manifest.method.oracle != second.manifest.method.oracle:
             continue
         worst = a.mean if a.tie_low is None else a.tie_low
         best = b.mean if b.tie_high is None else b.tie_high
-        found[i] = a.mean > b.mean and worst <= best
-    return found
+        doubtful[i] = a.mean > b.mean and worst <= best
+    return doubtful
 
 
 def lenient_mean(result: Stored, metric: str) -> float | None:
@@ -266,7 +266,7 @@ def reversals(rows: Sequence[Stored], metric: str) -> list[tuple[int, int]]:
     Returns:
         Positions of pairs: the first has the larger mean, and the second the larger lenient mean.
     """
-    own = [
+    measured = [
         (i, row.metrics.metrics[metric].mean, lenient)
         for i, row in enumerate(rows)
         if metric in row.metrics.metrics
@@ -275,7 +275,7 @@ def reversals(rows: Sequence[Stored], metric: str) -> list[tuple[int, int]]:
     ]
     turned = [
         (i, j)
-        for (i, mean, lenient), (j, other_mean, other_lenient) in itertools.permutations(own, 2)
+        for (i, mean, lenient), (j, other_mean, other_lenient) in itertools.permutations(measured, 2)
         if mean - other_mean > _SAME and other_lenient - lenient > _SAME
     ]
     return [(i, j) for i, j in turned if _same_code(rows[i], rows[j], metric)]
@@ -300,17 +300,17 @@ def reversal_marks(rows: Sequence[Stored], names: Sequence[str], metric: str) ->
         metric: what they are ordered by.
     """
     pairs = reversals(rows, metric)
-    found: list[Mark | None] = []
+    row_marks: list[Mark | None] = []
     for i in range(len(rows)):
         above, below = [names[j] for k, j in pairs if k == i], [names[k] for k, j in pairs if j == i]
-        parts = [f"{where} {_listed(others)}" for where, others in (("above", above), ("below", below)) if others]
+        parts = [f"{where} {_list_names(others)}" for where, others in (("above", above), ("below", below)) if others]
         usual = f"{metric} puts it {' and '.join(parts)}"
         why = f"{usual}; if tools that read like a gold tool count, it is the other way round"
-        found.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)
-    return found
+        row_marks.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)
+    return row_marks
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:_MOST_NAMED])
     return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
 
@@ -342,15 +342,15 @@ def numeric_packages(packages: Mapping[str, str]) -> dict[str, str]:
 
     Of Python its minor version counts: what comes after it mends faults.
     """
-    found = {name: version for name, version in packages.items() if name != "bench"}
-    if "python" in found:
-        found["python"] = ".".join(found["python"].split(".")[:2])
-    return found
+    numeric = {name: version for name, version in packages.items() if name != "bench"}
+    if "python" in numeric:
+        numeric["python"] = ".".join(numeric["python"].split(".")[:2])
+    return numeric
 
 
-def other_packages(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def other_packages(packages: Mapping[str, str], others: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Package -> its two versions, of those that both results depend on and that differ: texts of a line."""
-    one, other = numeric_packages(own), numeric_packages(others)
+    one, other = numeric_packages(packages), numeric_packages(others)
     shared = sorted(one.keys() & other.keys())
     differing = [name for name in shared if one[name] != other[name]]
     return {_short(name): (_short(one[name]), _short(other[name])) for name in differing}
@@ -360,35 +360,35 @@ def _short(text: str) -> str:
     return one_line(text, _LONGEST_TOLD)
 
 
-def told_packages(other: Mapping[str, tuple[str, str]], form: str) -> str:
+def describe_packages(other: Mapping[str, tuple[str, str]], form: str) -> str:
     """Packages that differ, in words; `form` has a place for the name and for each of the two versions."""
-    return _listed([form.format(name, *versions) for name, versions in other.items()])
+    return _list_names([form.format(name, *versions) for name, versions in other.items()])
 
 
 def marks(result: Stored, usual: Usual) -> list[Mark]:
     """What a reader must know of a row; `usual` is what most rows of its group have."""
     manifest = result.manifest
-    found = []
+    row_marks = []
     if manifest.method.oracle:
-        found.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
-    found += [*manifest.marks, *manifest.dataset.marks]
+        row_marks.append(Mark(kind="oracle", text="oracle", why="it is shown the gold: an upper bound, no competitor"))
+    row_marks += [*manifest.marks, *manifest.dataset.marks]
     if manifest.method.run_file:
         why = "a scored run file: no method of this harness ran, and its cost is not known"
-        found.append(Mark(kind="run file", text="run file", why=why))
+        row_marks.append(Mark(kind="run file", text="run file", why=why))
     elif manifest.depth != DEFAULT_DEPTH:
         why = f"it gave {manifest.depth} tools for a query instead of the protocol's {DEFAULT_DEPTH}"
-        found.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
+        row_marks.append(Mark(kind="depth", text=f"depth {manifest.depth}", why=why))
     if manifest.repeats > 1:
         why = f"each value of a query is the mean of {manifest.repeats} answers; of other rows it is that of one"
-        found.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
+        row_marks.append(Mark(kind="repeats", text=f"{manifest.repeats} repeats", why=why))
     if manifest.dataset.template != usual.template:
         why = f"its tools are indexed as {manifest.dataset.tool_text}; most rows have {template_name(usual.template)}"
-        found.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
+        row_marks.append(Mark(kind="text", text=f"text: {manifest.dataset.tool_text}", why=why))
     if other := other_packages(manifest.environment.packages, usual.packages):
-        told = told_packages(other, "{} {} (most rows: {})")
+        told = describe_packages(other, "{} {} (most rows: {})")
         why = f"made with other versions of packages: {told}; a small difference may come from there"
-        found.append(Mark(kind="packages", text="other packages", why=why))
-    return found
+        row_marks.append(Mark(kind="packages", text="other packages", why=why))
+    return row_marks
 
 
 def competes(result: Stored) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.models.endpoints import PREFIX
 from bench.results.manifest import Manifest, Metrics
-from bench.show.numbers import count, fixed
+from bench.show.numbers import count, format_fixed
 
 
 def money_per_query(manifest: Manifest) -> float | None:
@@ -59,7 +59,7 @@ class BreakEven:
         parts = "the top 5" if self.answer is None else f"an answer of up to {self.depth} tools, and the top 5"
         search = f"a search adds {count(self.search)} ({parts})"
         if self.recall is not None:
-            search += f" at recall@5 {fixed(self.recall)}"
+            search += f" at recall@5 {format_fixed(self.recall)}"
         return (
             f"the definitions of all tools take {count(self.all_tools)} tokens, {search}; from search "
             f"{count(self.searches)} of a conversation on, all tools are cheaper, prompt caching aside"

@@ -23,7 +23,7 @@ from bench.interface.parts import revisions
 from bench.registry import build_method
 from bench.registry.methods import is_registered
 from bench.results.code_versions import method_code, template_hash
-from bench.results.ids import Asked, method_hash, result_id
+from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.manifest import Manifest
 from bench.results.settings import known_settings, option
 
@@ -68,13 +68,13 @@ class Today:
     """What the command of a stored result would make today.
 
     Attributes:
-        asked: what it asks.
+        conditions: what it asks.
         method: the method as it is built today.
         code: the hash of its code.
         models: model revisions.
     """
 
-    asked: Asked
+    conditions: Conditions
     method: Method
     code: str
     models: dict[str, str]
@@ -87,7 +87,7 @@ class Today:
     @property
     def identifier(self) -> str:
         """The id of the result."""
-        return result_id(self.asked, self.method_hash)
+        return result_id(self.conditions, self.method_hash)
 
 
 #: Spec -> the method, with the hash of its code, built once for many results; None where it cannot be built.
@@ -106,18 +106,18 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
     Returns:
         None where it cannot be known: for a run file, and for a method that is not there, or takes other parameters.
     """
-    asked, spec = _asked(manifest), manifest.method.spec
-    if asked is None or manifest.method.run_file is not None:
+    conditions, spec = _conditions_of(manifest), manifest.method.spec
+    if conditions is None or manifest.method.run_file is not None:
         return None
     built = {} if built is None else built
     with config_context(offline=True):
         if spec not in built:
-            built[spec] = _built(spec, named)
-        found = built[spec]
-        return None if found is None else Today(asked, *found, _models(found[0], manifest, named))
+            built[spec] = _build(spec, named)
+        entry = built[spec]
+        return None if entry is None else Today(conditions, *entry, _models(entry[0], manifest, named))
 
 
-def _built(text: str, named: bool) -> tuple[Method, str] | None:
+def _build(text: str, named: bool) -> tuple[Method, str] | None:
     try:
         if not named and (len(text) > _LONGEST or not is_registered(parse(text))):
             return None
@@ -133,58 +133,62 @@ def is_of_today(manifest: Manifest, *, named: bool = False, built: Built | None 
     """Whether a result is what its command would store today (see `today`); None where it cannot be known."""
     if manifest.method.run_file is not None:
         return True
-    found = today(manifest, named=named, built=built)
-    return None if found is None else (found.identifier, found.code) == (manifest.result_id, manifest.method.code)
+    current = today(manifest, named=named, built=built)
+    return None if current is None else (current.identifier, current.code) == (manifest.result_id, manifest.method.code)
 
 
-def adopted(manifest: Manifest, built: Built | None = None) -> Manifest | None:
+def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | None:
     """The manifest under today's name, if older code is known to give what today's gives; else None.
 
     A method must be what it was but for its code, and parameters that it did not have must be at their defaults. Its
     models are those that it was run with.
     """
-    found = today(manifest, built=built)
-    if found is None or found.asked.cut != "none":
+    current = today(manifest, built=built)
+    if current is None or current.conditions.cut != "none":
         # How sets were cut is not among what has been shown.
         return None
-    own, known = manifest.method, same_methods()
-    if own.code == found.code:
+    method, known = manifest.method, same_methods()
+    if method.code == current.code:
         # Nothing but the method's parameters may be new.
-        same = result_id(found.asked, own.hash) == manifest.result_id
+        same = result_id(current.conditions, method.hash) == manifest.result_id
     else:
-        shown = known.texts.get(found.asked.template) == template_hash(found.asked.template)
-        same = shown and known.methods.get(own.code) == found.code
-    full = found.method.full_spec
+        shown = known.texts.get(current.conditions.template) == template_hash(current.conditions.template)
+        same = shown and known.methods.get(method.code) == current.code
+    full = current.method.full_spec
     try:
-        if not same or not _extends(full, parse(own.full_spec)):
+        if not same or not _extends(full, parse(method.full_spec)):
             return None
     except BenchError:
         return None
-    update = {"full_spec": str(full), "code": found.code, "hash": found.method_hash}
-    if own.code != found.code:
-        update["ranked_by"] = own.ranked_by or own.code
-    return manifest.model_copy(update={"result_id": found.identifier, "method": own.model_copy(update=update)}).sealed()
+    update = {"full_spec": str(full), "code": current.code, "hash": current.method_hash}
+    if method.code != current.code:
+        update["ranked_by"] = method.ranked_by or method.code
+    return manifest.model_copy(
+        update={"result_id": current.identifier, "method": method.model_copy(update=update)}
+    ).sealed()
 
 
 def command(manifest: Manifest) -> str:
     """The command that makes a result like it today; what a manifest says is quoted."""
-    own = {"--method": manifest.method.spec, "--dataset": manifest.dataset.spec} | (_options(manifest) or {})
-    return shlex.join(["bench", "run", *(part for item in own.items() for part in item)])
+    options = {"--method": manifest.method.spec, "--dataset": manifest.dataset.spec} | (_options(manifest) or {})
+    return shlex.join(["bench", "run", *(part for item in options.items() for part in item)])
 
 
-def _asked(manifest: Manifest) -> Asked | None:
+def _conditions_of(manifest: Manifest) -> Conditions | None:
     """What was asked, by the manifest; None if its command says something else."""
-    words, data, own = _options(manifest), manifest.dataset, manifest.method
+    words, data, method = _options(manifest), manifest.dataset, manifest.method
     if words is None:
         return None
     cut, cut_at = words.get("--cut", "none"), words.get("--cut-at")
-    if (cut == "none") != (own.cut is None):
+    if (cut == "none") != (method.cut is None):
         return None
     try:
         at = None if cut_at is None else float(cut_at)
     except ValueError:
         return None
-    return Asked(data.content_hash, data.split, data.limit, manifest.depth, data.template, cut, at, manifest.repeats)
+    return Conditions(
+        data.content_hash, data.split, data.limit, manifest.depth, data.template, cut, at, manifest.repeats
+    )
 
 
 def _options(manifest: Manifest) -> dict[str, str] | None:
@@ -193,10 +197,10 @@ def _options(manifest: Manifest) -> dict[str, str] | None:
         words = shlex.split(manifest.environment.command)
     except ValueError:
         return None
-    found = dict(zip(words[2::2], words[3::2], strict=False))
-    if words[:2] != ["bench", "run"] or len(words) != 2 + 2 * len(found) or set(found) - set(_OPTIONS):
+    options = dict(zip(words[2::2], words[3::2], strict=False))
+    if words[:2] != ["bench", "run"] or len(words) != 2 + 2 * len(options) or set(options) - set(_OPTIONS):
         return None
-    return {name: value for name, value in found.items() if name not in {"--method", "--dataset"}}
+    return {name: value for name, value in options.items() if name not in {"--method", "--dataset"}}
 
 
 def _models(method: Method, manifest: Manifest, named: bool) -> dict[str, str]:

@@ -20,8 +20,8 @@ from bench.registry import method_names
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
-from bench.results.comparability import Question
-from bench.results.current import Built, adopted, command, is_of_today, today
+from bench.results.comparability import ResultQuestion
+from bench.results.current import Built, adopt_name, command, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
@@ -88,7 +88,7 @@ def _named(results: Path, method: str, dataset: str) -> list[StoredResult]:
     its strings as it is.
     """
     label, on = f"{method} @ {dataset}", json.dumps(dataset, ensure_ascii=False).encode("utf-8", "replace")
-    found, damaged = list[StoredResult](), list[ResultError]()
+    matches, damaged = list[StoredResult](), list[ResultError]()
     for folder in folders_of(results):
         with suppress(OSError):
             text = read_regular(folder / MANIFEST, LARGEST_JSON)
@@ -104,11 +104,11 @@ def _named(results: Path, method: str, dataset: str) -> list[StoredResult]:
                     damaged.append(error)
                 continue
             if label in {item.label, _uncut(item.manifest)}:
-                found.append(item)
-    if damaged and not found:
+                matches.append(item)
+    if damaged and not matches:
         # Better than to say that there is none.
         raise damaged[0]
-    return found
+    return matches
 
 
 def _with_id(results: Path, start: str) -> list[StoredResult]:
@@ -119,8 +119,8 @@ def _with_id(results: Path, start: str) -> list[StoredResult]:
     """
     fits = [folder for folder in folders_of(results) if folder.name.rpartition("-")[2].startswith(start)]
     named = [StoredResult.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
-    found = [item for item in named if item.manifest.result_id.startswith(start)]
-    return found or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
+    matches = [item for item in named if item.manifest.result_id.startswith(start)]
+    return matches or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
 
 
 def _readable(folders: Iterable[Path]) -> Iterator[StoredResult]:
@@ -151,44 +151,44 @@ def _canonical_dataset(text: str) -> str:
         return text
 
 
-def _on_current_data(found: list[StoredResult], name: str) -> list[StoredResult]:
+def _on_current_data(stored: list[StoredResult], name: str) -> list[StoredResult]:
     """Of results on a dataset that its user has replaced, those on the data as they are now.
 
     Raises:
         UsageError: there are only results on the data as they were before.
     """
-    today = current_content(found[0].manifest.dataset.spec) if found else None
+    today = current_content(stored[0].manifest.dataset.spec) if stored else None
     if today is None:
-        return found
-    current = [item for item in found if item.manifest.dataset.content_hash == today]
+        return stored
+    current = [item for item in stored if item.manifest.dataset.content_hash == today]
     if not current:
-        ids = ", ".join(item.manifest.result_id for item in latest(found))
+        ids = ", ".join(item.manifest.result_id for item in latest(stored))
         raise UsageError(
-            f"{name!r} was run on {found[0].manifest.dataset.spec} as it was before it was replaced; run it again, or "
+            f"{name!r} was run on {stored[0].manifest.dataset.spec} as it was before it was replaced; run it again, or "
             f"name the earlier result by its id ({ids})."
         )
     return current
 
 
-def _of_today(found: list[StoredResult], name: str, *, older: bool) -> list[StoredResult]:
+def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[StoredResult]:
     """Of results of a method, those of its code as it is now.
 
     Raises:
         UsageError: there are only results of other code.
     """
     built: Built = {}
-    states = [is_of_today(item.manifest, named=True, built=built) for item in found]
-    if True in states or older or not found:
-        return [item for item, state in zip(found, states, strict=True) if state] or found
-    first = latest(found)[0]
+    states = [is_of_today(item.manifest, named=True, built=built) for item in matches]
+    if True in states or older or not matches:
+        return [item for item, state in zip(matches, states, strict=True) if state] or matches
+    first = latest(matches)[0]
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
-    which = f"{made}, and {len(found) - 1} more" if len(found) > 1 else made
+    which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
     if None in states:
         raise UsageError(
             f"whether {name} is of today's code cannot be known, because the method cannot be built here ({which}); "
             f"name it by its id: {name}#{first.manifest.result_id}."
         )
-    now, name_of_today = today(first.manifest, named=True, built=built), adopted(first.manifest, built)
+    now, name_of_today = today(first.manifest, named=True, built=built), adopt_name(first.manifest, built)
     if now is not None and name_of_today is not None and now.identifier == name_of_today.result_id:
         way = f"`bench rescore {first.manifest.result_id}` renames it, as its ranking is known to be today's"
     else:
@@ -231,18 +231,18 @@ def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
     ):
         groups[question_of(item.manifest)].append(item)
     built: Built = {}
-    found = []
+    chosen = []
     for group in groups.values():
         current = [item for item in group if is_of_today(item.manifest, built=built)] if len(group) > 1 else []
-        found.append((current or group)[-1])
-    return found
+        chosen.append((current or group)[-1])
+    return chosen
 
 
 def _instant(created: str) -> float:
     """A time as a number, by the clock of all places; what is no time comes before every time."""
     try:
-        found = datetime.datetime.fromisoformat(created)
-        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
+        moment = datetime.datetime.fromisoformat(created)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
     except (ValueError, OverflowError):
         return -math.inf
 
@@ -251,5 +251,5 @@ def question_of(manifest: Manifest) -> tuple[object, ...]:
     """What was asked of whom: all of a result's identity but the version of the method: its code, models, defaults."""
     data, method = manifest.dataset, manifest.method
     # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
-    own = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
-    return data.spec, Question.of(manifest), *own
+    conditions = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
+    return data.spec, ResultQuestion.of(manifest), *conditions

@@ -18,7 +18,7 @@ RANKING_RULES = "1.0"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Conditions:
     """What a method is asked: the part of a result's identity that is none of the method's.
 
     Attributes:
@@ -56,30 +56,30 @@ def method_hash(method: Method, code: str | None = None, models: Mapping[str, st
     return _sha256({"specs": specs, "revisions": known, "code": code or method_code(method)})
 
 
-def result_id(asked: Asked, method: str) -> str:
+def result_id(conditions: Conditions, method: str) -> str:
     """Twelve hexadecimal digits that two runs share only if they must give the same rankings.
 
     (Up to the last bits of embeddings, which depend on the texts that were encoded together.)
 
     Args:
-        asked: what the method is asked.
+        conditions: what the method is asked.
         method: the hash of the method.
     """
     identity: dict[str, object] = {
         "protocol": RANKING_RULES,
-        "dataset": asked.content_hash,
-        "split": asked.split,
-        "limit": asked.limit,
-        "depth": asked.depth,
-        "template": asked.template,
-        "texts": template_hash(asked.template),
-        "cut": [asked.cut, cut_hash()] if asked.cut != "none" else asked.cut,
+        "dataset": conditions.content_hash,
+        "split": conditions.split,
+        "limit": conditions.limit,
+        "depth": conditions.depth,
+        "template": conditions.template,
+        "texts": template_hash(conditions.template),
+        "cut": [conditions.cut, cut_hash()] if conditions.cut != "none" else conditions.cut,
         "method": method,
     }
-    if asked.repeats > 1:
-        identity["repeats"] = asked.repeats
-    if asked.cut_at is not None:
-        identity["cut_at"] = asked.cut_at
+    if conditions.repeats > 1:
+        identity["repeats"] = conditions.repeats
+    if conditions.cut_at is not None:
+        identity["cut_at"] = conditions.cut_at
     return _sha256(identity)[:12]
 
 

@@ -9,7 +9,7 @@ from bench.base.errors import ResultError, UsageError
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import MetricValue
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 
 BOOTSTRAP_SEED = 0
@@ -25,7 +25,7 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
         units: (queries,) the unit of independence of each query, which is what is resampled.
     """
     taken = ~np.isnan(scores.values)
-    found: dict[str, MetricValue] = {}
+    by_name: dict[str, MetricValue] = {}
     # Metrics over the judged queries share their resamples; those over queries without gold have their own.
     for mask in np.unique(taken, axis=1).T:
         rows = np.flatnonzero(mask)
@@ -33,11 +33,11 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
             continue
         columns = np.flatnonzero((taken == mask[:, None]).all(axis=0))
         values = scores.values[np.ix_(rows, columns)]
-        own = numbered(units[rows])
+        row_units = number_units(units[rows])
         intervals = np.empty((len(columns), 2))
         for span in {scores.metrics[column].measure.span for column in columns}:
             same = [i for i, column in enumerate(columns) if scores.metrics[column].measure.span == span]
-            intervals[same] = bca_intervals(values[:, same], seed=BOOTSTRAP_SEED, units=own, span=span)
+            intervals[same] = bca_intervals(values[:, same], seed=BOOTSTRAP_SEED, units=row_units, span=span)
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
             if scores.metrics[column].measure.kind == "confidence" and low is not None and high is not None:
@@ -45,8 +45,8 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
                 # kinds of queries are separated without a fault, they say nothing of how sure that is.
                 low, high = (None, None) if np.ptp(values[:, i]) == 0 else (max(low, 0.0), min(high, 1.0))
             name = str(scores.metrics[column])
-            found[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
-    return {str(metric): found[str(metric)] for metric in scores.metrics if str(metric) in found}
+            by_name[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
+    return {str(metric): by_name[str(metric)] for metric in scores.metrics if str(metric) in by_name}
 
 
 def difference_span(metric: Metric) -> tuple[float, float] | None:

@@ -60,7 +60,7 @@ class Mark(Record):
     why: str = ""
 
     @staticmethod
-    def stated(text: str, why: str) -> Mark:
+    def from_method(text: str, why: str) -> Mark:
         """A mark that a run gets from its method, or from the training cards of the models behind it."""
         return Mark(kind=next((kind for kind in _OF_MODELS if kind == text), "method"), text=text, why=why)
 
@@ -113,8 +113,8 @@ class DatasetIdentity(Record, Sparing):
     def marks(self) -> list[Mark]:
         """The marks that every result on these queries gets for where they come from."""
         logged, written = from_traces(self.origins, self.queries), synthetic(self.origins, self.queries)
-        found = [Mark(kind="from traces", text="from traces", why=logged)] if logged else []
-        return [*found, Mark(kind="synthetic queries", text="synthetic queries", why=written)] if written else found
+        marks = [Mark(kind="from traces", text="from traces", why=logged)] if logged else []
+        return [*marks, Mark(kind="synthetic queries", text="synthetic queries", why=written)] if written else marks
 
 
 class MethodIdentity(Record, Sparing):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.metrics import Metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import Metrics, Variation
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.show.numbers import percent
 from bench.stats.repeats import decompose, narrowing
 
@@ -26,36 +26,36 @@ def variations(
         metrics: (metrics,) what the columns are.
         units: (queries,) the unit of independence of each query.
     """
-    found = {}
+    by_metric = {}
     taken = ~np.isnan(values[0])
     for column, metric in enumerate(metrics):
         rows = np.flatnonzero(taken[:, column])
         if not len(rows):
             continue
-        own = values[:, rows, column]
-        split = decompose(own[:, :, None], numbered(units[rows]))
-        between, error, share = (_known(part[0]) for part in (split.between, split.error, split.share))
-        found[str(metric)] = Variation(
-            means=[mean(part) for part in own],
+        metric_values = values[:, rows, column]
+        split = decompose(metric_values[:, :, None], number_units(units[rows]))
+        between, error, share = (_known_or_none(part[0]) for part in (split.between, split.error, split.share))
+        by_metric[str(metric)] = Variation(
+            means=[mean(part) for part in metric_values],
             within=float(split.within[0]),
             between=between,
             error=error,
             share=share,
         )
-    return found
+    return by_metric
 
 
-def _known(value: float) -> float | None:
+def _known_or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
 def repeats_line(metrics: Metrics) -> str:
     """`5 repeats; failed in each: 0, 0, 1, 0, 0`; empty for a result without repeats."""
-    found = metrics.repeats
-    if found is None:
+    repeats = metrics.repeats
+    if repeats is None:
         return ""
-    failed = "none failed" if not any(found.n_failed) else f"failed in each: {', '.join(map(str, found.n_failed))}"
-    return f"{len(found.n_failed)} repeats of every query ({failed}); values are means over them"
+    failed = "none failed" if not any(repeats.n_failed) else f"failed in each: {', '.join(map(str, repeats.n_failed))}"
+    return f"{len(repeats.n_failed)} repeats of every query ({failed}); values are means over them"
 
 
 def chance_sentence(metrics: Metrics, name: str) -> str:

@@ -117,14 +117,14 @@ class Setting:
 def known_settings() -> dict[str, Setting]:
     """Every setting by its name, in order."""
     hints = get_type_hints(RunSettings)
-    found = {}
+    by_name = {}
     for item in dataclasses.fields(RunSettings):
         hint = hints[item.name]
         # None says that the default is somebody else's, such as the dataset's.
         kind = get_args(hint)[0] if item.default is None else hint
         choices = get_args(kind) if get_origin(kind) is Literal else ()
-        found[item.name] = Setting(kind if kind in (int, float) else str, choices, item.default, **item.metadata)
-    return found
+        by_name[item.name] = Setting(kind if kind in (int, float) else str, choices, item.default, **item.metadata)
+    return by_name
 
 
 def option(name: str) -> str:
@@ -132,7 +132,7 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def checked_settings(given: Mapping[str, Any]) -> RunSettings:
+def check_settings(given: Mapping[str, Any]) -> RunSettings:
     """Settings that a program gives, numbers of NumPy among them.
 
     Raises:
@@ -142,36 +142,36 @@ def checked_settings(given: Mapping[str, Any]) -> RunSettings:
     for name in given:
         if name not in known:
             raise UsageError(f"there is no setting {name!r} of a run; there are {', '.join(known)}.")
-    return RunSettings(**{name: checked_setting(name, value) for name, value in given.items()})
+    return RunSettings(**{name: check_setting(name, value) for name, value in given.items()})
 
 
-def checked_setting(name: str, value: Any) -> Any:
+def check_setting(name: str, value: Any) -> Any:
     """A value of a setting that a program gives; errors as of `checked_settings`."""
-    own = known_settings()[name]
-    if value is None and own.default is None:
+    setting = known_settings()[name]
+    if value is None and setting.default is None:
         return None
-    if own.choices:
-        if value not in own.choices:
-            *most, last = own.choices
+    if setting.choices:
+        if value not in setting.choices:
+            *most, last = setting.choices
             raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
         return value
-    if own.kind is int:
-        return _whole_number(name, value, own)
-    if own.kind is float:
+    if setting.kind is int:
+        return _whole_number(name, value, setting)
+    if setting.kind is float:
         try:
             return float(value)
         except (TypeError, ValueError):
             raise UsageError(f"{name} is {value!r}; it must be a number.") from None
     if not isinstance(value, str):
         raise UsageError(f"{name} is {value!r}; it must be a name or the path of a Jinja file, as a string.")
-    return value if own.read is None else own.read(value)
+    return value if setting.read is None else setting.read(value)
 
 
-def _whole_number(name: str, value: Any, own: Setting) -> int:
+def _whole_number(name: str, value: Any, setting: Setting) -> int:
     try:
-        found = operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        found = None
-    if found is None or (own.least is not None and found < own.least):
-        raise UsageError(f"{name} is {value!r}; it must be a whole number of {own.least} or more.")
-    return found
+        number = None
+    if number is None or (setting.least is not None and number < setting.least):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of {setting.least} or more.")
+    return number

@@ -106,18 +106,18 @@ def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequenc
             f"the result {result.manifest.result_id} was made on {identity.spec} at that time (content hash "
             f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
         )
-    own = values_of(dataset, name, result.per_query["query_id"].to_pylist())
+    members = values_of(dataset, name, result.per_query["query_id"].to_pylist())
     judged = result.per_query["n_gold"].to_numpy() > 0
     failed = result.per_query["failed"].to_numpy(zero_copy_only=False) & judged
     if whole := [metric for metric in metrics if parse_metric(metric).measure.kind == "confidence"]:
         raise UsageError(f"{whole[0]} compares queries of all slices with one another, so it has no value by slice.")
     values = np.column_stack([result.values(metric) for metric in metrics])
-    found = []
-    for value, rows in own.items():
+    slices = []
+    for value, rows in members.items():
         scores = Scores(tuple(parse_metrics(metrics)), values[rows])
         n, n_no_gold, n_failed = (int(kind[rows].sum()) for kind in (judged, ~judged, failed))
-        found.append(Slice(value, n, n_no_gold, n_failed, means_and_intervals(scores, result.units[rows])))
-    return found
+        slices.append(Slice(value, n, n_no_gold, n_failed, means_and_intervals(scores, result.units[rows])))
+    return slices
 
 
 def values_of(dataset: Dataset, name: str, query_ids: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
@@ -127,13 +127,13 @@ def values_of(dataset: Dataset, name: str, query_ids: Sequence[str]) -> dict[str
         UsageError: the dataset has no such slice.
     """
     known = slice_values(dataset, name)
-    own = np.array([known.get(query, NO_VALUE) for query in query_ids], dtype=object)
-    return {value: own == value for value in sorted(set(own), key=_order)}
+    values = np.array([known.get(query, NO_VALUE) for query in query_ids], dtype=object)
+    return {value: values == value for value in sorted(set(values), key=_order)}
 
 
 def _category(dataset: Dataset, gold: Iterable[str]) -> str:
-    found = {dataset.tools[dataset.tool_codes[tool]].category for tool in gold}
-    return found.pop() if len(found) == 1 else "several"
+    categories = {dataset.tools[dataset.tool_codes[tool]].category for tool in gold}
+    return categories.pop() if len(categories) == 1 else "several"
 
 
 def _length(words: int) -> str:

@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from bench.base.errors import ResultError, UsageError
-from bench.base.locks import locked, replaced_folder, standing
+from bench.base.locks import lock, replace_folder, standing
 from bench.base.paths import read_regular, sha256_of, write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.records import first_fault
 from bench.base.spec import parse
-from bench.base.text import one_line, shortened, slug
+from bench.base.text import one_line, shorten, slug
 from bench.data.dataset import Dataset
 from bench.results.comparability import without_code
 from bench.results.intervals import check_values
@@ -109,7 +109,7 @@ class StoredResult:
             raise ResultError(f"{folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
         if lacking := without_code(manifest.scoring, metrics.metrics):
             raise ResultError(
-                f"{folder / MANIFEST} does not say which code computed {shortened(lacking[0], 40)!r}; run it again."
+                f"{folder / MANIFEST} does not say which code computed {shorten(lacking[0], 40)!r}; run it again."
             )
         return StoredResult(folder, manifest, metrics)
 
@@ -259,11 +259,11 @@ class StoredResult:
 
 def fits_repeats(repeats: int, metrics: Metrics) -> bool:
     """Whether the metrics describe as many repeats, of all metrics; nothing where there is one."""
-    found = metrics.repeats
-    if found is None or repeats == 1:
-        return found is None and repeats == 1
-    counts = {len(found.n_failed), *(len(variation.means) for variation in found.metrics.values())}
-    return counts == {repeats} and found.metrics.keys() == metrics.metrics.keys()
+    stored = metrics.repeats
+    if stored is None or repeats == 1:
+        return stored is None and repeats == 1
+    counts = {len(stored.n_failed), *(len(variation.means) for variation in stored.metrics.values())}
+    return counts == {repeats} and stored.metrics.keys() == metrics.metrics.keys()
 
 
 def _read_model(path: Path, model: type[M]) -> tuple[M, bytes]:
@@ -317,7 +317,7 @@ def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
         # A table without its unit, of protocol 1, may have the column.
         ours = schema if name in schema.names or name != "unit" else PER_QUERY_SCHEMA
         wanted = ours.field(name).type if name in ours.names else pa.float64()
-        shown = repr(shortened(name, 40))
+        shown = repr(shorten(name, 40))
         if kind != wanted:
             raise ResultError(f"{path} has the column {shown} of the type {kind}, not {wanted}; {again}.")
         if names.count(name) > 1:
@@ -348,7 +348,7 @@ def _ranks_are_whole(table: pa.Table) -> bool:
 
 def result_lock(results: Path, folder: Path, progress: Progress = QUIET) -> AbstractContextManager[None]:
     """One process makes a result at a time; lock files are in a hidden folder of the results folder."""
-    return locked(results / ".locks" / f"{folder.name}.lock", f"making {folder.name}", progress)
+    return lock(results / ".locks" / f"{folder.name}.lock", f"making {folder.name}", progress)
 
 
 def check_writable(results: Path) -> None:
@@ -379,7 +379,7 @@ def write_result(
     Raises:
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
-    with replaced_folder(folder) as fresh:
+    with replace_folder(folder) as fresh:
         given = {RUN: run, PER_QUERY: per_query, REPEATS: repeats}
         tables = {name: table for name, table in given.items() if table is not None}
         for name, table in tables.items():
@@ -403,7 +403,7 @@ def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentit
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     folder = result.folder
-    with replaced_folder(folder) as fresh:
+    with replace_folder(folder) as fresh:
         same = metrics == result.metrics
         for name in (RUN, PER_QUERY, REPEATS, *([METRICS] if same else [])):
             if (folder / name).is_file():
@@ -417,7 +417,7 @@ def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentit
     return StoredResult(folder, manifest, metrics)
 
 
-def renamed(result: StoredResult, manifest: Manifest) -> StoredResult:
+def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
     """Give a result the name that another manifest gives it, in the folder where it lies; its tables keep their bytes.
 
     What has that name already stays, and then so does the result, unless its tables are the same. The caller holds the
@@ -432,19 +432,19 @@ def renamed(result: StoredResult, manifest: Manifest) -> StoredResult:
     with result_lock(root, folder):
         if not is_complete(folder):
             metrics = result.metrics.model_copy(update={"result_id": manifest.result_id})
-            with replaced_folder(folder) as fresh:
+            with replace_folder(folder) as fresh:
                 for name in tables:
                     shutil.copyfile(result.folder / name, fresh / name)
                 (fresh / METRICS).write_text(to_json(metrics), "utf-8")
                 files = manifest.files | {METRICS: sha256_of(fresh / METRICS)}
                 manifest = manifest.model_copy(update={"files": files}).sealed()
                 (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
-        found = StoredResult.read(folder)
-        if all(found.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
+        stored = StoredResult.read(folder)
+        if all(stored.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
             # Without its manifest it is no result, wherever the removal may be ended.
             (result.folder / MANIFEST).unlink()
             shutil.rmtree(result.folder)
-            return found
+            return stored
     return result
 
 

@@ -10,7 +10,7 @@ from bench.show.numbers import count
 from bench.stats.units import effective_units
 
 
-def numbered(units: NDArray[np.int64]) -> NDArray[np.int64]:
+def number_units(units: NDArray[np.int64]) -> NDArray[np.int64]:
     """The units of some of the queries, by codes from 0 without gaps."""
     codes: NDArray[np.int64] = np.unique(units, return_inverse=True)[1]
     return codes.astype(np.int64)
@@ -24,7 +24,7 @@ def unit_counts(units: NDArray[np.int64]) -> tuple[int, float]:
     """
     if not len(units):
         return 0, 0.0
-    codes = numbered(units)
+    codes = number_units(units)
     return int(codes.max()) + 1, round(effective_units(codes), 2)
 
 

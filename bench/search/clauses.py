@@ -23,22 +23,22 @@ def clauses(query: str) -> list[str]:
     # Single spaces: the boundaries' patterns would take long on long runs of white space.
     lines = "\n".join(" ".join(line.split()) for line in query.splitlines())
     parts = [part.strip(" \n.,;:!?\"'") for part in _BOUNDARY.split(lines)]
-    found: list[str] = []
+    texts: list[str] = []
     pending = ""
     for part in parts:
         if not words(part):
             continue
         text = f"{pending} {part}".strip()
-        if not _asks(part) and found:
-            found[-1] = f"{found[-1]}, {part}"
-        elif len(found) == _MOST_CLAUSES or not _asks(text):
+        if not _asks(part) and texts:
+            texts[-1] = f"{texts[-1]}, {part}"
+        elif len(texts) == _MOST_CLAUSES or not _asks(text):
             pending = text
         else:
-            found.append(text)
+            texts.append(text)
             pending = ""
-    if pending and found:
-        found[-1] = f"{found[-1]}, {pending}"
-    return found or ([pending] if pending else [])
+    if pending and texts:
+        texts[-1] = f"{texts[-1]}, {pending}"
+    return texts or ([pending] if pending else [])
 
 
 def _asks(text: str) -> bool:

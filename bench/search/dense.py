@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bench.interface.method import Similarity
 from bench.interface.ranking import Ranking
 from bench.models.shards import active_spreader
-from bench.search.topk import blocks, joined, top_k
+from bench.search.topk import blocks, join_blocks, top_k
 
 Vectors = NDArray[np.float32] | NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -39,10 +39,10 @@ _CROWD = 4096
 _SHORTEST, _LONGEST = 1e-8, 1e8
 
 
-def normalized(vectors: Vectors) -> Matrix:
+def normalize(vectors: Vectors) -> Matrix:
     """Rows scaled to length 1; rows of zeros stay zero."""
     wide = vectors.astype(np.float64)
-    return _scaled(wide, np.linalg.norm(wide, axis=1))
+    return _scale(wide, np.linalg.norm(wide, axis=1))
 
 
 def similarities(queries: Vectors, tools: Vectors, similarity: Similarity) -> Matrix:
@@ -50,7 +50,7 @@ def similarities(queries: Vectors, tools: Vectors, similarity: Similarity) -> Ma
 
     Computed in float64, so that equal vectors tie exactly once rounded to float32.
     """
-    return _compared(_wide(queries, similarity), _wide(tools, similarity), similarity)
+    return _compare(_wide(queries, similarity), _wide(tools, similarity), similarity)
 
 
 class VectorIndex:
@@ -98,77 +98,79 @@ class VectorIndex:
         """
         work, spreader = queries.size * len(self), active_spreader()
         if spreader is None or work < _SPREAD:
-            return self._ranked(queries, depth)
+            return self._rank(queries, depth)
         parts = [queries[start : start + _SPREAD_QUERIES] for start in range(0, len(queries), _SPREAD_QUERIES)]
-        return joined(spreader.searched(partial(_rank, depth=depth), self, parts), len(self), depth)
+        return join_blocks(spreader.searched(partial(_rank, depth=depth), self, parts), len(self), depth)
 
-    def _ranked(self, queries: Vectors, depth: int) -> Ranking:
-        asked, tools = _wide(queries, self.similarity), len(self)
+    def _rank(self, queries: Vectors, depth: int) -> Ranking:
+        query_vectors, tools = _wide(queries, self.similarity), len(self)
         width = min(depth, tools)
-        if not self._proven(asked) or 2 * width > tools:
-            parts = [top_k(self._scores(asked[rows]), depth) for rows in blocks(len(asked), tools)]
+        if not self._proven(query_vectors) or 2 * width > tools:
+            parts = [top_k(self._scores(query_vectors[rows]), depth) for rows in blocks(len(query_vectors), tools)]
         else:
-            starts = range(0, len(asked), _QUERIES)
-            parts = [self._nearest(asked[start : start + _QUERIES], width) for start in starts]
-        return joined(parts, tools, depth)
+            starts = range(0, len(query_vectors), _QUERIES)
+            parts = [self._nearest(query_vectors[start : start + _QUERIES], width) for start in starts]
+        return join_blocks(parts, tools, depth)
 
     def _parts(self) -> list[slice]:
         step = max(1, _CONVERTED // max(1, self.vectors.shape[1]))
         return [slice(start, start + step) for start in range(0, len(self), step)]
 
-    def _scores(self, asked: Matrix) -> Matrix:
+    def _scores(self, query_vectors: Matrix) -> Matrix:
         if self._all is not None:
-            return _compared(asked, self._all, self.similarity)
-        scores = np.empty((len(asked), len(self)))
+            return _compare(query_vectors, self._all, self.similarity)
+        scores = np.empty((len(query_vectors), len(self)))
         for part in self._parts():
-            scores[:, part] = _compared(asked, _wide(self.vectors[part], self.similarity), self.similarity)
+            scores[:, part] = _compare(query_vectors, _wide(self.vectors[part], self.similarity), self.similarity)
         return scores
 
-    def _proven(self, asked: Matrix) -> bool:
+    def _proven(self, query_vectors: Matrix) -> bool:
         """Whether the bound of the error of float32 products holds."""
         if self._all is not None or self.similarity not in ("cosine", "dot") or not self._bounded:
             return False
-        lengths = np.linalg.norm(asked, axis=1)
+        lengths = np.linalg.norm(query_vectors, axis=1)
         return _within(lengths[lengths != 0])
 
-    def _nearest(self, asked: Matrix, width: int) -> Ranking:
+    def _nearest(self, query_vectors: Matrix, width: int) -> Ranking:
         """The nearest `width` tools: candidates by float32 products, their order by float64."""
-        rows, codes, crowded = self._candidates(asked, width)
+        rows, codes, crowded = self._candidates(query_vectors, width)
         values = np.empty(len(rows), dtype=np.float32)
-        step = max(1, _CONVERTED // asked.shape[1])
+        step = max(1, _CONVERTED // query_vectors.shape[1])
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             wide = self.vectors[codes[part]].astype(np.float64)
             if self.similarity == "cosine":
-                wide = _scaled(wide, self._lengths[codes[part]])
+                wide = _scale(wide, self._lengths[codes[part]])
             # Each sum in an order of its own, whatever else is computed: equal vectors get equal scores.
-            values[part] = np.einsum("ij,ij->i", asked[rows[part]], wide)
+            values[part] = np.einsum("ij,ij->i", query_vectors[rows[part]], wide)
         order = np.lexsort((codes, -values, rows))
         rows, codes, values = rows[order], codes[order], values[order]
-        place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(asked)))[rows]
-        tools = np.empty((len(asked), width), dtype=np.int32)
-        scores = np.empty((len(asked), width), dtype=np.float32)
+        place = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(query_vectors)))[rows]
+        tools = np.empty((len(query_vectors), width), dtype=np.int32)
+        scores = np.empty((len(query_vectors), width), dtype=np.float32)
         kept = place < width
         tools[rows[kept], place[kept]], scores[rows[kept], place[kept]] = codes[kept], values[kept]
         beyond = np.flatnonzero(~kept & (values == scores[rows, -1]))
         tied = None
         if len(beyond):
-            tied = np.zeros((len(asked), (len(self) + 7) // 8), dtype=np.uint8)
+            tied = np.zeros((len(query_vectors), (len(self) + 7) // 8), dtype=np.uint8)
             # As `np.packbits` has them: the first tool is the highest bit.
             bits = np.right_shift(128, codes[beyond] & 7).astype(np.uint8)
             np.bitwise_or.at(tied, (rows[beyond], codes[beyond] >> 3), bits)
         for part in blocks(len(crowded), len(self)):
             here = crowded[part]
-            whole = top_k(self._scores(asked[here]), width)
+            whole = top_k(self._scores(query_vectors[here]), width)
             assert whole.scores is not None
             tools[here], scores[here] = whole.tools, whole.scores
             if whole.tied_beyond is not None:
                 if tied is None:
-                    tied = np.zeros((len(asked), (len(self) + 7) // 8), dtype=np.uint8)
+                    tied = np.zeros((len(query_vectors), (len(self) + 7) // 8), dtype=np.uint8)
                 tied[here] = whole.tied_beyond
         return Ranking(tools, scores, tied_beyond=tied)
 
-    def _candidates(self, asked: Matrix, width: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _candidates(
+        self, query_vectors: Matrix, width: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Pairs of a query and a tool that hold every tool of the ranking, and every tool that ties with its last.
 
         Let E be the largest error of an approximate score, and A the `width`-th highest of them. That many tools score
@@ -178,30 +180,30 @@ class VectorIndex:
         Returns:
             Queries and tools, one pair per row; and the queries left out because too many tools are near the last.
         """
-        single = asked.T.astype(np.float32, order="F" if len(asked) <= _FEW else "C")
-        margin = 2 * _error(asked.shape[1]) * np.linalg.norm(asked, axis=1) * self._longest
-        step = max(_GROUP, _SCORES // len(asked) // _GROUP * _GROUP)
+        single = query_vectors.T.astype(np.float32, order="F" if len(query_vectors) <= _FEW else "C")
+        margin = 2 * _error(query_vectors.shape[1]) * np.linalg.norm(query_vectors, axis=1) * self._longest
+        step = max(_GROUP, _SCORES // len(query_vectors) // _GROUP * _GROUP)
         group = _GROUP
         while group > 1 and min(step, len(self)) // group < 2 * width:
             group //= 2
-        buffer = np.empty((min(step, len(self)), len(asked)), dtype=np.float32)
-        best = np.full((width, len(asked)), -np.inf, dtype=np.float32)
+        buffer = np.empty((min(step, len(self)), len(query_vectors)), dtype=np.float32)
+        best = np.full((width, len(query_vectors)), -np.inf, dtype=np.float32)
         rows, codes = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         values = np.empty(0, dtype=np.float32)
-        crowded = np.zeros(len(asked), dtype=np.bool_)
+        crowded = np.zeros(len(query_vectors), dtype=np.bool_)
         for start in range(0, len(self), step):
             part = slice(start, min(len(self), start + step))
             scores = buffer[: part.stop - start]
-            if len(asked) > _FEW:
+            if len(query_vectors) > _FEW:
                 np.matmul(self._single[part], single, out=scores)
             else:
-                for query in range(len(asked)):
+                for query in range(len(query_vectors)):
                     np.einsum("ij,j->i", self._single[part], single[:, query], out=scores[:, query])
             if self._inverse is not None:
                 scores *= self._inverse[part]
             # Whole groups, and the tools after the last of them.
             whole = len(scores) // group * group
-            grouped = scores[:whole].reshape(-1, group, len(asked))
+            grouped = scores[:whole].reshape(-1, group, len(query_vectors))
             highest = grouped.max(axis=1)
             pool = np.concatenate([best, highest, scores[whole:]])
             best = np.partition(pool, len(pool) - width, axis=0)[-width:]
@@ -215,7 +217,7 @@ class VectorIndex:
             rows = np.concatenate([rows, asking[pair], rest_asking])
             codes = np.concatenate([codes, start + near[pair] * group + offset, start + whole + rest])
             values = np.concatenate([values, inside[pair, offset], scores[whole + rest, rest_asking]])
-            crowded |= np.bincount(rows[values >= floor[rows]], minlength=len(asked)) > max(_CROWD, 4 * width)
+            crowded |= np.bincount(rows[values >= floor[rows]], minlength=len(query_vectors)) > max(_CROWD, 4 * width)
             kept = (values >= floor[rows]) & ~crowded[rows]
             rows, codes, values = rows[kept], codes[kept], values[kept]
         return rows, codes, np.flatnonzero(crowded)
@@ -223,7 +225,7 @@ class VectorIndex:
 
 def _rank(index: VectorIndex, queries: Vectors, depth: int) -> Ranking:
     """What a node of a cluster does for another one."""
-    return index._ranked(queries, depth)
+    return index._rank(queries, depth)
 
 
 def search(queries: Vectors, tools: Vectors, similarity: Similarity, depth: int) -> Ranking:
@@ -233,10 +235,10 @@ def search(queries: Vectors, tools: Vectors, similarity: Similarity, depth: int)
 
 def _wide(vectors: Vectors, similarity: Similarity) -> Matrix:
     """Vectors in float64, as they are compared."""
-    return normalized(vectors) if similarity == "cosine" else vectors.astype(np.float64)
+    return normalize(vectors) if similarity == "cosine" else vectors.astype(np.float64)
 
 
-def _compared(queries: Matrix, tools: Matrix, similarity: Similarity) -> Matrix:
+def _compare(queries: Matrix, tools: Matrix, similarity: Similarity) -> Matrix:
     if similarity in ("cosine", "dot"):
         product: Matrix = queries @ tools.T
         return product
@@ -245,7 +247,7 @@ def _compared(queries: Matrix, tools: Matrix, similarity: Similarity) -> Matrix:
     return -(cdist(queries, tools, "cityblock") if similarity == "l1" else cdist(queries, tools, "euclidean"))
 
 
-def _scaled(vectors: Matrix, lengths: Matrix) -> Matrix:
+def _scale(vectors: Matrix, lengths: Matrix) -> Matrix:
     scaled: Matrix = np.divide(vectors, lengths[:, None], out=np.zeros_like(vectors), where=lengths[:, None] > 0)
     return scaled
 

@@ -40,7 +40,7 @@ def write_queries(model: LanguageModel, tools: Sequence[Tool], queries: int) -> 
 
     requests = [
         Request(
-            (Message("user", _PROMPT.format(queries=queries, documentation=documented(tool))),),
+            (Message("user", _PROMPT.format(queries=queries, documentation=document_tool(tool))),),
             max_tokens=queries * _TOKENS_OF_A_QUERY,
         )
         for tool in tools
@@ -51,7 +51,7 @@ def write_queries(model: LanguageModel, tools: Sequence[Tool], queries: int) -> 
     ]
 
 
-def documented(tool: Tool) -> str:
+def document_tool(tool: Tool) -> str:
     """Name, description and parameters of a tool for a prompt, shortened where they are long."""
     inputs = [
         f"{parameter.name}: {' '.join(parameter.description.split())}" if parameter.description else parameter.name

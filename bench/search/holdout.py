@@ -13,7 +13,7 @@ from bench.interface.views import History
 _SHARE = 0.2
 
 
-def held_out(history: History, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def hold_out(history: History, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the history to fit methods on, and at most `most` rows to choose a setting on, each ascending.
 
     The dev split is held out. Without one a fifth of the train split is, chosen by the hash of the text, so that the

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import installed
+from bench.base.errors import is_installed
 from bench.interface.ranking import Ranking
-from bench.search.topk import blocks, joined, top_k
+from bench.search.topk import blocks, join_blocks, top_k
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -33,7 +33,7 @@ LARGE = 20_000
 
 
 @dataclass(frozen=True)
-class Counts:
+class WordCounts:
     """Word counts of a collection.
 
     Attributes:
@@ -47,7 +47,7 @@ class Counts:
     lengths: NDArray[np.float64]
 
     @staticmethod
-    def of(documents: Iterable[Sequence[str]]) -> Counts:
+    def of(documents: Iterable[Sequence[str]]) -> WordCounts:
         """Count the words of documents, which are read once and not kept."""
         vocabulary: defaultdict[str, int] = defaultdict()
         # A new word gets the next column.
@@ -56,8 +56,8 @@ class Counts:
         for document in documents:
             codes.extend(map(vocabulary.__getitem__, document))
             starts.append(len(codes))
-        matrix = _counted(codes, starts, len(vocabulary))
-        return Counts(dict(vocabulary), matrix, np.diff(np.frombuffer(starts, dtype=np.int64)).astype(np.float64))
+        matrix = _count_codes(codes, starts, len(vocabulary))
+        return WordCounts(dict(vocabulary), matrix, np.diff(np.frombuffer(starts, dtype=np.int64)).astype(np.float64))
 
     @property
     def document_frequency(self) -> NDArray[np.int64]:
@@ -71,10 +71,10 @@ def count_matrix(documents: Iterable[Sequence[str]], vocabulary: Mapping[str, in
     for document in documents:
         codes.extend(vocabulary[word] for word in document if word in vocabulary)
         starts.append(len(codes))
-    return _counted(codes, starts, len(vocabulary))
+    return _count_codes(codes, starts, len(vocabulary))
 
 
-def _counted(codes: array[int], starts: array[int], words: int) -> sp.csr_matrix:
+def _count_codes(codes: array[int], starts: array[int], words: int) -> sp.csr_matrix:
     """(documents, words) how often each code occurs between two starts."""
     import scipy.sparse as sp
 
@@ -117,7 +117,7 @@ class LexicalIndex:
             shared: leave out documents with a score of exactly 0: where all weights are positive, those that share no
                 word with the query.
         """
-        if self._documents >= LARGE and installed("numba"):
+        if self._documents >= LARGE and is_installed("numba"):
             from bench.search.postings import rank_postings
 
             return rank_postings(self._by_word, queries, depth, shared=shared)
@@ -127,7 +127,7 @@ class LexicalIndex:
             if shared:
                 scores[scores == 0] = -np.inf
             parts.append(top_k(scores, depth))
-        return joined(parts, self._documents, depth)
+        return join_blocks(parts, self._documents, depth)
 
     @cached_property
     def _products(self) -> tuple[NDArray[np.int64], NDArray[np.float64], sp.csr_matrix]:

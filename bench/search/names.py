@@ -23,8 +23,8 @@ def name_words(name: str) -> list[str]:
 
     A request for `youtube` or `getusertoken` then finds `YouTube` and `getUserToken`, as one for `you tube` does.
     """
-    found = name_parts(name)
-    return found + [word for word in words(name) if word not in found]
+    parts = name_parts(name)
+    return parts + [word for word in words(name) if word not in parts]
 
 
 def singular(word: str) -> str:

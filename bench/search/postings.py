@@ -41,13 +41,13 @@ def rank_postings(by_word: sp.csr_matrix, queries: sp.csr_matrix, depth: int, *,
     scores = np.full((count, width), -np.inf, dtype=np.float32)
     tied = np.zeros((count, (documents + 7) // 8), dtype=np.uint8)
     postings = (by_word.indptr.astype(np.int64), by_word.indices.astype(np.int32, copy=False), by_word.data)
-    asked = (queries.indptr.astype(np.int64), queries.indices.astype(np.int64), queries.data.astype(np.float64))
+    query_terms = (queries.indptr.astype(np.int64), queries.indices.astype(np.int64), queries.data.astype(np.float64))
 
     def rank(part: NDArray[np.int64]) -> int:
         if not len(part):
             return -1
         rows = slice(int(part[0]), int(part[-1]) + 1)
-        terms = (asked[0][part[0] : part[-1] + 2], *asked[1:])
+        terms = (query_terms[0][part[0] : part[-1] + 2], *query_terms[1:])
         return int(_rank(*postings, *terms, documents, shared, tools[rows], scores[rows], tied[rows]))
 
     parts = np.array_split(np.arange(count), threads())

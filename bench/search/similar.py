@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.nearcopies import COSINE
-from bench.search.lexical import Counts
+from bench.search.lexical import WordCounts
 from bench.search.words import words
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class TextVectors:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = tuple(texts)
-        counts = Counts.of([words(text) for text in texts])
+        counts = WordCounts.of([words(text) for text in texts])
         frequency = np.maximum(counts.document_frequency, 1)
         matrix = counts.matrix.copy()
         matrix.data = matrix.data * (np.log(len(texts) / frequency) + 1.0)[matrix.indices]
@@ -65,19 +65,21 @@ class TextVectors:
         self._frequency = frequency
         self._vocabulary = counts.vocabulary
 
-    def rarest_first(self, asked: Iterable[str]) -> list[str]:
+    def rarest_first(self, query_words: Iterable[str]) -> list[str]:
         """Words, those of the fewest texts first; equals, and words of no text at the end, in the order given."""
         known = self._vocabulary
-        return sorted(asked, key=lambda word: self._frequency[known[word]] if word in known else np.iinfo(np.int64).max)
+        return sorted(
+            query_words, key=lambda word: self._frequency[known[word]] if word in known else np.iinfo(np.int64).max
+        )
 
     def cosines(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
         """(pairs,) cosines of pairs of texts, given by their positions; 0 for a text without a word."""
-        found = np.empty(len(one))
+        cosines = np.empty(len(one))
         for start in range(0, len(one), _PAIRS):
             part = slice(start, start + _PAIRS)
             products = self._rows[one[part]].multiply(self._rows[other[part]])
-            found[part] = np.asarray(products.sum(axis=1)).ravel()
-        return np.minimum(found, 1.0)
+            cosines[part] = np.asarray(products.sum(axis=1)).ravel()
+        return np.minimum(cosines, 1.0)
 
     @cached_property
     def near_duplicates(self) -> NearDuplicates:
@@ -102,11 +104,11 @@ class TextVectors:
         nearest[left[heads]], best[left[heads]] = right[heads], values[heads]
         codes = np.where(nearest >= 0, first[np.maximum(nearest, 0)], -1)[member]
         # The nearest of a text may be the first of its own class: for that one it is the second.
-        own = np.flatnonzero(codes == np.arange(len(member)))
-        if len(own):
+        same = np.flatnonzero(codes == np.arange(len(member)))
+        if len(same):
             ranked = np.argsort(member, kind="stable")
             starts = np.cumsum(sizes) - sizes
-            codes[own] = ranked[starts[member[own]] + 1]
+            codes[same] = ranked[starts[member[same]] + 1]
         return NearDuplicates(near[member], codes, best[member])
 
     def _classes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -128,7 +130,7 @@ class TextVectors:
         rows = self._rows[first]
         prefixes, rest = _prefixes(rows, self._frequency)
         turned = rows.T.tocsr()
-        found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+        pairs: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
         for start in range(0, len(first), _BLOCK):
             shared = (prefixes[start : start + _BLOCK] @ turned).tocoo()
             one, other = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
@@ -137,8 +139,8 @@ class TextVectors:
             one, other = one[chosen], other[chosen]
             cosine = self.cosines(first[one], first[other])
             near = cosine >= COSINE - _ROUNDING
-            found.append((np.minimum(one, other)[near], np.maximum(one, other)[near], cosine[near]))
-        left, right, cosine = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            pairs.append((np.minimum(one, other)[near], np.maximum(one, other)[near], cosine[near]))
+        left, right, cosine = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
         # A pair may be found from either side.
         _, places = np.unique(left * len(first) + right, return_index=True)
         return left[places], right[places], cosine[places]

@@ -32,7 +32,7 @@ def threads() -> int:
     return max(1, int(given)) if given.isdecimal() else len(os.sched_getaffinity(0))
 
 
-def joined(parts: Sequence[Ranking], tools: int, depth: int) -> Ranking:
+def join_blocks(parts: Sequence[Ranking], tools: int, depth: int) -> Ranking:
     """Rankings of consecutive blocks of queries as one, ties beyond the depth included.
 
     Args:
@@ -44,14 +44,14 @@ def joined(parts: Sequence[Ranking], tools: int, depth: int) -> Ranking:
         return top_k(np.empty((0, tools)), depth)
     if len(parts) == 1:
         return parts[0]
-    found = Ranking.join(parts)
+    ranking = Ranking.join(parts)
     tied = None
     if any(part.tied_beyond is not None for part in parts):
         none = (tools + 7) // 8
         tied = np.concatenate(
             [np.zeros((len(part), none), np.uint8) if part.tied_beyond is None else part.tied_beyond for part in parts]
         )
-    return Ranking(found.tools, found.scores, tied_beyond=tied)
+    return Ranking(ranking.tools, ranking.scores, tied_beyond=tied)
 
 
 def top_k(scores: NDArray[np.float64] | NDArray[np.float32], depth: int) -> Ranking:
@@ -66,7 +66,7 @@ def top_k(scores: NDArray[np.float64] | NDArray[np.float32], depth: int) -> Rank
     """
     queries, tools = scores.shape
     width = min(depth, tools)
-    found = np.empty((queries, width), dtype=np.int32)
+    ranked = np.empty((queries, width), dtype=np.int32)
     values = np.empty((queries, width), dtype=np.float32)
     beyond = np.zeros((queries, (tools + 7) // 8), dtype=np.uint8)
     for block in blocks(queries, tools):
@@ -81,10 +81,10 @@ def top_k(scores: NDArray[np.float64] | NDArray[np.float32], depth: int) -> Rank
         # Codes ascend in each row, so a stable sort by score leaves ties in the order of codes.
         order = np.argsort(-value, axis=1, kind="stable")
         codes, value = np.take_along_axis(codes, order, 1), np.take_along_axis(value, order, 1)
-        found[block], values[block] = np.where(value == -np.inf, -1, codes), value
+        ranked[block], values[block] = np.where(value == -np.inf, -1, codes), value
         if tied is not None:
             beyond[block] = np.packbits(tied, axis=1)
-    return Ranking(found, values, tied_beyond=beyond if beyond.any() else None)
+    return Ranking(ranked, values, tied_beyond=beyond if beyond.any() else None)
 
 
 def _best(scores: NDArray[np.float32], width: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:

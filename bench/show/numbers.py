@@ -18,7 +18,7 @@ DAGGERS = ((0.01, "‡"), (0.05, "†"))
 _LARGE = 1e6
 
 
-def fixed(value: float | None, digits: int = 3, none: str = NONE) -> str:
+def format_fixed(value: float | None, digits: int = 3, none: str = NONE) -> str:
     """A number with a fixed count of decimals; a very large one with three significant digits."""
     if value is None or not math.isfinite(value):
         return none
@@ -43,8 +43,8 @@ def interval(
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return none
     if style == "short":
-        return "–".join(fixed(end, 2).removeprefix("0") for end in (low, high))
-    first, last = (signed(end) if sign else fixed(end) for end in (low, high))
+        return "–".join(format_fixed(end, 2).removeprefix("0") for end in (low, high))
+    first, last = (signed(end) if sign else format_fixed(end) for end in (low, high))
     if style == "brackets":
         return f"[{first}, {last}]"
     return f"{first}–{last}" if style == "dash" else f"{first} to {last}"
@@ -52,7 +52,7 @@ def interval(
 
 def estimate(mean: float | None, low: float | None, high: float | None, *, sign: bool = False) -> str:
     """A mean or a difference and its interval, as far as it has one: `0.700 [0.670, 0.730]`."""
-    text = signed(mean) if sign else fixed(mean)
+    text = signed(mean) if sign else format_fixed(mean)
     return f"{text} {interval(low, high, 'brackets', sign=sign, none='')}".rstrip()
 
 
@@ -81,7 +81,7 @@ def significant(value: float | None, digits: int = 4, *, sign: bool = False, non
 
 def score(value: float) -> str:
     """A score in a sentence: three decimals, or as many significant digits where it is small."""
-    return fixed(value) if value == 0 or abs(value) >= 0.1 else significant(value, 3)
+    return format_fixed(value) if value == 0 or abs(value) >= 0.1 else significant(value, 3)
 
 
 def count(value: float) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from bench.base.text import clean, one_line
-from bench.show.numbers import NONE, fixed, interval
+from bench.show.numbers import NONE, format_fixed, interval
 
 if TYPE_CHECKING:
     import rich.table
@@ -75,7 +75,7 @@ def mean_cell(value: Mean | None, before: str = "") -> Cell:
     if value is None:
         return Cell(NONE)
     ends = interval(value.low, value.high, "short", none="")
-    return Cell(fixed(value.mean), before=before, below=(ends,) if ends else ())
+    return Cell(format_fixed(value.mean), before=before, below=(ends,) if ends else ())
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
     queries = len(values)
     sums = np.empty((resamples, values.shape[1]))
     if queries * _SAMPLES > _BLOCK:
-        for start, block in _counted(queries, resamples, random):
+        for start, block in _count_blocks(queries, resamples, random):
             sums[start : start + len(block)] = block @ values
         return sums
     step = _BLOCK // queries
@@ -169,7 +169,9 @@ def resampled_sums(values: NDArray[np.float64], resamples: int, random: np.rando
     return sums
 
 
-def _counted(queries: int, resamples: int, random: np.random.Generator) -> Iterator[tuple[int, NDArray[np.float64]]]:
+def _count_blocks(
+    queries: int, resamples: int, random: np.random.Generator
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Blocks of (samples, queries) counts of many queries, each with its first sample; a block is valid until the next.
 
     A block holds so many samples that the product reads all values less often. While it is counted and multiplied, a

@@ -63,8 +63,8 @@ def bounded_intervals(
     # Metrics often agree on every query, as recall and hit do where each query has one gold tool.
     values, twins = np.unique(values, axis=1, return_inverse=True)
     queries, columns = values.shape
-    own = np.arange(queries) if codes is None else codes
-    sizes = np.bincount(own).astype(np.float64)
+    unit_codes = np.arange(queries) if codes is None else codes
+    sizes = np.bincount(unit_codes).astype(np.float64)
     random = np.random.default_rng(seed)
     # Drawn as they are needed, and shared by the columns.
     weights = [random.standard_exponential(resamples)]
@@ -74,17 +74,17 @@ def bounded_intervals(
     intervals = np.empty((columns, 2))
     for column, rare in enumerate(_rare(values).T):
         common = float(values[rare.argmin(), column])
-        apart = np.bincount(own, weights=np.where(rare, values[:, column] - common, 0.0))
-        found = np.unique(own[rare])
+        apart = np.bincount(unit_codes, weights=np.where(rare, values[:, column] - common, 0.0))
+        rare_units = np.unique(unit_codes[rare])
         # Sorted, so that the order of the queries makes no difference.
-        found = found[np.lexsort((sizes[found], apart[found]))]
+        rare_units = rare_units[np.lexsort((sizes[rare_units], apart[rare_units]))]
         weighted, total = np.zeros(resamples), extra.copy()
-        for place, unit in enumerate(found.tolist(), 1):
+        for place, unit in enumerate(rare_units.tolist(), 1):
             if place == len(weights):
                 weights.append(random.standard_exponential(resamples))
             weighted += apart[unit] * weights[place]
             total += sizes[unit] * weights[place]
-        rest = np.delete(sizes, found)
+        rest = np.delete(sizes, rare_units)
         if len(rest):
             # The units of the most common value count by their sum alone, which is a gamma variable for units of one
             # size, and nearly so for others (Satterthwaite 1946).
@@ -92,7 +92,7 @@ def bounded_intervals(
             if shape not in gammas:
                 gammas[shape] = np.random.default_rng((seed, 1)).standard_gamma(shape, resamples)
             total += gammas[shape] * (float(rest.sum()) / shape)
-        mean = common + float(apart[found].sum()) / queries
+        mean = common + float(apart[rare_units].sum()) / queries
         low = _quantile(common + (weighted + extra * (span[0] - common)) / total, tail)
         high = _quantile(common + (weighted + extra * (span[1] - common)) / total, 1 - tail)
         # Rounded, since logarithms may differ in the last bits from one processor to the next.

@@ -39,7 +39,7 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
         ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
             one for each query.
     """
-    values = _checked(differences)
+    values = _check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         return _robust_t(values, codes)
@@ -80,7 +80,7 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
         ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
             one for each query.
     """
-    values = _checked(differences)
+    values = _check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         sums, sizes = unit_sums(values, codes)
@@ -90,11 +90,11 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     whole, _ = as_integers(values)
     p = np.ones(values.shape[1])
     for column in range(values.shape[1]):
-        found = values[whole[:, column] != 0, column]
-        rounded = np.round(found / np.abs(found).max(initial=0), 12)
+        nonzero = values[whole[:, column] != 0, column]
+        rounded = np.round(nonzero / np.abs(nonzero).max(initial=0), 12)
         rounded = rounded[rounded != 0]
         if len(rounded) >= 2:
-            p[column] = _enumerated(rounded) if len(rounded) <= _FEW else _signed_rank(rounded)
+            p[column] = _enumerate_p(rounded) if len(rounded) <= _FEW else _signed_rank(rounded)
     return p
 
 
@@ -106,14 +106,14 @@ def tied_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return means
 
 
-def _enumerated(differences: NDArray[np.float64]) -> float:
+def _enumerate_p(differences: NDArray[np.float64]) -> float:
     """The p-value of the signed-rank test over all sign vectors of a few differences; ties share their rank."""
     # Shared ranks are halves: twice the rank is a whole number, and sums are exact.
     doubled = np.rint(2 * tied_ranks(np.abs(differences))).astype(np.int64)
     vectors = (np.arange(1 << len(doubled))[:, None] >> np.arange(len(doubled))) & 1
     # The rank sum of one sign less that of the other.
-    found = 2 * int(doubled[differences > 0].sum()) - int(doubled.sum())
-    return float(np.mean(np.abs(2 * (vectors @ doubled) - doubled.sum()) >= abs(found)))
+    observed = 2 * int(doubled[differences > 0].sum()) - int(doubled.sum())
+    return float(np.mean(np.abs(2 * (vectors @ doubled) - doubled.sum()) >= abs(observed)))
 
 
 def _signed_rank(differences: NDArray[np.float64]) -> float:
@@ -158,7 +158,7 @@ def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
     return p
 
 
-def _checked(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+def _check_differences(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("differences must be a table of finite numbers, one row for each query")

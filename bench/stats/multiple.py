@@ -21,7 +21,7 @@ def holm(p: ArrayLike) -> NDArray[np.float64]:
     Raises:
         ValueError: a value is no number between 0 and 1.
     """
-    values = _checked(p)
+    values = _check_p(p)
     order = np.argsort(values, kind="stable")
     steps = np.arange(len(values), 0, -1) * values[order]
     adjusted = np.empty_like(values)
@@ -45,7 +45,7 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     Raises:
         ValueError: a value is no number between 0 and 1.
     """
-    values = _checked(p)
+    values = _check_p(p)
     order = np.argsort(-values, kind="stable")
     ranks = np.arange(len(values), 0, -1)
     adjusted = np.empty_like(values)
@@ -53,7 +53,7 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def _checked(p: ArrayLike) -> NDArray[np.float64]:
+def _check_p(p: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(p, dtype=np.float64)
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p-values must be a list of numbers between 0 and 1")

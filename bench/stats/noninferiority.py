@@ -108,15 +108,15 @@ def non_inferiority(
     """
     if not margin >= 0:
         raise ValueError("the margin must not be negative")
-    found = _bounded(differences, -margin, level, power, seed, units, span, reaching=False)
+    outcomes = _bound_means(differences, -margin, level, power, seed, units, span, reaching=False)
     if span is not None:
-        return found
+        return outcomes
     values = np.asarray(differences, dtype=np.float64)
     whole, _ = as_integers(values)
     same = (whole == 0).all(axis=0)
     return [
         Bounded(item.n, 0.0, 0.0, 0.0, "pass", item.detectable, None, item.units) if same[column] else item
-        for column, item in enumerate(found)
+        for column, item in enumerate(outcomes)
     ]
 
 
@@ -135,10 +135,10 @@ def at_least(
     else inconclusive, as are fewer than `FEWEST_UNITS` units. Arguments and errors as `non_inferiority`; the floor
     is any finite number.
     """
-    return _bounded(values, floor, level, power, seed, units, span, reaching=True)
+    return _bound_means(values, floor, level, power, seed, units, span, reaching=True)
 
 
-def _bounded(
+def _bound_means(
     values: NDArray[np.float64],
     threshold: float,
     level: float,
@@ -164,11 +164,11 @@ def _bounded(
     few = None if span is None else few_differ(values, codes)
     errors = None if codes is None else robust_mean(values, codes)[1]
     limit = round(threshold, _DECIMALS)
-    found = []
+    outcomes = []
     for column, mean in enumerate(means):
         if count == 1:
             only = float(values[0, column]) if n == 1 else float(mean)
-            found.append(Bounded(n, only, None, None, "inconclusive", None, None, 1))
+            outcomes.append(Bounded(n, only, None, None, "inconclusive", None, None, 1))
             continue
         constant = bool((whole[:, column] == whole[0, column]).all())
         # An exact sum, so that the last bits do not depend on how the columns lie in memory.
@@ -196,14 +196,14 @@ def _bounded(
         needed = None
         # A mean on the limit but for rounding: no number of queries would decide.
         if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
-            needed = _needed(mean - threshold, sd, unseen * count, 2 * level, power)
+            needed = _needed_units(mean - threshold, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
         needed = None if needed is None else max(needed, count + 1, FEWEST_UNITS)
-        found.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
-    return found
+        outcomes.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
+    return outcomes
 
 
-def _needed(effect: float, sd: float, unseen: float, level: float, power: float) -> int | None:
+def _needed_units(effect: float, sd: float, unseen: float, level: float, power: float) -> int | None:
     """How many units decide: the smallest n with `minimum_detectable_effect` + unseen / n no larger than the effect."""
     if unseen == 0:
         return queries_needed(effect, sd, level, power)

@@ -99,11 +99,11 @@ def compare(
         ends = centred - weighted_values(values, groups)
         weights = weighted_values(np.ones((len(values), 1)), groups)
         for column in range(values.shape[1]):
-            own = (
+            column_span = (
                 float((ends[:, column] + weights[:, 0] * span[0]).min()),
                 float((ends[:, column] + weights[:, 0] * span[1]).max()),
             )
-            intervals[column] = bca_intervals(centred[:, [column]], seed=seed, units=codes, span=own)[0]
+            intervals[column] = bca_intervals(centred[:, [column]], seed=seed, units=codes, span=column_span)[0]
     p = randomisation_test(weighted_values(values, groups), seed=seed, units=codes)
     whole, _ = as_integers(values)
     # Within groups: how far the groups lie apart does not make the mean of their means uncertain.
@@ -112,12 +112,12 @@ def compare(
     # A unit is an observation whose standard deviation is such that the mean has the error that holds for dependent
     # queries.
     deviations = spread if codes is None else robust_mean(centred, codes)[1] * math.sqrt(count)
-    found = []
+    comparisons = []
     for column in range(values.shape[1]):
         low, high = (None if math.isnan(end) else float(end) for end in intervals[column])
         sd = float(spread[column])
         signs = np.sign(whole[:, column])
-        found.append(
+        comparisons.append(
             Paired(
                 n=len(values),
                 difference=float(means[column]),
@@ -132,7 +132,7 @@ def compare(
                 units=count,
             )
         )
-    return found
+    return comparisons
 
 
 def randomisation_test(
@@ -174,7 +174,7 @@ def randomisation_test(
         values = whole[:, column]
         p[column] = enumerated_p(values[values != 0], queries)
     if not few.all():
-        p[~few] = _sampled(whole[:, ~few], unit[~few], queries, flips, seed)
+        p[~few] = _sample_p(whole[:, ~few], unit[~few], queries, flips, seed)
     return p
 
 
@@ -218,7 +218,7 @@ def sign_vectors(signs: int, flips: int, seed: int) -> Iterator[NDArray[np.uint8
         yield np.unpackbits(drawn.view(np.uint8), axis=1, count=signs)
 
 
-def _sampled(
+def _sample_p(
     values: NDArray[np.float64], unit: NDArray[np.float64], queries: int, flips: int, seed: int
 ) -> NDArray[np.float64]:
     """(columns,) p-values from random sign vectors, block by block.
@@ -279,9 +279,9 @@ def _coarse(
         for denominator in _DENOMINATORS:
             finer = base / denominator
             off = np.abs(values - np.rint(values / finer) * finer).max(axis=0)
-            found = ~multiples & (off <= 1) & (2 * totals / finer <= _MOST_STEPS)
-            step[found] = finer[found]
-            multiples |= found
+            fitting = ~multiples & (off <= 1) & (2 * totals / finer <= _MOST_STEPS)
+            step[fitting] = finer[fitting]
+            multiples |= fitting
     # Towards zero, the steps of a column add up to no more than its values do; multiples are a hair off a whole number.
     coarse = np.where(multiples, np.rint(values / step), np.trunc(values / step))
     # A few units more for the rounding of this very arithmetic.
@@ -289,10 +289,10 @@ def _coarse(
     return coarse, step, slack
 
 
-def extreme_sums(sums: NDArray[np.float64], found: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:
+def extreme_sums(sums: NDArray[np.float64], observed: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:
     """Which sums are as far from zero as the one found.
 
     Rounding to whole numbers moves a sum by half a unit for each query at most, so equal sums are this near.
     """
-    extreme: NDArray[np.bool_] = np.abs(sums) >= np.abs(found) - queries
+    extreme: NDArray[np.bool_] = np.abs(sums) >= np.abs(observed) - queries
     return extreme

@@ -132,9 +132,9 @@ def pairwise_tests(
     sampled = np.zeros(len(first), dtype=bool)
     for pair, (one, other) in enumerate(zip(first, second, strict=True)):
         flipped, scale = _pair(table, int(one), int(other), codes)
-        found = flipped[flipped != 0]
-        if len(found) <= MOST_ENUMERATED:
-            p[pair] = enumerated_p(found, queries)
+        nonzero = flipped[flipped != 0]
+        if len(nonzero) <= MOST_ENUMERATED:
+            p[pair] = enumerated_p(nonzero, queries)
             continue
         sampled[pair] = True
         totals[pair], scales[pair] = flipped.sum(), scale
@@ -165,10 +165,10 @@ def pairwise_tests(
                     exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
                     hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
         p[pairs] = (1 + hits) / (1 + flips)
-    return corrected_pairs(p, table, contenders)
+    return correct_pairs(p, table, contenders)
 
 
-def corrected_pairs(
+def correct_pairs(
     p: NDArray[np.float64], values: NDArray[np.float64], contenders: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """The p-values of all pairs of systems, corrected by Holm's method.
@@ -189,14 +189,14 @@ def corrected_pairs(
     raw = np.ones((systems, systems))
     first, second = np.triu_indices(systems, 1)
     raw[first, second] = raw[second, first] = p
-    _, found, twins = np.unique(values, axis=1, return_index=True, return_inverse=True)
-    compete = np.zeros(len(found), dtype=np.bool_)
+    _, distinct, twins = np.unique(values, axis=1, return_index=True, return_inverse=True)
+    compete = np.zeros(len(distinct), dtype=np.bool_)
     np.logical_or.at(compete, twins, True if contenders is None else contenders)
-    single = raw[np.ix_(found, found)]
-    first, second = np.triu_indices(len(found), 1)
-    own = compete[first] & compete[second]
+    single = raw[np.ix_(distinct, distinct)]
+    first, second = np.triu_indices(len(distinct), 1)
+    competing = compete[first] & compete[second]
     corrected = np.ones_like(single)
-    for family in (own, ~own):
+    for family in (competing, ~competing):
         one, other = first[family], second[family]
         corrected[one, other] = corrected[other, one] = holm(single[one, other])
     whole: NDArray[np.float64] = corrected[np.ix_(twins, twins)]
@@ -247,7 +247,7 @@ def tiers(
     if pairs.shape != (len(scores), len(scores)) or not ((pairs >= 0) & (pairs <= 1)).all() or (pairs != pairs.T).any():
         raise ValueError("p-values must be a symmetric table of numbers between 0 and 1, one row for each system")
     compete = np.ones(len(scores), dtype=np.bool_) if contenders is None else contenders
-    found = np.zeros(len(scores), dtype=np.int64)
+    tier_of = np.zeros(len(scores), dtype=np.int64)
     tier = 0
     for group in (compete, ~compete):
         members: list[int] = []
@@ -258,5 +258,5 @@ def tiers(
                 members = []
                 tier += 1
             members.append(system)
-            found[system] = tier
-    return found
+            tier_of[system] = tier
+    return tier_of

@@ -29,7 +29,7 @@ def dependence(units: NDArray[np.int64] | None, queries: int) -> NDArray[np.int6
     """
     if units is None:
         return None
-    codes = _checked(units)
+    codes = _check_units(units)
     if len(codes) != queries:
         raise ValueError(f"units must name the unit of each query: {len(codes)} for {queries} queries")
     if singletons(codes):
@@ -50,7 +50,7 @@ def singletons(units: NDArray[np.int64]) -> bool:
     Raises:
         ValueError: units are not numbered from 0 without a gap.
     """
-    codes = _checked(units)
+    codes = _check_units(units)
     return len(codes) == 0 or int(codes.max()) + 1 == len(codes)
 
 
@@ -67,7 +67,7 @@ def unit_sums(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[ND
     Raises:
         ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
     """
-    codes = _checked(units)
+    codes = _check_units(units)
     table = np.asarray(values, dtype=np.float64)
     if not len(table) or len(codes) != len(table):
         raise ValueError(f"units must name the unit of each query: {len(codes)} for {len(table)} queries")
@@ -76,9 +76,9 @@ def unit_sums(values: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[ND
     ordered = table[np.argsort(codes, kind="stable")]
     sums = np.empty((len(sizes), table.shape[1]))
     for column in range(table.shape[1]):
-        found = ordered[:, column].tolist()
+        column_values = ordered[:, column].tolist()
         # Exact but for the rounding of the result, so that differences that cancel leave next to nothing.
-        sums[:, column] = [math.fsum(found[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
+        sums[:, column] = [math.fsum(column_values[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
     return sums, sizes
 
 
@@ -114,7 +114,7 @@ def effective_units(units: NDArray[np.int64]) -> float:
     Raises:
         ValueError: there are no queries, or units are not numbered from 0 without a gap.
     """
-    codes = _checked(units)
+    codes = _check_units(units)
     if not len(codes):
         raise ValueError("no queries have no units")
     sizes = np.bincount(codes)
@@ -220,7 +220,7 @@ def design_effect(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDAr
     return effects
 
 
-def _checked(units: NDArray[np.int64]) -> NDArray[np.int64]:
+def _check_units(units: NDArray[np.int64]) -> NDArray[np.int64]:
     codes = np.asarray(units)
     if codes.ndim != 1 or (len(codes) and (codes.dtype.kind not in "iu" or codes.min() < 0)):
         raise ValueError("units must be a list of whole numbers from 0, one for each query")

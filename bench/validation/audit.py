@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.data.dataset import Dataset
 from bench.registry import build_method
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 from bench.validation.ceilings import Ceilings, ceilings
@@ -85,7 +85,7 @@ class Audit(Shown):
                 finding.check,
                 finding.what,
                 f"{finding.count} of {finding.total}",
-                fixed(finding.share),
+                format_fixed(finding.share),
                 "defect or leak" if finding.harmful and finding.count else "",
                 "; ".join(finding.examples),
             ]

@@ -70,34 +70,34 @@ class Ceilings:
     metrics: tuple[Ceiling, ...]
 
 
-def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[np.int64] | None = None) -> Ceilings:
+def ceilings(dataset: Dataset, template: Template | None = None, selected: NDArray[np.int64] | None = None) -> Ceilings:
     """The ceilings of a dataset.
 
     Args:
         dataset: the data.
         template: of the tools' texts; None for the dataset's default.
-        asked: (queries,) codes of the queries; None for those of the default split. Those without gold are left out.
+        selected: (queries,) codes of the queries; None for those of the default split. Those without gold are left out.
 
     Where gold has alternatives, texts do not lower the ceilings: a tool of another text may do as well.
     """
     chosen = template or dataset.card.template
-    among = dataset.rows(dataset.card.split) if asked is None else asked
+    among = dataset.rows(dataset.card.split) if selected is None else selected
     rows = [row for row in among.tolist() if dataset.queries[row].gold]
     tools = _codes(tool.text(chosen) for tool in dataset.tools)
     queries = [dataset.queries[row] for row in rows]
     gold = [{dataset.tool_codes[tool]: grade for tool, grade in query.gold.items()} for query in queries]
     alone = list(range(len(rows)))
     texts = _codes(query.text for query in queries)
-    own = list(range(len(dataset.tools)))
-    read = (own, alone) if dataset.gold.groups is not None else (tools, texts)
-    variants = ((own, alone), (read[0], alone), read)
+    separate = list(range(len(dataset.tools)))
+    read = (separate, alone) if dataset.gold.groups is not None else (tools, texts)
+    variants = ((separate, alone), (read[0], alone), read)
     metrics = [(name, k) for name in ("recall", "ndcg", "pass") for k in CUTOFFS]
     columns: list[list[float]] = []
     for place, codes in enumerate(variants):
         # Where all texts differ, they lower nothing.
         same = variants.index(codes)
         columns.append(columns[same] if same < place else _best(metrics, gold, *codes))
-    found = [Ceiling(f"{name}@{k}", *bounds) for (name, k), *bounds in zip(metrics, *columns, strict=True)]
+    metric_ceilings = [Ceiling(f"{name}@{k}", *bounds) for (name, k), *bounds in zip(metrics, *columns, strict=True)]
     same_gold = _groups(texts, [frozenset(row) for row in gold])
     meeting = [[dataset.tool_codes[tool] for tool in query.meeting] for query in queries]
     sizes = np.bincount(tools)
@@ -105,9 +105,9 @@ def ceilings(dataset: Dataset, template: Template | None = None, asked: NDArray[
         template=chosen,
         judged=len(rows),
         more_gold=sum(len(row) > CUTOFFS[0] for row in gold),
-        same_tool_text=sum(_blurred(*row, tools, sizes) for row in zip(gold, meeting, strict=True)),
+        same_tool_text=sum(_shares_text(*row, tools, sizes) for row in zip(gold, meeting, strict=True)),
         same_query_text=sum(len(sets) for sets in same_gold.values() if len(set(sets)) > 1),
-        metrics=tuple(found),
+        metrics=tuple(metric_ceilings),
     )
 
 
@@ -118,13 +118,13 @@ def _codes(texts: Iterable[str]) -> list[int]:
 
 
 def _groups(codes: Sequence[int], items: Sequence[Hashable]) -> dict[int, list[Hashable]]:
-    found: defaultdict[int, list[Hashable]] = defaultdict(list)
+    groups: defaultdict[int, list[Hashable]] = defaultdict(list)
     for code, item in zip(codes, items, strict=True):
-        found[code].append(item)
-    return found
+        groups[code].append(item)
+    return groups
 
 
-def _blurred(gold: Iterable[int], meeting: Iterable[int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
+def _shares_text(gold: Iterable[int], meeting: Iterable[int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
     """Whether a gold tool has the text of a tool that is neither gold nor an alternative."""
     right = Counter(tools[tool] for tool in meeting)
     return any(right[tools[tool]] < sizes[tools[tool]] for tool in gold)

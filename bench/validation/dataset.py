@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bench.base.errors import install_command, installed
+from bench.base.errors import install_command, is_installed
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.nearcopies import near_copies
@@ -59,14 +59,16 @@ class Finding:
 
 def audit(dataset: Dataset) -> list[Finding]:
     """Every check, in order: library, schemas, import; queries, gold, what train and dev give away about test."""
-    found = [*_library(dataset), *_schemas(dataset)]
+    shareds = [*_library(dataset), *_schemas(dataset)]
     if dataset.remarks:
         left = [f"{place}: {remark}" for place, remark in dataset.remarks]
         what = "parts of the sources that the import left out or could not resolve"
-        found.append(Finding("import-remark", what, len(left), len(left) + len(dataset.tools), _shown(left)))
+        shareds.append(
+            Finding("import-remark", what, len(left), len(left) + len(dataset.tools), _shorten_examples(left))
+        )
     if dataset.queries:
-        found += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
-    return found
+        shareds += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
+    return shareds
 
 
 def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
@@ -79,31 +81,39 @@ def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
     rows, others = dataset.rows(dataset.card.split), other.rows(other.card.split)
     past = np.concatenate([other.rows(split) for split in ("train", "dev") if split != other.card.split])
     ids = [dataset.queries[row].query_id for row in rows]
-    texts, asked, known = _texts(dataset, rows), _texts(other, others), _texts(other, past)
-    exact = {_folded(text) for text in asked}
-    same = [query for query, text in zip(ids, texts, strict=True) if _folded(text) in exact]
-    near = list(compress(ids, near_copies(texts, asked)))
+    texts, other_texts, known = _texts(dataset, rows), _texts(other, others), _texts(other, past)
+    exact = {_fold_text(text) for text in other_texts}
+    same = [query for query, text in zip(ids, texts, strict=True) if _fold_text(text) in exact]
+    near = list(compress(ids, near_copies(texts, other_texts)))
     leaked = list(compress(ids, near_copies(texts, known)))
-    libraries = [[_folded(f"{tool.name} {tool.description}") for tool in one.tools] for one in (dataset, other)]
+    libraries = [[_fold_text(f"{tool.name} {tool.description}") for tool in one.tools] for one in (dataset, other)]
     theirs = set(libraries[1])
     tools = [tool.tool_id for tool, text in zip(dataset.tools, libraries[0], strict=True) if text in theirs]
     name, split = other.spec, other.card.split
     return [
-        Finding("shared-query", f"queries whose text {name} ({split}) has, too", len(same), len(ids), _shown(same)),
-        Finding("near-query", f"queries with a near copy in {name} ({split})", len(near), len(ids), _shown(near)),
+        Finding(
+            "shared-query",
+            f"queries whose text {name} ({split}) has, too",
+            len(same),
+            len(ids),
+            _shorten_examples(same),
+        ),
+        Finding(
+            "near-query", f"queries with a near copy in {name} ({split})", len(near), len(ids), _shorten_examples(near)
+        ),
         Finding(
             "near-past-query",
             f"queries with a near copy in what {name} has to learn from",
             len(leaked),
             len(ids),
-            _shown(leaked),
+            _shorten_examples(leaked),
         ),
         Finding(
             "shared-tool",
             f"tools whose name and description {name} has, too",
             len(tools),
             len(dataset.tools),
-            _shown(tools),
+            _shorten_examples(tools),
             harmful=False,
         ),
     ]
@@ -112,7 +122,7 @@ def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
 def _library(dataset: Dataset) -> list[Finding]:
     tools = dataset.tools
     empty = [tool.tool_id for tool in tools if not tool.description.strip()]
-    same_text = _groups(tools, lambda tool: _folded(tool.description))
+    same_text = _groups(tools, lambda tool: _fold_text(tool.description))
     same_text.pop("", None)
     same_tool = _groups(tools, _tool_content)
     same_name = {
@@ -121,36 +131,36 @@ def _library(dataset: Dataset) -> list[Finding]:
         if len(set(map(parent_of, group))) > 1
     }
     used = set(dataset.gold.members().tools.tolist())
-    found = [
-        Finding("empty-description", "tools without a description", len(empty), len(tools), _shown(empty)),
+    findings = [
+        Finding("empty-description", "tools without a description", len(empty), len(tools), _shorten_examples(empty)),
         Finding(
             "duplicate-description",
             "tools that share their description with another tool",
             sum(len(group) for group in same_text.values()),
             len(tools),
-            _shown(" = ".join(tool.tool_id for tool in group) for group in same_text.values()),
+            _shorten_examples(" = ".join(tool.tool_id for tool in group) for group in same_text.values()),
         ),
         Finding(
             "identical-tools",
             "tools that equal another in all but their id",
             sum(len(group) for group in same_tool.values()),
             len(tools),
-            _shown(" = ".join(tool.tool_id for tool in group) for group in same_tool.values()),
+            _shorten_examples(" = ".join(tool.tool_id for tool in group) for group in same_tool.values()),
         ),
         Finding(
             "shared-name",
             "tools whose name a tool of another parent has",
             sum(len(group) for group in same_name.values()),
             len(tools),
-            _shown(" = ".join(tool.tool_id for tool in group) for group in same_name.values()),
+            _shorten_examples(" = ".join(tool.tool_id for tool in group) for group in same_name.values()),
             harmful=False,
         ),
     ]
     if dataset.queries:
         never = [tool.tool_id for code, tool in enumerate(tools) if code not in used]
         what = "tools that are gold for no query"
-        found.append(Finding("never-gold", what, len(never), len(tools), _shown(never), harmful=False))
-    return found
+        findings.append(Finding("never-gold", what, len(never), len(tools), _shorten_examples(never), harmful=False))
+    return findings
 
 
 def _tool_content(tool: Tool) -> Hashable:
@@ -172,12 +182,18 @@ def _schemas(dataset: Dataset) -> list[Finding]:
     given = [tool for tool in dataset.tools if tool.input_schema is not None]
     if not given:
         return []
-    if not installed("jsonschema"):
+    if not is_installed("jsonschema"):
         what = f"input schemas that are not valid JSON Schema (not checked: {install_command('catalogues')})"
         return [Finding("invalid-schema", what, 0, 0)]
     wrong = [f"{tool.tool_id}: {fault}" for tool in given if (fault := _schema_fault(tool.schema()))]
     return [
-        Finding("invalid-schema", "input schemas that are not valid JSON Schema", len(wrong), len(given), _shown(wrong))
+        Finding(
+            "invalid-schema",
+            "input schemas that are not valid JSON Schema",
+            len(wrong),
+            len(given),
+            _shorten_examples(wrong),
+        )
     ]
 
 
@@ -201,32 +217,41 @@ def _schema_fault(schema: Any) -> str:
 def _queries(dataset: Dataset) -> list[Finding]:
     queries = dataset.queries
     empty = [query.query_id for query in queries if not query.text.strip()]
-    repeated = _groups(queries, lambda query: _folded(query.text))
+    repeated = _groups(queries, lambda query: _fold_text(query.text))
     torn = [group for group in repeated.values() if len({frozenset(query.gold) for query in group}) > 1]
     no_gold = [query.query_id for query in queries if not query.gold]
     dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
     pairs = len(dataset.gold.tools) + len(dropped)
     return [
         Finding(
-            "unknown-gold", "gold that names tools outside the library (dropped)", len(dropped), pairs, _shown(dropped)
+            "unknown-gold",
+            "gold that names tools outside the library (dropped)",
+            len(dropped),
+            pairs,
+            _shorten_examples(dropped),
         ),
-        Finding("empty-query", "queries without text", len(empty), len(queries), _shown(empty)),
+        Finding("empty-query", "queries without text", len(empty), len(queries), _shorten_examples(empty)),
         Finding(
             "duplicate-query",
             "queries that share their text with another query",
             sum(len(group) for group in repeated.values()),
             len(queries),
-            _shown(" = ".join(query.query_id for query in group) for group in repeated.values()),
+            _shorten_examples(" = ".join(query.query_id for query in group) for group in repeated.values()),
         ),
         Finding(
             "contradicting-gold",
             "queries that share their text with a query of other gold",
             sum(len(group) for group in torn),
             len(queries),
-            _shown(" = ".join(query.query_id for query in group) for group in torn),
+            _shorten_examples(" = ".join(query.query_id for query in group) for group in torn),
         ),
         Finding(
-            "no-gold", "queries without gold (abstention)", len(no_gold), len(queries), _shown(no_gold), harmful=False
+            "no-gold",
+            "queries without gold (abstention)",
+            len(no_gold),
+            len(queries),
+            _shorten_examples(no_gold),
+            harmful=False,
         ),
         *_origins(dataset),
     ]
@@ -242,9 +267,9 @@ def _origins(dataset: Dataset) -> list[Finding]:
         ("synthetic-query", f"queries written by {writers(count_origins(queries))}", written),
     ]
     return [
-        Finding(check, what, len(found), len(queries), _shown(found), harmful=False)
-        for check, what, found in parts
-        if found
+        Finding(check, what, len(ids), len(queries), _shorten_examples(ids), harmful=False)
+        for check, what, ids in parts
+        if ids
     ]
 
 
@@ -260,7 +285,7 @@ def _alternatives(dataset: Dataset) -> list[Finding]:
             "gold tools that a tool of another parent reads like",
             len(known),
             len(gold),
-            _shown(
+            _shorten_examples(
                 " = ".join(dataset.tools[tool].tool_id for tool in (code, *others)) for code, others in known.items()
             ),
         ),
@@ -269,7 +294,7 @@ def _alternatives(dataset: Dataset) -> list[Finding]:
             "judged queries with such a gold tool, where the other one is not gold too",
             len(touched),
             len(judged),
-            _shown(dataset.queries[row].query_id for row in touched.tolist()),
+            _shorten_examples(dataset.queries[row].query_id for row in touched.tolist()),
         ),
     ]
 
@@ -277,7 +302,7 @@ def _alternatives(dataset: Dataset) -> list[Finding]:
 def _names(dataset: Dataset) -> list[Finding]:
     """Gold tools whose name occurs word for word in the query: word matching alone finds them."""
     names = [words(tool.name) for tool in dataset.tools]
-    found, judged = [], 0
+    examples, judged = [], 0
     meeting = dataset.gold.members()
     for row, query in enumerate(dataset.queries):
         gold = meeting.row(row)
@@ -287,9 +312,9 @@ def _names(dataset: Dataset) -> list[Finding]:
         text = words(query.text)
         named = [int(tool) for tool in gold if names[tool] and _contains(text, names[tool])]
         if named:
-            found.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
+            examples.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
     what = "judged queries that spell out the name of a gold tool"
-    return [Finding("named-gold", what, len(found), judged, _shown(found))]
+    return [Finding("named-gold", what, len(examples), judged, _shorten_examples(examples))]
 
 
 def _overlap(dataset: Dataset) -> list[Finding]:
@@ -299,36 +324,36 @@ def _overlap(dataset: Dataset) -> list[Finding]:
     """
     test = dataset.rows("test")
     judged = [row for row in test if dataset.queries[row].gold]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for split in ("train", "dev"):
         past = dataset.rows(split)
         if not len(past) or not len(test):
             continue
         suffix = "" if split == "train" else "-dev"
-        texts = {_folded(dataset.queries[row].text) for row in past}
+        texts = {_fold_text(dataset.queries[row].text) for row in past}
         bundles = {frozenset(dataset.queries[row].gold) for row in past}
-        again = [dataset.queries[row].query_id for row in test if _folded(dataset.queries[row].text) in texts]
+        again = [dataset.queries[row].query_id for row in test if _fold_text(dataset.queries[row].text) in texts]
         known = [dataset.queries[row].query_id for row in judged if frozenset(dataset.queries[row].gold) in bundles]
-        found.append(
+        findings.append(
             Finding(
                 f"leaked-query{suffix}",
                 f"test queries whose text occurs in {split}",
                 len(again),
                 len(test),
-                _shown(again),
+                _shorten_examples(again),
             )
         )
-        found.append(
+        findings.append(
             Finding(
                 f"leaked-bundle{suffix}",
                 f"judged test queries whose gold set equals that of a {split} query",
                 len(known),
                 len(judged),
-                _shown(known),
+                _shorten_examples(known),
             )
         )
     # Without train queries every tool would be unseen.
-    return [*found, *_unseen(dataset, judged)] if found and len(dataset.rows("train")) else found
+    return [*findings, *_unseen(dataset, judged)] if findings and len(dataset.rows("train")) else findings
 
 
 def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
@@ -348,7 +373,7 @@ def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
             "gold tools of test that no train query uses",
             len(unseen),
             len(tested),
-            _shown(unseen),
+            _shorten_examples(unseen),
             harmful=False,
         ),
         Finding(
@@ -356,7 +381,7 @@ def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
             "judged test queries with a gold tool of an unseen parent",
             len(strange),
             len(judged),
-            _shown(strange),
+            _shorten_examples(strange),
             harmful=False,
         ),
     ]
@@ -374,7 +399,7 @@ def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, l
     return {value: group for value, group in groups.items() if len(group) > 1}
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     """Text with case and white space made equal."""
     return " ".join(text.casefold().split())
 
@@ -386,10 +411,10 @@ def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
     return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))
 
 
-def _shown(examples: Iterable[str]) -> tuple[str, ...]:
-    found = []
+def _shorten_examples(examples: Iterable[str]) -> tuple[str, ...]:
+    shortened = []
     for example in examples:
-        found.append(example if len(example) <= _EXAMPLE_LENGTH else example[: _EXAMPLE_LENGTH - 3] + "...")
-        if len(found) == _EXAMPLES:
+        shortened.append(example if len(example) <= _EXAMPLE_LENGTH else example[: _EXAMPLE_LENGTH - 3] + "...")
+        if len(shortened) == _EXAMPLES:
             break
-    return tuple(found)
+    return tuple(shortened)

@@ -64,23 +64,23 @@ _active: Reads | None = None
 
 
 @contextmanager
-def watched() -> Iterator[Reads]:
+def watch_reads() -> Iterator[Reads]:
     """Note what is read in the block, by this thread or another."""
     global _active
     _listen()
     kind: Any = type(os.environ)
     usual = kind.__getitem__
 
-    def asked(self: Any, name: str) -> str:
+    def read_variable(self: Any, name: str) -> str:
         if self is os.environ and isinstance(name, str):
-            found.note_variable(name)
+            reads.note_variable(name)
         value: str = usual(self, name)
         return value
 
-    found = _active = Reads(_elsewhere())
-    kind.__getitem__ = asked
+    reads = _active = Reads(_elsewhere())
+    kind.__getitem__ = read_variable
     try:
-        yield found
+        yield reads
     finally:
         kind.__getitem__ = usual
         _active = None

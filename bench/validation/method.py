@@ -23,12 +23,12 @@ from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.evaluation.ask import fit_and_index
-from bench.evaluation.method_errors import check_parts, checked_facts, checked_revisions
+from bench.evaluation.method_errors import check_facts, check_parts, check_revisions
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
 from bench.interface.parts import has_chance, methods_of, preflight
 from bench.interface.ranking import Violation, validate, validate_sets
 from bench.results.code_versions import of_methods
-from bench.validation.file_reads import watched
+from bench.validation.file_reads import watch_reads
 
 #: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
 _CLOSE = 1e-4
@@ -115,14 +115,14 @@ class _Kit:
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
-    def prepared(self, dataset: Dataset | None = None, method: Method | None = None) -> Method:
+    def prepare(self, dataset: Dataset | None = None, method: Method | None = None) -> Method:
         """A fitted and indexed instance."""
         method = method or self.build()
         dataset = dataset or self.dataset
         library = Library.of(dataset, dataset.card.template)
-        return self.fitted(method, dataset, library, History.of(dataset, library, dataset.rows("test")))
+        return self.fit(method, dataset, library, History.of(dataset, library, dataset.rows("test")))
 
-    def fitted(self, method: Method, dataset: Dataset, library: Library, history: History) -> Method:
+    def fit(self, method: Method, dataset: Dataset, library: Library, history: History) -> Method:
         """The instance, fitted on a history and indexed on a library."""
         try:
             preflight(method, library, history)
@@ -138,10 +138,10 @@ class _Kit:
     def ready(self) -> Method:
         """One prepared instance that the read-only checks share."""
         if self._ready is None:
-            self._ready = self.prepared()
+            self._ready = self.prepare()
         return self._ready
 
-    def ranked(self, method: Method, queries: Queries, depth: int, library: int | None = None) -> Ranking:
+    def rank(self, method: Method, queries: Queries, depth: int, library: int | None = None) -> Ranking:
         """A validated ranking."""
         size = len(self.library) if library is None else library
         return validate(method.rank(queries, depth), len(queries), size, depth)
@@ -170,62 +170,62 @@ class _Kit:
             check_parts(method)
 
     def describes_itself(self) -> None:
-        checked_facts(self.ready)
-        checked_revisions(self.ready)
+        check_facts(self.ready)
+        check_revisions(self.ready)
 
     def valid(self) -> None:
         for depth in (1, 5, len(self.library) + 7):
-            self.ranked(self.ready, self.queries, depth)
+            self.rank(self.ready, self.queries, depth)
 
     def deterministic(self) -> None:
-        again = self.ranked(self.prepared(), self.queries, 20)
-        self.agree(self.ranked(self.ready, self.queries, 20), again, self.queries, "a second instance differs")
+        again = self.rank(self.prepare(), self.queries, 20)
+        self.agree(self.rank(self.ready, self.queries, 20), again, self.queries, "a second instance differs")
 
     def repeats(self) -> None:
         if has_chance(self.ready):
             return
         with config_context(repeat=2):
-            again = self.ranked(self.prepared(), self.queries, 20)
-        plain = self.ranked(self.ready, self.queries, 20)
+            again = self.rank(self.prepare(), self.queries, 20)
+        plain = self.rank(self.ready, self.queries, 20)
         self.agree(plain, again, self.queries, "a second repeat differs, and it does not set `has_chance`")
 
     def order(self) -> None:
         backwards = np.arange(len(self.queries))[::-1]
-        turned = self.ranked(self.ready, self.queries.take(backwards), 20).take(backwards)
-        plain = self.ranked(self.ready, self.queries, 20)
+        turned = self.rank(self.ready, self.queries.take(backwards), 20).take(backwards)
+        plain = self.rank(self.ready, self.queries, 20)
         self.agree(plain, turned, self.queries, "backwards they differ")
 
     def batches(self) -> None:
-        singles = [self.ranked(self.ready, self.queries.take(np.array([i])), 20) for i in range(len(self.queries))]
-        plain = self.ranked(self.ready, self.queries, 20)
+        singles = [self.rank(self.ready, self.queries.take(np.array([i])), 20) for i in range(len(self.queries))]
+        plain = self.rank(self.ready, self.queries, 20)
         self.agree(plain, Ranking.join(singles), self.queries, "one by one they differ")
 
     def depth(self) -> None:
-        deep, shallow = self.ranked(self.ready, self.queries, 20), self.ranked(self.ready, self.queries, 5)
+        deep, shallow = self.rank(self.ready, self.queries, 20), self.rank(self.ready, self.queries, 5)
         head = Ranking(deep.tools[:, :5], None if deep.scores is None else deep.scores[:, :5])
         self.agree(shallow, head, self.queries, "depth 5 differs from the first 5 of depth 20")
 
     def odd_queries(self) -> None:
         texts = ("", "   \n\t", "?" * 40, "word " * 3000, "帮我订一张去上海的机票", "🙂", "\u202eabc\u0000")
         # The numbers are those of other queries: only an oracle looks at them, and it has seen no others.
-        self.ranked(self.ready, Queries(texts, np.arange(len(texts)) % len(self.rows)), 10)
+        self.rank(self.ready, Queries(texts, np.arange(len(texts)) % len(self.rows)), 10)
 
     def tiny_library(self) -> None:
-        small = _made([Tool("only", "only", "Sends a letter.", "post", "Post")])
-        method = self.prepared(small)
-        self.ranked(method, Queries.of(small, small.rows("test")), 10, 1)
+        small = _small_dataset([Tool("only", "only", "Sends a letter.", "post", "Post")])
+        method = self.prepare(small)
+        self.rank(method, Queries.of(small, small.rows("test")), 10, 1)
 
     def odd_library(self) -> None:
-        method = self.prepared(_ODD)
-        self.ranked(method, Queries.of(_ODD, _ODD.rows("test")), 10, len(_ODD.tools))
+        method = self.prepare(_ODD)
+        self.rank(method, Queries.of(_ODD, _ODD.rows("test")), 10, len(_ODD.tools))
 
     def no_leak(self) -> None:
-        before = self.ranked(self.ready, self.queries, 20)
-        method = self.prepared(_ODD)
+        before = self.rank(self.ready, self.queries, 20)
+        method = self.prepare(_ODD)
         method.rank(Queries.of(_ODD, _ODD.rows("test")), 5)
-        after = self.ranked(self.ready, self.queries, 20)
+        after = self.rank(self.ready, self.queries, 20)
         self.agree(before, after, self.queries, "once another instance saw another dataset they differ")
-        used = self.ranked(self.prepared(method=method), self.queries, 20)
+        used = self.rank(self.prepare(method=method), self.queries, 20)
         self.agree(before, used, self.queries, "after another dataset they differ")
 
     def inputs(self) -> None:
@@ -242,7 +242,7 @@ class _Kit:
             queries.rows,
         ]
         before = [array.copy() for array in watched]
-        method = self.fitted(self.build(), self.dataset, library, history)
+        method = self.fit(self.build(), self.dataset, library, history)
         method.rank(queries, 10)
         if any((old != new).any() for old, new in zip(before, watched, strict=True)):
             raise _Failed("it changed an array that it was given")
@@ -258,21 +258,21 @@ class _Kit:
                 raise _Failed(f"the set of {self.queries.texts[i][:60]!r} depends on the batch")
 
     def reads(self) -> None:
-        with watched() as found:
-            method = self.prepared()
+        with watch_reads() as reads:
+            method = self.prepare()
             method.rank(self.queries, 10)
-        if found.variables:
-            names = ", ".join(sorted(found.variables)[:_MOST_NAMED])
+        if reads.variables:
+            names = ", ".join(sorted(reads.variables)[:_MOST_NAMED])
             raise _Failed(f"its answers may depend on the environment ({names}): make it a parameter")
         known = of_methods({type(part) for part in methods_of(method)}).files
         try:
-            told = checked_revisions(method)
+            told = check_revisions(method)
         except BenchError:
             return  # which the check of facts tells
         places = [Path(os.path.expanduser(name)).resolve() for name in told]
         hidden = [
             path
-            for path in sorted(found.files - {file.resolve() for file in known})
+            for path in sorted(reads.files - {file.resolve() for file in known})
             if not any(path.is_relative_to(place) for place in places) and sha256_of(path) not in told.values()
         ]
         if hidden:
@@ -304,7 +304,7 @@ def _nearly(first: dict[int, float | None], second: dict[int, float | None]) -> 
     return True
 
 
-def _made(tools: list[Tool]) -> Dataset:
+def _small_dataset(tools: list[Tool]) -> Dataset:
     """A small dataset: past queries and a test query, all with the first tool as gold."""
     card = Card(id="conformance", title="", summary="", licence="", redistribution=True, template="name_description")
     gold = {tools[0].tool_id: 1}
@@ -319,7 +319,7 @@ def _made(tools: list[Tool]) -> Dataset:
     return Dataset.build("conformance", card, Tables(tools, queries, edges))
 
 
-_ODD = _made(
+_ODD = _small_dataset(
     [
         Tool("a", "send", "Sends a letter.", "post", "Post", (Parameter("address", "string"),), '{"id": "str"}'),
         Tool("b", "send", "Sends a letter.", "post", "Post", (Parameter("address", "string"),), '{"id": "str"}'),

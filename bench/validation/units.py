@@ -44,7 +44,7 @@ class Likeness:
 
 
 @dataclass(frozen=True)
-class Rule:
+class UnitRule:
     """One rule of independence on a dataset.
 
     Attributes:
@@ -68,9 +68,9 @@ class Dependence:
         rules: each relation on its own, then the card's rule and the proposed one where they are others.
     """
 
-    card: Rule
+    card: UnitRule
     proposed: str
-    rules: tuple[Rule, ...]
+    rules: tuple[UnitRule, ...]
 
 
 def audit_units(dataset: Dataset, methods: Sequence[Method]) -> Dependence:
@@ -93,14 +93,14 @@ def audit_units(dataset: Dataset, methods: Sequence[Method]) -> Dependence:
     names = [str(method.spec) for method in methods]
     # One query has no variance, and no queries have no recall.
     values = np.stack([_recall(method, dataset, rows) for method in methods], axis=1) if len(rows) > 1 else None
-    proposed = _proposed(dataset, values)
+    proposed = _propose_unit(dataset, values)
     wanted: list[tuple[Relation, ...]] = [(relation,) for relation in RELATIONS]
     wanted += [by for by in (tuple(dataset.card.unit.by), proposed) if unit_name(by) not in map(unit_name, wanted)]
     rules = {unit_name(by): _rule(dataset, by, names, values) for by in wanted}
     return Dependence(rules[dataset.unit], unit_name(proposed), tuple(rules.values()))
 
 
-def _proposed(dataset: Dataset, values: NDArray[np.float64] | None) -> tuple[Relation, ...]:
+def _propose_unit(dataset: Dataset, values: NDArray[np.float64] | None) -> tuple[Relation, ...]:
     chosen: tuple[Relation, ...] = ()
     if values is None:
         return chosen
@@ -118,13 +118,15 @@ def _proposed(dataset: Dataset, values: NDArray[np.float64] | None) -> tuple[Rel
     return chosen
 
 
-def _rule(dataset: Dataset, by: Sequence[Relation], methods: Sequence[str], values: NDArray[np.float64] | None) -> Rule:
+def _rule(
+    dataset: Dataset, by: Sequence[Relation], methods: Sequence[str], values: NDArray[np.float64] | None
+) -> UnitRule:
     units = judged_units(dataset, by)
     if values is None:
-        return Rule(unit_name(by), unit_sizes(units), {name: Likeness(None, None) for name in methods})
+        return UnitRule(unit_name(by), unit_sizes(units), {name: Likeness(None, None) for name in methods})
     pairs = zip(intraclass_correlation(values, units).tolist(), design_effect(values, units).tolist(), strict=True)
     alike = [Likeness(*(None if math.isnan(value) else value for value in pair)) for pair in pairs]
-    return Rule(unit_name(by), unit_sizes(units), dict(zip(methods, alike, strict=True)))
+    return UnitRule(unit_name(by), unit_sizes(units), dict(zip(methods, alike, strict=True)))
 
 
 def _recall(method: Method, dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.float64]:

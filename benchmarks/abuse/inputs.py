@@ -259,9 +259,9 @@ def campaign(folder: Path, count: int, seed: int, bench: Callable[..., str]) -> 
         for number in range(count):
             name = f"{seed}-{place}-{number}"
             path.write_bytes(mutated(whole, random.Random(name)))
-            found, _ = verdict(_arguments(reader, folder), folder / "said")
-            if found != "fine":
-                failed.append(f"{name}: {found}")
+            outcome, _ = verdict(_arguments(reader, folder), folder / "said")
+            if outcome != "fine":
+                failed.append(f"{name}: {outcome}")
                 shutil.copyfile(path, folder / f"failed-{name}")
                 shutil.copyfile(folder / "said", folder / f"failed-{name}.said")
         path.write_bytes(whole)

@@ -82,12 +82,12 @@ ECHOES: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-def reply(asked: dict[str, Any], wrong: dict[str, Any]) -> dict[str, Any]:
+def reply(question: dict[str, Any], wrong: dict[str, Any]) -> dict[str, Any]:
     """What a server says to a question, wrong in one place."""
-    found = {**_USUAL, **wrong}
-    method = str(asked.get("method"))
-    answer = {"result": found[method]} if method in found else {"error": {"code": -32601, "message": "no"}}
-    return {"jsonrpc": "2.0", "id": asked.get("id"), **answer}
+    replies = {**_USUAL, **wrong}
+    method = str(question.get("method"))
+    answer = {"result": replies[method]} if method in replies else {"error": {"code": -32601, "message": "no"}}
+    return {"jsonrpc": "2.0", "id": question.get("id"), **answer}
 
 
 def _key() -> str:
@@ -106,9 +106,9 @@ def _say(value: object) -> None:
 def _ask() -> dict[str, Any]:
     """The next question; messages that ask nothing are passed over."""
     for line in sys.stdin:
-        asked: dict[str, Any] = json.loads(line)
-        if "id" in asked:
-            return asked
+        question: dict[str, Any] = json.loads(line)
+        if "id" in question:
+            return question
     sys.exit(0)
 
 
@@ -134,11 +134,11 @@ def _answers(make: Callable[[dict[str, Any]], list[object]]) -> Callable[[], Non
 
 
 def _serves(wrong: dict[str, Any]) -> Callable[[], None]:
-    return _answers(lambda asked: [reply(asked, wrong)])
+    return _answers(lambda question: [reply(question, wrong)])
 
 
 def _echoes(make: Callable[[str], dict[str, Any]]) -> Callable[[], None]:
-    return _answers(lambda asked: [reply(asked, make(_key()))])
+    return _answers(lambda question: [reply(question, make(_key()))])
 
 
 def _answers_bytes(data: bytes) -> Callable[[], None]:
@@ -187,17 +187,19 @@ PROCESSES: dict[str, Callable[[], None]] = {
     "no JSON": _answers_bytes(b"hello\x1b[31m\n"),
     "no text": _answers_bytes(b"\xff\xfe\n"),
     "deep": _answers_bytes(b"[" * 90_000 + b"\n"),
-    "echo of the key": _answers(lambda asked: [{**reply(asked, {}), "tools": [_key()]}]),
+    "echo of the key": _answers(lambda question: [{**reply(question, {}), "tools": [_key()]}]),
     "the key as an error": _answers(
-        lambda asked: [{"jsonrpc": "2.0", "id": asked["id"], "error": {"code": 1, "message": _key()}}]
+        lambda question: [{"jsonrpc": "2.0", "id": question["id"], "error": {"code": 1, "message": _key()}}]
     ),
-    "a flood of messages": _answers(lambda asked: [_NOTE] * 300_000),
+    "a flood of messages": _answers(lambda question: [_NOTE] * 300_000),
     "questions back": _answers(
-        lambda asked: [{"jsonrpc": "2.0", "id": number, "method": "sampling/createMessage"} for number in range(9999)]
+        lambda question: [
+            {"jsonrpc": "2.0", "id": number, "method": "sampling/createMessage"} for number in range(9999)
+        ]
     ),
-    "wrong ids": _answers(lambda asked: [{**reply(asked, {}), "id": 10**9}]),
-    "ids are objects": _answers(lambda asked: [{**reply(asked, {}), "id": {}}]),
-    "each answer twice": _answers(lambda asked: [reply(asked, {})] * 2),
+    "wrong ids": _answers(lambda question: [{**reply(question, {}), "id": 10**9}]),
+    "ids are objects": _answers(lambda question: [{**reply(question, {}), "id": {}}]),
+    "each answer twice": _answers(lambda question: [reply(question, {})] * 2),
     **{name: _serves(wrong) for name, wrong in WRONG.items()},
     **{name: _echoes(make) for name, make in ECHOES.items()},
 }

@@ -41,7 +41,7 @@ TIMED = {"created", "seconds", "command", "commit", "dirty", "resumed"}
 
 def content(folder: Path) -> dict[str, str]:
     """Digests of the files of a folder; of manifests and journals, what does not depend on when they were written."""
-    found = {}
+    digests = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         parts = set(Path(name).parts)
@@ -65,8 +65,8 @@ def content(folder: Path) -> dict[str, str]:
                 fields = json.loads(data)
                 kept = {key: fields.get(key) for key in ("result_id", "files", "content_hash", "values")}
                 data = json.dumps(kept, sort_keys=True).encode()
-        found[name] = hashlib.sha256(data).hexdigest()
-    return found
+        digests[name] = hashlib.sha256(data).hexdigest()
+    return digests
 
 
 def _without_times(value: Any) -> Any:
@@ -107,9 +107,9 @@ def _writing(folder: Path, model: str) -> dict[str, Writing]:
     (folder / "tools.json").write_text(json.dumps({"tools": [
         {"name": f"find{number}", "description": "Finds.", "inputSchema": {"type": "object"}} for number in range(50)
     ]}))  # fmt: skip
-    asked = {"messages": [{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [
+    logged = {"messages": [{"role": "user", "content": "find it"}, {"role": "assistant", "tool_calls": [
         {"id": "1", "type": "function", "function": {"name": "find", "arguments": "{}"}}]}]}  # fmt: skip
-    (folder / "log.jsonl").write_text((json.dumps(asked) + "\n") * 500)
+    (folder / "log.jsonl").write_text((json.dumps(logged) + "\n") * 500)
     _outdated(made, old / "results")
     numbers = {"most_steps": 6, "checkpoint_every": 2, "most_tokens": 16}
     settings = ["--base", "minilm", *(part for name in numbers for part in ("--set", f"{name}={numbers[name]}"))]
@@ -220,8 +220,8 @@ def _model() -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            message = {"role": "assistant", "content": _said(asked["messages"][-1]["content"])}
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            message = {"role": "assistant", "content": _said(request["messages"][-1]["content"])}
             choice = {"index": 0, "finish_reason": "stop", "message": message}
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             body = json.dumps(
@@ -285,8 +285,8 @@ def _killed(folder: Path, name: str, writing: Writing, points: int, chance: rand
         code, again = _run(writing, place, None)
         if code not in {0, *writing.done}:
             failed.append(f"after {moment:.2f} s: exit {code} when run again")
-        elif (found := content(place)) != expected:
-            others = [path for path in found.keys() | expected if found.get(path) != expected.get(path)]
+        elif (actual := content(place)) != expected:
+            others = [path for path in actual.keys() | expected if actual.get(path) != expected.get(path)]
             failed.append(f"after {moment:.2f} s: other files: {', '.join(sorted(others)[:5])}")
         elif writing.prints and again != printed:
             failed.append(f"after {moment:.2f} s: prints something else")
@@ -314,8 +314,8 @@ def _run(writing: Writing, place: Path, kill: float | None) -> tuple[int, bytes]
 
 
 def _environment(writing: Writing, place: Path) -> dict[str, str]:
-    own = {name: value.replace("{out}", str(place)) for name, value in writing.variables.items()}
-    return {**os.environ, "BENCH_DATA": str(place / "data"), **own}
+    variables = {name: value.replace("{out}", str(place)) for name, value in writing.variables.items()}
+    return {**os.environ, "BENCH_DATA": str(place / "data"), **variables}
 
 
 def disks(folder: Path, sizes: int, names: Sequence[str] = ()) -> list[Row]:
@@ -340,9 +340,9 @@ def disks(folder: Path, sizes: int, names: Sequence[str] = ()) -> list[Row]:
         full = []
         for number in range(sizes):
             size = 4 + room * 5 // 4 * number // sizes
-            code, said, found = _on_disk(folder, writing, f"size={size}k")
-            torn = [path for path, digest in found.items() if expected.get(path) != digest]
-            if code not in {0, 7} or "Traceback" in said or torn or (code == 0 and found != expected):
+            code, said, digests = _on_disk(folder, writing, f"size={size}k")
+            torn = [path for path, digest in digests.items() if expected.get(path) != digest]
+            if code not in {0, 7} or "Traceback" in said or torn or (code == 0 and digests != expected):
                 full.append(f"{size} KiB: exit {code}: {', '.join(torn)} {said[-200:]}")
         code, said, _ = _on_disk(folder, writing, "ro")
         read_only = [] if code == 7 and "read-only" in said else [f"exit {code}: {said[-200:]}"]
@@ -353,15 +353,15 @@ def disks(folder: Path, sizes: int, names: Sequence[str] = ()) -> list[Row]:
 
 def _on_disk(folder: Path, writing: Writing, options: str) -> tuple[int, str, dict[str, str]]:
     """Exit code and messages of a command that writes to a disk of its own, and what is on the disk then."""
-    disk, found = folder / "disk", folder / "found.json"
+    disk, listing = folder / "disk", folder / "found.json"
     disk.mkdir(exist_ok=True)
-    found.write_text("{}")
+    listing.write_text("{}")
     words = shlex.join([*BENCH, *(part.replace("{out}", str(disk)) for part in writing.words)])
-    look = shlex.join([sys.executable, __file__, str(disk), str(found)])
+    look = shlex.join([sys.executable, __file__, str(disk), str(listing)])
     script = f"mount -t tmpfs -o {options} none {shlex.quote(str(disk))} && {words}; code=$?; {look}; exit $code"
     line = ["unshare", "-m", "sh", "-c", script]
     done = subprocess.run(line, env=_environment(writing, disk), capture_output=True, text=True)
-    return done.returncode, done.stderr, json.loads(found.read_text())
+    return done.returncode, done.stderr, json.loads(listing.read_text())
 
 
 def crowd(folder: Path, rounds: int) -> list[Row]:

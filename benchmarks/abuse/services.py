@@ -43,7 +43,7 @@ HEAD = b"HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\
 
 
 def _flood(start: bytes, unit: bytes = b"[") -> Answer:
-    def answer(peer: socket.socket, asked: bytes) -> None:
+    def answer(peer: socket.socket, request: bytes) -> None:
         peer.sendall(start)
         while True:
             peer.sendall(unit * 65536)
@@ -52,7 +52,7 @@ def _flood(start: bytes, unit: bytes = b"[") -> Answer:
 
 
 def _drip(start: bytes) -> Answer:
-    def answer(peer: socket.socket, asked: bytes) -> None:
+    def answer(peer: socket.socket, request: bytes) -> None:
         peer.sendall(start)
         while True:
             peer.sendall(b"x")
@@ -62,7 +62,7 @@ def _drip(start: bytes) -> Answer:
 
 
 def _fixed(data: bytes) -> Answer:
-    return lambda peer, asked: peer.sendall(data)
+    return lambda peer, request: peer.sendall(data)
 
 
 def _sized(code: int, body: bytes, more: bytes = b"") -> Answer:
@@ -76,11 +76,11 @@ def _value(value: object, code: int = 200) -> Answer:
 def _echo(code: int) -> Answer:
     """The request, its key among it, as the text of an error or of an answer."""
 
-    def answer(peer: socket.socket, asked: bytes) -> None:
-        text = asked.decode("latin-1")
+    def answer(peer: socket.socket, request: bytes) -> None:
+        text = request.decode("latin-1")
         value: dict[str, Any] = {"error": {"message": text, "code": text}, "tools": [text]}
         value["choices"] = [{"message": {"role": "assistant", "content": text}, "finish_reason": text}]
-        _value(value, code)(peer, asked)
+        _value(value, code)(peer, request)
 
     return answer
 
@@ -88,12 +88,12 @@ def _echo(code: int) -> Answer:
 def _escaped(code: int) -> Answer:
     """The same with every letter of a text written as a number, which JSON allows."""
 
-    def answer(peer: socket.socket, asked: bytes) -> None:
-        text = "".join(f"\\u{byte:04x}" for byte in asked)
+    def answer(peer: socket.socket, request: bytes) -> None:
+        text = "".join(f"\\u{byte:04x}" for byte in request)
         message = f'{{"role": "assistant", "content": "{text}"}}'
         choices = f'[{{"message": {message}, "finish_reason": "{text}"}}]'
         body = f'{{"error": {{"message": "{text}", "code": "{text}"}}, "tools": ["{text}"], "choices": {choices}}}'
-        _sized(code, body.encode())(peer, asked)
+        _sized(code, body.encode())(peer, request)
 
     return answer
 
@@ -113,9 +113,9 @@ ANSWERS: dict[str, Answer] = {
     "endless 500": _flood(HEAD % 500 + b"\r\n"), "endless 101": _flood(HEAD % 101 + b"\r\n"),
     "endless head": _flood(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
     "dripping head": _drip(b"HTTP/1.1 200 OK\r\nX-Slow: "), "dripping body": _drip(HEAD % 200 + b"\r\n"),
-    "dripping error": _drip(HEAD % 500 + b"\r\n"), "silence": lambda peer, asked: time.sleep(20),
+    "dripping error": _drip(HEAD % 500 + b"\r\n"), "silence": lambda peer, request: time.sleep(20),
     "gzip bomb 200": _sized(200, BOMB, PACKED), "gzip bomb 400": _sized(400, BOMB, PACKED),
-    "no HTTP": _fixed(b"\x00\xff" * 5000), "closed": lambda peer, asked: peer.close(),
+    "no HTTP": _fixed(b"\x00\xff" * 5000), "closed": lambda peer, request: peer.close(),
     "deep": _sized(200, b"[" * 200_000), "not JSON": _sized(200, b"<html>"),
     "redirect": _fixed(b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"),
     "wait for ever": _sized(429, b"{}", b"Retry-After: 999999999\r\n"),
@@ -159,18 +159,18 @@ SHAPES: dict[str, Answer] = {
 def _mcp(wrong: dict[str, Any], identifier: object = None, greets: Answer | None = None) -> Answer:
     """A server of MCP over HTTP that is wrong in one place; `greets`: what it does after a right greeting."""
 
-    def answer(peer: socket.socket, asked: bytes) -> None:
-        head, _, body = asked.partition(b"\r\n\r\n")
+    def answer(peer: socket.socket, request: bytes) -> None:
+        head, _, body = request.partition(b"\r\n\r\n")
         question = json.loads(body) if head.startswith(b"POST") and body else {}
         if not head.startswith(b"POST"):
-            _sized(405, b"{}")(peer, asked)
+            _sized(405, b"{}")(peer, request)
         elif "id" not in question:
-            _sized(202, b"")(peer, asked)
+            _sized(202, b"")(peer, request)
         elif greets is not None and str(question.get("method")).startswith("tools/"):
-            greets(peer, asked)
+            greets(peer, request)
         else:
-            found = misbehaving.reply(question, wrong)
-            _value(found if identifier is None else {**found, "id": identifier})(peer, asked)
+            value = misbehaving.reply(question, wrong)
+            _value(value if identifier is None else {**value, "id": identifier})(peer, request)
 
     return answer
 
@@ -178,9 +178,9 @@ def _mcp(wrong: dict[str, Any], identifier: object = None, greets: Answer | None
 def _mcp_echo(make: Callable[[str], dict[str, Any]]) -> Answer:
     """A server of MCP over HTTP that has the key of each request in its answer."""
 
-    def answer(peer: socket.socket, asked: bytes) -> None:
-        key = re.search(rb"(?i)\r\nauthorization: *Bearer ([^\r]+)", asked)
-        _mcp(make(key[1].decode("latin-1") if key else "none"))(peer, asked)
+    def answer(peer: socket.socket, request: bytes) -> None:
+        key = re.search(rb"(?i)\r\nauthorization: *Bearer ([^\r]+)", request)
+        _mcp(make(key[1].decode("latin-1") if key else "none"))(peer, request)
 
     return answer
 
@@ -325,7 +325,7 @@ def hostile(folder: Path, share: float = 1.0) -> list[Row]:
         for client, command, answers, variables in over_http:
             place = folder / re.sub("[^A-Za-z]+", "-", client)
 
-            def asked(name: str, answer: Answer, command: list[str] = command, place: Path = place,
+            def ask_one(name: str, answer: Answer, command: list[str] = command, place: Path = place,
                       variables: dict[str, str] = variables) -> str:  # fmt: skip
                 with _server(answer) as url:
                     more = {key: value.replace("{url}", url) for key, value in variables.items()}
@@ -338,7 +338,7 @@ def hostile(folder: Path, share: float = 1.0) -> list[Row]:
                     return _fault(line, place / name, more)
 
             names = _some(answers, share)
-            asked_of.append((client, [(name, pool.submit(asked, name, answers[name])) for name in names]))
+            asked_of.append((client, [(name, pool.submit(ask_one, name, answers[name])) for name in names]))
         for client, command in as_program:
             place = folder / re.sub("[^A-Za-z]+", "-", client)
 

@@ -72,7 +72,7 @@ def read(folder: Path) -> dict[str, Tables]:
     }
     if not any(present.values()):
         return {}
-    missing = [name for name, found in present.items() if not found]
+    missing = [name for name, is_there in present.items() if not is_there]
     if missing or scene_file is None:
         raise UnavailableError(f"{folder} has only a part of {DATASET}: there is no {', no '.join(missing)}.")
     queries = [*dialogue_queries(files, "dialogue"), *level_3_queries(scenes(files.text(scene_file), scene_file))]
@@ -83,19 +83,19 @@ def read(folder: Path) -> dict[str, Tables]:
 
 def _files(folder: Path) -> dict[str, Path]:
     folders = (TOOL_TABLE.rsplit("/", 1)[0], LEVEL_1, LEVEL_2, SOURCE)
-    found = [
+    paths = [
         path
         for name in folders
         for path in (folder / name).glob("*")
         if path.is_file() and path.suffix in {".csv", ".jsonl", ".py"}
     ]
-    found += [folder / name for name in SCENES if (folder / name).is_file()]
-    return {path.relative_to(folder).as_posix(): path for path in found}
+    paths += [folder / name for name in SCENES if (folder / name).is_file()]
+    return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
 def _tools(files: Files) -> list[Tool]:
     table = table_tools(files.text(TOOL_TABLE), TOOL_TABLE)
     known = {tool.tool_id for tool in table}
     sources = [name for name in files.under(SOURCE) if name.rsplit("/", 1)[1] not in NO_TOOLS]
-    found = [tool for name in sources for tool in source_tools(files.text(name), name)]
-    return table + [tool for tool in found if tool.tool_id not in known]
+    tools = [tool for name in sources for tool in source_tools(files.text(name), name)]
+    return table + [tool for tool in tools if tool.tool_id not in known]

@@ -56,7 +56,7 @@ _CALL = re.compile(r"^\s*([A-Za-z_]\w*)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DialogueSample:
     """What the user says, turn by turn, and the tools that are called, each once."""
 
     turns: tuple[str, ...]
@@ -184,24 +184,24 @@ def _parse(text: str, where: str) -> ast.Module:
 
 def _assigned(body: Iterable[ast.stmt], where: str) -> dict[str, Any]:
     """The values of `description = ...` and its two fellows; nothing is executed."""
-    found = {}
+    values = {}
     for node in body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in _FIELDS:
             try:
-                found[node.targets[0].id] = ast.literal_eval(node.value)
+                values[node.targets[0].id] = ast.literal_eval(node.value)
             except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
                 raise DataError(f"{where}: {node.targets[0].id} is not a Python literal.") from None
-    return found
+    return values
 
 
-def _fields(found: dict[str, Any], where: str) -> dict[str, Any]:
-    missing = [field for field in _FIELDS if field not in found]
+def _fields(values: dict[str, Any], where: str) -> dict[str, Any]:
+    missing = [field for field in _FIELDS if field not in values]
     if missing:
         raise DataError(f"{where} does not assign {', '.join(missing)}.")
-    return found
+    return values
 
 
-def dialogue(text: str, where: str) -> Sample:
+def dialogue(text: str, where: str) -> DialogueSample:
     """A dialogue of level 1 or 2: one JSON turn a line; gold = the distinct `api_name` of the API's turns.
 
     An empty file is a sample without turns: upstream has one.
@@ -223,10 +223,10 @@ def dialogue(text: str, where: str) -> Sample:
                 pass
             case _:
                 raise DataError(f"{where} line {number} is not a turn of User (text), AI or API (api_name).")
-    return Sample(tuple(turns), _distinct(calls))
+    return DialogueSample(tuple(turns), _distinct(calls))
 
 
-def script(text: str, where: str) -> Sample:
+def script(text: str, where: str) -> DialogueSample:
     """A level-3 sample: a text with a first utterance and, after a heading, the calls that meet it.
 
     Upstream spells the headings "First Utterance", "First Utterence", "API Call", "API Calls", "GT API Call",
@@ -239,10 +239,10 @@ def script(text: str, where: str) -> Sample:
     names = _CALL.findall(calls[1]) if calls else []
     if said is None or not names:
         raise DataError(f"{where} has no {'first utterance' if said is None else 'API call'}.")
-    return Sample((said[1],), _distinct(names))
+    return DialogueSample((said[1],), _distinct(names))
 
 
-def scenes(text: str, where: str) -> list[Sample]:
+def scenes(text: str, where: str) -> list[DialogueSample]:
     """The scenes of `level-3.json`: a list of `{"requirement", "response", "apis": [{"api_name", ...}, ...]}`.
 
     The requirement is the query; blanks around it, which some have, are cut.
@@ -250,13 +250,13 @@ def scenes(text: str, where: str) -> list[Sample]:
     Raises:
         DataError: a scene is not of that form.
     """
-    found = _json(text, where)
-    if not isinstance(found, list) or not found:
+    records = _json(text, where)
+    if not isinstance(records, list) or not records:
         raise DataError(f"{where} is not a list of scenes.")
-    return [_scene(scene, f"{where} scene {number}") for number, scene in enumerate(found)]
+    return [_scene(scene, f"{where} scene {number}") for number, scene in enumerate(records)]
 
 
-def _scene(scene: object, where: str) -> Sample:
+def _scene(scene: object, where: str) -> DialogueSample:
     match scene:
         case {"requirement": str(said), "apis": list(calls)} if said.strip():
             names = [call.get("api_name") if isinstance(call, dict) else None for call in calls]
@@ -264,7 +264,7 @@ def _scene(scene: object, where: str) -> Sample:
             raise DataError(f"{where} has no requirement or no list of apis.")
     if not all(isinstance(name, str) for name in names):
         raise DataError(f"{where} has a call without an api_name.")
-    return Sample((said.strip(),), _distinct(str(name) for name in names))
+    return DialogueSample((said.strip(),), _distinct(str(name) for name in names))
 
 
 def dialogue_queries(files: Files, view: QueryView) -> list[Query]:
@@ -283,7 +283,7 @@ def dialogue_queries(files: Files, view: QueryView) -> list[Query]:
     return queries
 
 
-def level_3_queries(samples: Iterable[Sample]) -> list[Query]:
+def level_3_queries(samples: Iterable[DialogueSample]) -> list[Query]:
     """Level 3, in the order given; a scene has one utterance, so both views are the same."""
     return [sample.query(f"l3-{number:03}", "3", "dialogue") for number, sample in enumerate(samples, 1)]
 
@@ -294,14 +294,14 @@ def edges(text: str, where: str) -> list[Edge]:
     Raises:
         DataError: a row has other columns or another reason.
     """
-    found = []
+    annotated = []
     for number, line in enumerate(text.splitlines()[1:], 2):
         cells = line.split("\t")
         if len(cells) != 4 or cells[2] not in get_args(EdgeReason):
             raise DataError(f"{where} line {number} is not dependent, prerequisite, reason, note.")
         dependent, prerequisite, reason, note = cells
-        found.append(Edge(dependent, prerequisite, "result" if reason == "result" else "verification", note))
-    return found
+        annotated.append(Edge(dependent, prerequisite, "result" if reason == "result" else "verification", note))
+    return annotated
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def load(files: Files, options: ViewOptions, card: Card) -> Tables:
 
 
 def _with_toolset(query: Query, toolsets: dict[str, str]) -> Query:
-    found = {toolsets[tool] for tool in query.gold}
-    if not found:
+    used = {toolsets[tool] for tool in query.gold}
+    if not used:
         return query
-    return replace(query, slices={**query.slices, "toolset": found.pop() if len(found) == 1 else "several"})
+    return replace(query, slices={**query.slices, "toolset": used.pop() if len(used) == 1 else "several"})

@@ -82,10 +82,10 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
 
 def _names(task: _Task, where: str) -> list[str]:
     """The tools of a numbered list, one a line, each once."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for line in task.annotation.tools.split("\n"):
         match = _NAMED.fullmatch(line.strip())
         if match is None:
             raise DataError(f"{where}: a line of `Tools` is no number with the name of a tool.")
-        found[match[1]] = None
-    return list(found)
+        names[match[1]] = None
+    return list(names)

@@ -19,10 +19,10 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.tables import Query, Tables, Tool
-from bench.importing.reading import checked
+from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.tools.forms import NoCatalogueError, tools_of
-from bench.importing.tools.tool import Found
+from bench.importing.tools.tool import DocumentTool
 
 TOOLS = "tools.json"
 _COLUMNS = ("TASK", "PROMPT", "ENABLED_TOOLS", "TRAJECTORY")
@@ -38,24 +38,24 @@ def read(folder: Path) -> dict[str, Tables]:
     if (folder / TOOLS).is_file():
         for tool in read_catalogue([Source(folder / TOOLS)]).tools:
             tools.setdefault(tool.name, _own(tool))
-    asked: dict[str, tuple[str, list[str], str]] = {}
+    tasks: dict[str, tuple[str, list[str], str]] = {}
     for where, row in _rows(folder):
         for tool in _defined(_json(row["ENABLED_TOOLS"], where), where):
             tools.setdefault(tool.name, _own(tool))
         task, prompt = row["TASK"], row["PROMPT"]
         if not isinstance(task, str) or not isinstance(prompt, str):
             raise DataError(f"{where} has no TASK or no PROMPT.")
-        if task in asked:
+        if task in tasks:
             raise DataError(f"{where}: the task {one_line(task, 60)!r} occurs twice.")
-        asked[task] = (prompt, _called(_json(row["TRAJECTORY"], where)), where)
-    unknown = {name: where for _, names, where in asked.values() for name in names if name not in tools}
+        tasks[task] = (prompt, _called(_json(row["TRAJECTORY"], where)), where)
+    unknown = {name: where for _, names, where in tasks.values() for name in names if name not in tools}
     if unknown:
         name, where = next(iter(unknown.items()))
         raise DataError(
             f"{where}: the tool {one_line(name, 60)!r} is called and nowhere defined ({len(unknown)} such tools in "
             f"all): put the definitions of the servers' tools into {folder / TOOLS}."
         )
-    queries = [Query(task, prompt, dict.fromkeys(names, 1)) for task, (prompt, names, _) in asked.items()]
+    queries = [Query(task, prompt, dict.fromkeys(names, 1)) for task, (prompt, names, _) in tasks.items()]
     return {"mcp-atlas": Tables(list(tools.values()), queries)}
 
 
@@ -69,7 +69,7 @@ def _defined(value: Any, where: str) -> list[Tool]:
     if not isinstance(value, list) or not any(isinstance(item, dict) for item in value):
         return []
     try:
-        return [item.tool for item in tools_of(value) if isinstance(item, Found)]
+        return [item.tool for item in tools_of(value) if isinstance(item, DocumentTool)]
     except NoCatalogueError as error:
         raise DataError(f"{where}: ENABLED_TOOLS has objects that are no tools: {error}.") from None
 
@@ -91,7 +91,7 @@ def _json(value: Any, where: str) -> Any:
     if not isinstance(value, str):
         return None
     try:
-        return checked(json.loads(value), where)
+        return check_json(json.loads(value), where)
     except (ValueError, RecursionError):
         raise DataError(f"{where}: ENABLED_TOOLS or TRAJECTORY is not JSON.") from None
 

@@ -15,7 +15,7 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.tables import Query, Tables, Tool
-from bench.importing.reading import checked, open_regular
+from bench.importing.reading import check_json, open_regular
 
 #: Bytes of one line: a skill with its text. Longer ones are refused.
 _LONGEST = 16 << 20
@@ -68,7 +68,7 @@ def _rows(root: Path, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                row = checked(json.loads(line.decode("utf-8-sig")), where)
+                row = check_json(json.loads(line.decode("utf-8-sig")), where)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{where} is not JSON ({one_line(str(error), 80)}).") from None
             if not isinstance(row, dict) or (kind == "qrels" and "relevance" not in row):

@@ -41,9 +41,9 @@ def load(files: Files, options: Options, card: Card) -> Tables:
     """
     folder = files.folder
     tools = [_tool(json.loads(line)) for line in (folder / "tools.jsonl").read_text("utf-8").splitlines()]
-    found = _alternatives(folder / "review.jsonl") if options.gold == "reviewed" else {}
+    alternatives = _alternatives(folder / "review.jsonl") if options.gold == "reviewed" else {}
     rows = [json.loads(line) for line in (folder / "queries.jsonl").read_text("utf-8").splitlines()]
-    queries = [_query(row, found.get(row["query_id"], {})) for row in rows]
+    queries = [_query(row, alternatives.get(row["query_id"], {})) for row in rows]
     return Tables(tools, with_parent_slice(queries, tools), read_edges(folder / "edges.tsv"))
 
 
@@ -65,12 +65,12 @@ def _tool(row: dict[str, Any]) -> Tool:
 
 def _alternatives(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
     """query_id -> gold tool -> the tools that meet its requirement as well."""
-    found: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
+    alternatives: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
     for line in path.read_text("utf-8").splitlines():
         row = json.loads(line)
         if row["meets"]:
-            found[row["query_id"]][row["gold"]] += (row["tool"],)
-    return {query: dict(tools) for query, tools in found.items()}
+            alternatives[row["query_id"]][row["gold"]] += (row["tool"],)
+    return {query: dict(tools) for query, tools in alternatives.items()}
 
 
 def _query(row: dict[str, Any], any_of: dict[str, tuple[str, ...]]) -> Query:

@@ -23,7 +23,7 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
-from bench.importing.reading import Budget, Document, checked, parsed
+from bench.importing.reading import ByteBudget, Document, check_json, parse_documents
 
 #: Card -> upstream's folder.
 PARTS = {
@@ -40,19 +40,19 @@ def read(folder: Path) -> dict[str, Tables]:
     Raises:
         DataError: there is none, or a file is missing or malformed.
     """
-    found = {card: _part(folder / name) for card, name in PARTS.items() if (folder / name).is_dir()}
-    if not found:
+    tables = {card: _part(folder / name) for card, name in PARTS.items() if (folder / name).is_dir()}
+    if not tables:
         raise DataError(f"{folder} has none of the folders {', '.join(PARTS.values())}.")
-    return found
+    return tables
 
 
 def _part(folder: Path) -> Tables:
     for name in _FILES:
         if not (folder / name).is_file():
             raise DataError(f"{folder} has no file {name}; get it as `bench data info taskbench-huggingface` says.")
-    budget = Budget()
+    budget = ByteBudget()
     data, described, graph = (
-        parsed(folder / name, f"{folder.name}/{name}", budget.read(folder / name)) for name in _FILES
+        parse_documents(folder / name, f"{folder.name}/{name}", budget.read(folder / name)) for name in _FILES
     )
     tools: dict[str, Tool] = {}
     for number, node in enumerate(_list(_one(described).get("nodes"), described[0].label)):
@@ -132,7 +132,7 @@ def _list(value: Any, where: str) -> list[Any]:
     """A list, or the JSON text of one."""
     if isinstance(value, str):
         try:
-            value = checked(json.loads(value), where)
+            value = check_json(json.loads(value), where)
         except (ValueError, RecursionError):
             raise DataError(f"{where}: a list is a text that is not JSON.") from None
     if not isinstance(value, list):

@@ -21,7 +21,7 @@ from bench.base.errors import DataError
 from bench.data.files import Files
 from bench.data.tables import Query, Split, Tables, Tool
 
-from .parsing import Library, queries_of, read_records, tool_of
+from .parsing import ToolPool, queries_of, read_records, tool_of
 
 GROUPS = ("G1", "G2", "G3")
 RETRIEVAL_FILES = ("corpus.tsv", "train.query.txt", "test.query.txt", "qrels.train.tsv", "qrels.test.tsv")
@@ -33,22 +33,22 @@ def read(folder: Path) -> dict[str, Tables]:
     Raises:
         DataError: there is no group, a group's files are incomplete or have no test queries, or a file is malformed.
     """
-    found: dict[str, Tables] = {}
+    tables: dict[str, Tables] = {}
     for root in (folder, folder / "data"):
         for group in GROUPS:
             card_id = f"toolbench-{group.lower()}"
-            if card_id in found:
+            if card_id in tables:
                 continue
             if (root / "retrieval" / group).is_dir():
-                found[card_id] = _from_retrieval(root / "retrieval" / group, f"retrieval/{group}")
+                tables[card_id] = _from_retrieval(root / "retrieval" / group, f"retrieval/{group}")
             elif (root / "instruction" / f"{group}_query.json").is_file():
-                found[card_id] = _from_instructions(root, group)
-    if not found:
+                tables[card_id] = _from_instructions(root, group)
+    if not tables:
         raise DataError(
             f"{folder} has neither retrieval/G1 (or G2, G3) nor instruction/G1_query.json (or G2, G3): "
             "name the folder that ToolBench's data.zip unpacks to."
         )
-    return found
+    return tables
 
 
 def _from_instructions(root: Path, group: str) -> Tables:
@@ -63,7 +63,7 @@ def _from_instructions(root: Path, group: str) -> Tables:
             "add them from ToolBench's data.zip."
         )
     files = Files({name: root / name for name in (train_file, *test_files)}, root)
-    library = Library()
+    library = ToolPool()
     # Upstream's data has the training records first, so they win where the same leaf differs.
     train = read_records(files.json(train_file), train_file, library, numbered=False)
     tests = {name: read_records(files.json(name), name, library) for name in test_files}

@@ -20,7 +20,7 @@ Leaf = tuple[str, str, str]  # category, parent, name
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class QueryRecord:
     """One query with its candidates and the (parent, name) pairs that answer it; `where` names it in errors."""
 
     query_id: str
@@ -30,7 +30,7 @@ class Record:
     where: str
 
 
-class Library:
+class ToolPool:
     """The pooled tools, each leaf (category, parent, name) once: where records differ, the first one is kept."""
 
     def __init__(self) -> None:
@@ -49,10 +49,10 @@ class Library:
 
     def named(self) -> dict[tuple[str, str], list[str]]:
         """(parent, name) -> tool_ids: several where the same pair occurs in several categories."""
-        found: dict[tuple[str, str], list[str]] = {}
+        by_name: dict[tuple[str, str], list[str]] = {}
         for (_, parent, name), tool in self._tools.items():
-            found.setdefault((parent, name), []).append(tool.tool_id)
-        return found
+            by_name.setdefault((parent, name), []).append(tool.tool_id)
+        return by_name
 
 
 def _leaf(api: Any, where: str) -> Leaf:
@@ -114,7 +114,7 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def read_records(data: Any, file: str, library: Library, numbered: bool = True) -> list[Record]:
+def read_records(data: Any, file: str, library: ToolPool, numbered: bool = True) -> list[QueryRecord]:
     """The records of one instruction file; their candidates join the library.
 
     With `numbered=False` a record without `query_id` has its position in the file as id, as in
@@ -123,7 +123,7 @@ def read_records(data: Any, file: str, library: Library, numbered: bool = True) 
     Raises:
         DataError: a record is malformed; the sentence names file, record and what is wrong.
     """
-    records: list[Record] = []
+    records: list[QueryRecord] = []
     for position, item in enumerate(_list(data, "the file", file)):
         where = f"{file}, record {position + 1}"
         if not isinstance(item, dict):
@@ -137,7 +137,7 @@ def read_records(data: Any, file: str, library: Library, numbered: bool = True) 
             raise DataError(f"{where}: query is {'empty' if isinstance(text, str) else _kind(text)} instead of a text.")
         candidates = [library.add(api, where) for api in _list(item.get("api_list"), "api_list", where)]
         relevant = [_pair(value, where) for value in _list(item.get("relevant APIs"), "relevant APIs", where)]
-        records.append(Record(str(query_id), text, tuple(candidates), tuple(relevant), where))
+        records.append(QueryRecord(str(query_id), text, tuple(candidates), tuple(relevant), where))
     return records
 
 
@@ -148,7 +148,7 @@ def _pair(value: Any, where: str) -> tuple[str, str]:
 
 
 def queries_of(
-    records: Iterable[Record], library: Library, split: Split = "test", slices: Mapping[str, str] | None = None
+    records: Iterable[QueryRecord], library: ToolPool, split: Split = "test", slices: Mapping[str, str] | None = None
 ) -> list[Query]:
     """Queries with their gold resolved to tool_ids.
 
@@ -165,12 +165,12 @@ def queries_of(
     for record in records:
         gold: dict[str, int] = {}
         for pair in record.relevant:
-            own = [tool.tool_id for tool in record.candidates if (tool.parent, tool.name) == pair]
-            found = own or named.get(pair, [])
-            if not own and len(found) != 1:
-                what = f"{len(found)} tools of several categories" if found else "no tool"
+            candidates = [tool.tool_id for tool in record.candidates if (tool.parent, tool.name) == pair]
+            matching = candidates or named.get(pair, [])
+            if not candidates and len(matching) != 1:
+                what = f"{len(matching)} tools of several categories" if matching else "no tool"
                 lost.append(f"{record.where}: the relevant API {list(pair)} names {what}")
-            gold.update(dict.fromkeys(found, 1))
+            gold.update(dict.fromkeys(matching, 1))
         shown = bundle_id(tool.tool_id for tool in record.candidates)
         # A digest: of the full-size data, the lists themselves would take more memory than the queries.
         group = hashlib.sha256(shown.encode()).hexdigest()[:16]

@@ -70,8 +70,8 @@ def _upstream(files: Files) -> Tables:
     for line, where in _lines(files, name):
         splits = [split for split, gold in judged.items() if line.id in gold]
         if len(splits) != 1:
-            found = "both" if splits else "none"
-            raise DataError(f"{where}: query {line.id} is in {found} of {' and '.join(SPLIT_FILES.values())}.")
+            which = "both" if splits else "none"
+            raise DataError(f"{where}: query {line.id} is in {which} of {' and '.join(SPLIT_FILES.values())}.")
         queries.append(Query(line.id, line.text, judged[splits[0]].pop(line.id), splits[0]))
     for split, rest in judged.items():
         if rest:

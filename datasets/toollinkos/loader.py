@@ -114,7 +114,7 @@ def _tool(record: _Tool) -> Tool:
 
 def _edges(records: list[tuple[_Tool, str]], options: Options) -> list[Edge]:
     # By both ends: upstream repeats a dependency where two parameters have it.
-    found: dict[tuple[str, str], Edge] = {}
+    edges: dict[tuple[str, str], Edge] = {}
     for record, name in records:
         for dependency in record.depends_on:
             if dependency.dependence_type not in TYPES:
@@ -123,5 +123,5 @@ def _edges(records: list[tuple[_Tool, str]], options: Options) -> list[Edge]:
             if options.edges != "all" and options.edges not in kinds:
                 continue
             edge = Edge(record.name, dependency.name, reason, dependency.dependence_type)
-            found.setdefault((edge.dependent, edge.prerequisite), edge)
-    return list(found.values())
+            edges.setdefault((edge.dependent, edge.prerequisite), edge)
+    return list(edges.values())

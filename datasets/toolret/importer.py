@@ -20,7 +20,7 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.importing.reading import parsed
+from bench.importing.reading import parse_documents
 from bench.importing.tools.schemas import parameters_of
 
 TOOLS = 44_453
@@ -57,17 +57,17 @@ def read(folder: Path) -> dict[str, Tables]:
     plain, instructed = list[Query](), list[Query]()
     for name, stated in statistics.items():
         queries, gold = _subset(folder, name, tools)
-        found = (len(queries), sum(map(len, gold.values())), len({tool for own in gold.values() for tool in own}))
-        if found != stated:
+        sizes = (len(queries), sum(map(len, gold.values())), len({tool for judged in gold.values() for tool in judged}))
+        if sizes != stated:
             raise DataError(
-                f"{name} has {found[0]:,} queries, {found[1]:,} judgements and {found[2]:,} judged tools, and mteb's "
+                f"{name} has {sizes[0]:,} queries, {sizes[1]:,} judgements and {sizes[2]:,} judged tools, and mteb's "
                 f"statistics have {stated[0]:,}, {stated[1]:,} and {stated[2]:,}: get its revision."
             )
         for query_id, text, instruction in queries:
             slices = {"subset": name}
             plain.append(Query(query_id, text, gold[query_id], slices=slices))
-            asked = text if instruction is None else f"{text} {instruction}"
-            instructed.append(Query(query_id, asked, gold[query_id], slices=slices))
+            request = text if instruction is None else f"{text} {instruction}"
+            instructed.append(Query(query_id, request, gold[query_id], slices=slices))
     seen: set[str] = set()
     for query in plain:
         if query.query_id in seen:
@@ -118,15 +118,15 @@ def _subset(
 def _tool(tool_id: str, text: str, where: str) -> Tool:
     # A text that is no JSON is a description.
     try:
-        (document,) = parsed(Path(f"{where}.json"), where, text.encode("utf-8", "surrogatepass"))
+        (document,) = parse_documents(Path(f"{where}.json"), where, text.encode("utf-8", "surrogatepass"))
         about = document.value if isinstance(document.value, dict) else {}
     except (DataError, ValueError):
         about = {}
     origin = _ORIGIN.fullmatch(tool_id)
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for key in _PARAMETERS:
         for parameter in _parameters(about.get(key), required=key != "optional_parameters"):
-            found.setdefault(parameter.name, parameter)
+            parameters.setdefault(parameter.name, parameter)
     name = about.get("name")
     descriptions = (about.get(key) for key in _DESCRIPTIONS)
     return Tool(
@@ -135,7 +135,7 @@ def _tool(tool_id: str, text: str, where: str) -> Tool:
         description=next((each.strip() for each in descriptions if isinstance(each, str) and each.strip()), ""),
         category=origin[1] if origin else "",
         parent=tool_id,
-        parameters=tuple(found.values()),
+        parameters=tuple(parameters.values()),
         source=text,
     )
 

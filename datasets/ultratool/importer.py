@@ -15,7 +15,7 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.tables import Query, Tables, Tool
-from bench.importing.reading import Budget, parsed
+from bench.importing.reading import ByteBudget, parse_documents
 from bench.importing.tools.schemas import parameters_of
 
 #: Card -> upstream's folder.
@@ -29,20 +29,20 @@ def read(folder: Path) -> dict[str, Tables]:
     Raises:
         DataError: there is none, or a file is malformed.
     """
-    found = {}
+    tables = {}
     for card, name in PARTS.items():
         path = next((path for root in (folder, folder / "data") if (path := root / name / FILE).is_file()), None)
         if path is not None:
-            found[card] = _part(path, f"{name}/{FILE}")
-    if not found:
+            tables[card] = _part(path, f"{name}/{FILE}")
+    if not tables:
         raise DataError(f"{folder} has neither English-dataset/{FILE} nor Chinese-dataset/{FILE}.")
-    return found
+    return tables
 
 
 def _part(path: Path, label: str) -> Tables:
-    documents = parsed(path, label, Budget().read(path))
+    documents = parse_documents(path, label, ByteBudget().read(path))
     tools: dict[str, Tool] = {}
-    asked: list[tuple[str, str, list[str], str]] = []
+    rows: list[tuple[str, str, list[str], str]] = []
     for number, document in enumerate(documents):
         row, where = document.value, document.label
         if not isinstance(row, dict) or not isinstance(row.get("question"), str):
@@ -53,11 +53,11 @@ def _part(path: Path, label: str) -> Tables:
             tools.setdefault(tool.tool_id, tool)
         steps = _objects(row.get("reference"), "reference", where)
         gold = [step["tool"] for step in steps if isinstance(step.get("tool"), str) and step["tool"].strip()]
-        asked.append((f"{number:04}", row["question"].strip(), gold, where))
-    for _, _, gold, where in asked:
+        rows.append((f"{number:04}", row["question"].strip(), gold, where))
+    for _, _, gold, where in rows:
         if unknown := [name for name in gold if name not in tools]:
             raise DataError(f"{where}: the tool {one_line(unknown[0], 60)!r} is in no toolset.")
-    queries = [Query(query_id, text, dict.fromkeys(gold, 1)) for query_id, text, gold, _ in asked]
+    queries = [Query(query_id, text, dict.fromkeys(gold, 1)) for query_id, text, gold, _ in rows]
     return Tables(list(tools.values()), queries)
 
 

@@ -17,7 +17,7 @@ QUICK = 0.001
 
 
 @dataclass(frozen=True)
-class Answer:
+class BoardAnswer:
     """The best method of those that fit a description.
 
     Attributes:
@@ -35,13 +35,13 @@ class Answer:
     others: int
 
 
-def answers(boards: Sequence[Overall]) -> list[Answer]:
+def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
     """The answers that a site can give, the most asked first; a description that nothing fits has none."""
     first = [board for board in boards if board.metric == RANKED[0] and board.kind == "all"]
     if not first:
         return []
     main = first[0]
-    asked: list[tuple[str, Overall, Callable[[OverallRow], bool]]] = [
+    questions: list[tuple[str, Overall, Callable[[OverallRow], bool]]] = [
         ("Best without training", main, lambda row: not _learns(row)),
         ("Best without a model to download", main, lambda row: not _learns(row) and not _models(row)),
         (f"Best under {QUICK * 1000:g} ms a query", main, _quick),
@@ -49,25 +49,25 @@ def answers(boards: Sequence[Overall]) -> list[Answer]:
     # Where most methods that learn are ranked; of equal ones the first.
     learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
     trained = first[learners.index(max(learners))]
-    asked.insert(1, ("Best trained", trained, _learns))
-    own = [
+    questions.insert(1, ("Best trained", trained, _learns))
+    view_questions = [
         (f"Best: {board.view.title}", board, lambda row: True)
         for board in first[1:]
         if board.view.card and board is not trained
     ]
     # What is declared next after the ranking is what most visitors have; the other views are for fewer.
-    asked = [*own[:1], *asked, *own[1:]]
-    return [found for question, board, fits in asked if (found := _answer(question, board, fits))]
+    questions = [*view_questions[:1], *questions, *view_questions[1:]]
+    return [answer for question, board, fits in questions if (answer := _answer(question, board, fits))]
 
 
-def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -> Answer | None:
+def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
     rows = [row for row in board.places if _competes(row) and fits(row)]
     if board.standing is None or not rows:
         return None
     at = {row.key: board.standing.ids.index(row.key) for row in rows}
-    own = at[rows[0].key]
-    ties = tuple(row for row in rows[1:] if board.standing.pairs[own, at[row.key]] >= LEVEL)
-    return Answer(question, board, rows[0], ties, len(rows) - 1)
+    place = at[rows[0].key]
+    ties = tuple(row for row in rows[1:] if board.standing.pairs[place, at[row.key]] >= LEVEL)
+    return BoardAnswer(question, board, rows[0], ties, len(rows) - 1)
 
 
 def _competes(row: OverallRow) -> bool:
@@ -92,16 +92,16 @@ def latency_of(row: OverallRow) -> float | None:
 
     Where embeddings came from the cache, encoding the query is not in the time: it is not taken for a latency.
     """
-    found = [
+    latencies = [
         latency.p50
         for cell in row.cells
         if cell is not None and (latency := cell[1].result.manifest.latency) is not None and not latency.cached
     ]
-    return statistics.median(found) if found else None
+    return statistics.median(latencies) if latencies else None
 
 
 def tokens_of(row: OverallRow) -> float | None:
     """Mean tokens of the first five tools' texts, over its datasets; None where they were not counted on all."""
-    found = [cell[1].result.metrics.tokens.get("top_5") for cell in row.cells if cell is not None]
-    known = [count for count in found if count is not None]
-    return sum(known) / len(known) if known and len(known) == len(found) else None
+    counts = [cell[1].result.metrics.tokens.get("top_5") for cell in row.cells if cell is not None]
+    known = [count for count in counts if count is not None]
+    return sum(known) / len(known) if known and len(known) == len(counts) else None

@@ -17,8 +17,8 @@ from bench.base.text import label, one_line, unique_slug
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
 from bench.leaderboard.boards.names import Title, apart, title_of
-from bench.leaderboard.boards.standings import RankedSystems, mean_errors, ranked_systems
-from bench.leaderboard.boards.tables import checked_values, read_columns
+from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
+from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.comparability import (
     Usual,
@@ -28,7 +28,7 @@ from bench.results.comparability import (
     interval_code,
     marks,
     metric_difference,
-    ordered,
+    order_results,
     reversal_marks,
     usual,
 )
@@ -36,7 +36,7 @@ from bench.results.current import command
 from bench.results.finding import latest
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, StoredResult, find_results
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.show.numbers import count
 
 #: Metrics that methods are ranked by, the first of them by default.
@@ -60,7 +60,7 @@ class Rejected:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RowSample:
     """A row over some of its queries: how many, means and their standard errors, one for each of RANKED."""
 
     n: int
@@ -95,7 +95,7 @@ class Row:
     values: NDArray[np.float64] | None
     doubtful: frozenset[str]
     older: frozenset[str] = frozenset()
-    samples: Mapping[str, Sample] = field(default_factory=dict)
+    samples: Mapping[str, RowSample] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -191,15 +191,15 @@ def read_results(results: Path) -> tuple[list[list[StoredResult]], list[Rejected
             where = "" if item.folder is None else place_of(item.folder, results)
             rejected.append(Rejected(where, one_line(str(item)).replace(f"{results}/", "")))
             continue
-        where, own = place_of(item.folder, results), item.manifest.result_id
-        if not _RESULT_ID.fullmatch(own):
-            rejected.append(Rejected(where, f"its id {label(own, 60)!r} is not a valid result id."))
-        elif own in good:
-            other = place_of(good[own].folder, results)
-            rejected.append(Rejected(where, f"its id {own} is also the id of {other}, which is shown."))
+        where, result_id = place_of(item.folder, results), item.manifest.result_id
+        if not _RESULT_ID.fullmatch(result_id):
+            rejected.append(Rejected(where, f"its id {label(result_id, 60)!r} is not a valid result id."))
+        elif result_id in good:
+            other = place_of(good[result_id].folder, results)
+            rejected.append(Rejected(where, f"its id {result_id} is also the id of {other}, which is shown."))
         else:
-            good[own] = item
-    rejected += _unfinished(results)
+            good[result_id] = item
+    rejected += _unfinished_results(results)
     groups = comparable([good[key] for key in sorted(good, key=lambda key: str(good[key].folder))])
     return sorted(groups, key=lambda members: _order(members[0])), sorted(rejected, key=lambda item: item.where)
 
@@ -222,7 +222,7 @@ def make_board(
     sound = []
     for result in members:
         try:
-            values, ids = checked_values(result, RANKED, verify, known)
+            values, ids = check_values(result, RANKED, verify, known)
         except (ResultError, pa.ArrowException) as error:
             reason = one_line(str(error).splitlines()[0]).replace(f"{results}/", "")
             rejected.append(Rejected(place_of(result.folder, results), reason))
@@ -238,10 +238,10 @@ def make_board(
         sound = [item for item in sound if orders[item.manifest.result_id] == usual]
     if not sound:
         return None, rejected
-    return assembled(sound, tables, older=older), rejected
+    return assemble(sound, tables, older=older), rejected
 
 
-def assembled(
+def assemble(
     sound: Sequence[StoredResult],
     tables: Mapping[str, NDArray[np.float64] | None],
     standings: Mapping[str, RankedSystems] | None = None,
@@ -255,7 +255,7 @@ def assembled(
         standings: of a build before, where they are known; computed from the tables otherwise.
         older: ids of results that other code than today's has made.
     """
-    shown = ordered(latest(sound), RANKED[0])
+    shown = order_results(latest(sound), RANKED[0])
     most = usual(shown)
     data = shown[0].manifest.dataset
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
@@ -290,7 +290,7 @@ def assembled(
         units=_judged_units(shown[0]) if data.unit else None,
         rows=tuple(rows),
         standings=dict(standings or {}),
-        superseded=tuple(_superseded(sound, shown, most, newest)),
+        superseded=tuple(_list_superseded(sound, shown, most, newest)),
     )
     if board.current and board.units is not None and standings is None:
         ranked = [i for i, row in enumerate(rows) if not row.oracle and row.values is not None]
@@ -298,7 +298,7 @@ def assembled(
             same = [i for i in ranked if metric not in rows[i].older]
             columns = [values[:, column] for i in same if (values := rows[i].values) is not None]
             if columns and len(columns[0]):
-                board.standings[metric] = ranked_systems(
+                board.standings[metric] = rank_systems(
                     [rows[i].id for i in same],
                     np.column_stack(columns),
                     board.units,
@@ -365,16 +365,16 @@ def variants(rows: Sequence[Row]) -> tuple[frozenset[str], dict[str, int]]:
     Returns:
         Ids of the rows that fold under another one, and id -> how many fold under it.
     """
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row.family, row.called.stem), []).append(row)
+        groups.setdefault((row.family, row.called.stem), []).append(row)
     folded: set[str] = set()
     over: dict[str, int] = {}
-    for own in found.values():
-        first = next((row for row in own if not row.called.rest and not row.setting), own[0])
-        folded |= {row.id for row in own if row is not first}
-        if len(own) > 1:
-            over[first.id] = len(own) - 1
+    for group in groups.values():
+        first = next((row for row in group if not row.called.rest and not row.setting), group[0])
+        folded |= {row.id for row in group if row is not first}
+        if len(group) > 1:
+            over[first.id] = len(group) - 1
     return frozenset(folded), over
 
 
@@ -383,8 +383,8 @@ def _name(result: StoredResult) -> str:
     return label(method.spec + (f" + {method.cut}" if method.cut else ""))
 
 
-def _clean(found: Sequence[Mark]) -> list[Mark]:
-    return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in found]
+def _clean(row_marks: Sequence[Mark]) -> list[Mark]:
+    return [mark.model_copy(update={"text": label(mark.text, 40), "why": label(mark.why, 300)}) for mark in row_marks]
 
 
 def _older_code(result: StoredResult) -> list[Mark]:
@@ -395,21 +395,21 @@ def _older_code(result: StoredResult) -> list[Mark]:
 
 def _marks(result: StoredResult, most: Usual, newest: StoredResult) -> list[Mark]:
     manifest = result.manifest
-    found = _clean(marks(result, most))
+    row_marks = _clean(marks(result, most))
     if result.metrics.n_failed:
         why = "queries that failed or were not answered; they score 0"
         if manifest.repeats > 1:
             why = "queries that failed or were not answered in some repeat; they score 0 there"
-        found.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))
+        row_marks.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))
     older = _older(result, newest)
     if older or interval_code(manifest.scoring) != interval_code(newest.manifest.scoring):
         what = ", ".join(name for name in dict.fromkeys((*RANKED, *COLUMNS)) if name in older) or "its intervals"
         why = f"other code than the newest result's computed {what}; bench run scores its ranking again"
-        found.append(Mark(kind="older scoring", text="older scoring", why=why))
+        row_marks.append(Mark(kind="older scoring", text="older scoring", why=why))
     if manifest.protocol not in CURRENT_VERSIONS:
         text = f"protocol {label(manifest.protocol, 20)}"
-        found.append(Mark(kind="protocol", text=text, why="kept, and not ranked"))
-    return found
+        row_marks.append(Mark(kind="protocol", text=text, why="kept, and not ranked"))
+    return row_marks
 
 
 def _older(result: StoredResult, newest: StoredResult) -> frozenset[str]:
@@ -418,7 +418,7 @@ def _older(result: StoredResult, newest: StoredResult) -> frozenset[str]:
     return frozenset(name for name in (*RANKED, *COLUMNS) if metric_difference(mine, others, name) is not None)
 
 
-def _superseded(
+def _list_superseded(
     sound: Sequence[StoredResult], shown: Sequence[StoredResult], most: Usual, newest: StoredResult
 ) -> Iterator[Superseded]:
     kept = {item.manifest.result_id for item in shown}
@@ -472,7 +472,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
                     break
 
 
-def _unfinished(results: Path) -> list[Rejected]:
+def _unfinished_results(results: Path) -> list[Rejected]:
     """Folders that hold a part of a result, and no manifest."""
     parts = {path.parent for name in (METRICS, RUN, PER_QUERY, REPEATS) for path in results.glob(f"*/*/{name}")}
     return [
@@ -482,15 +482,15 @@ def _unfinished(results: Path) -> list[Rejected]:
     ]
 
 
-def _sample(values: NDArray[np.float64], units: NDArray[np.int64]) -> Sample:
+def _sample(values: NDArray[np.float64], units: NDArray[np.int64]) -> RowSample:
     """The sample of some queries, whose units are numbered from 0 without a gap."""
     if not len(values):
         nothing = np.full(values.shape[1], np.nan)
-        return Sample(0, nothing, nothing)
-    return Sample(len(values), *mean_errors(values, units))
+        return RowSample(0, nothing, nothing)
+    return RowSample(len(values), *mean_errors(values, units))
 
 
-def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:
+def sample_rows(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:
     """The board with its rows' samples.
 
     Args:
@@ -502,7 +502,7 @@ def sampled(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) ->
     count = max((len(row.values) for row in board.rows if row.values is not None), default=0)
     units = np.arange(count) if board.units is None else board.units
     kinds = {"all": np.ones(count, dtype=np.bool_), **masks}
-    codes = {kind: numbered(units[mask]) for kind, mask in kinds.items()}
+    codes = {kind: number_units(units[mask]) for kind, mask in kinds.items()}
 
     def of(row: Row) -> Row:
         if row.values is None or not len(row.values):

@@ -10,7 +10,7 @@ from bench.results.store import StoredResult
 FIRST_DATE = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
-def created(result: StoredResult) -> datetime.datetime | None:
+def creation_time(result: StoredResult) -> datetime.datetime | None:
     """When a result was made, in UTC; none where its manifest has no date."""
     return moment(result.manifest.environment.created)
 
@@ -18,7 +18,7 @@ def created(result: StoredResult) -> datetime.datetime | None:
 def moment(text: str) -> datetime.datetime | None:
     """A date and time in UTC, out of its ISO form; none where it is none."""
     try:
-        found = datetime.datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
+        parsed = datetime.datetime.fromisoformat(text)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         return None

@@ -22,7 +22,7 @@ from bench.registry.datasets import dataset_entries, resolve, stored_folder
 
 
 @dataclass(frozen=True)
-class Parameter:
+class MethodParameter:
     """A parameter of a method, as text."""
 
     name: str
@@ -37,7 +37,7 @@ class MethodFacts:
     name: str
     summary: str
     text: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[MethodParameter, ...]
     oracle: bool
     needs_llm: bool
     learns: bool
@@ -46,7 +46,7 @@ class MethodFacts:
 
 
 @dataclass(frozen=True)
-class Data:
+class BoardData:
     """A board's dataset.
 
     Attributes:
@@ -66,25 +66,25 @@ class Data:
         return self.dataset is not None and self.card is not None and self.card.redistribution
 
 
-def data_of(spec: str, content_hash: str) -> Data:
+def data_of(spec: str, content_hash: str) -> BoardData:
     """The card and, where it is in the cache, the data of a dataset; nothing is downloaded or built."""
     try:
         entry, options, _ = resolve(spec)
     except BenchError:
-        return Data(None, None, "This installation has no dataset of that name.")
+        return BoardData(None, None, "This installation has no dataset of that name.")
     except Exception as error:  # a plug-in's loader may raise anything
-        return Data(None, None, f"Its loader fails ({type(error).__name__}).")
+        return BoardData(None, None, f"Its loader fails ({type(error).__name__}).")
     try:
         folder = stored_folder(entry, options)
         if not (folder / MANIFEST).is_file():
-            return Data(entry.card, None, "The dataset was not in the cache when this page was built.")
+            return BoardData(entry.card, None, "The dataset was not in the cache when this page was built.")
         dataset = read_dataset(folder)
     except BenchError:
-        return Data(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
+        return BoardData(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
-        return Data(entry.card, None, "The dataset has changed since these results were computed.")
+        return BoardData(entry.card, None, "The dataset has changed since these results were computed.")
     # Its own card: one with distractors names the licences of both.
-    return Data(dataset.card, dataset, "")
+    return BoardData(dataset.card, dataset, "")
 
 
 def state_of_data(spec: str) -> str:
@@ -95,15 +95,15 @@ def state_of_data(spec: str) -> str:
         return "unknown"
     except Exception as error:  # a plug-in's loader may raise anything
         return f"fails: {type(error).__name__}"
-    found = [entry.card.model_dump_json()]
+    parts = [entry.card.model_dump_json()]
     try:
         folder = stored_folder(entry, options)
         for path in sorted(folder.iterdir()):
             status = path.stat()
-            found.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+            parts.append(f"{path} {status.st_size} {status.st_mtime_ns}")
     except (BenchError, OSError):
-        found.append("not there")
-    return "\n".join(found)
+        parts.append("not there")
+    return "\n".join(parts)
 
 
 def card_of(spec: str) -> Card | None:
@@ -131,7 +131,8 @@ def facts_of(name: str) -> MethodFacts | None:
         summary=" ".join(whole[0].split()),
         text=tuple(part for part in (*whole[1:], *(text.split("\n\n") if module else ())) if part.strip()),
         parameters=tuple(
-            Parameter(key, _shown(field.get_default()), field.description or "") for key, field in fields.items()
+            MethodParameter(key, _show_value(field.get_default()), field.description or "")
+            for key, field in fields.items()
         ),
         oracle=issubclass(kind, OracleMethod),
         needs_llm=kind.needs_llm,
@@ -140,9 +141,9 @@ def facts_of(name: str) -> MethodFacts | None:
     )
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_show_value, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return '""' if value == "" else str(value)

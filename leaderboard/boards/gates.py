@@ -24,13 +24,13 @@ from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
-from bench.leaderboard.boards.dates import FIRST_DATE, created, moment
+from bench.leaderboard.boards.dates import FIRST_DATE, creation_time, moment
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult
-from bench.results.units import numbered
+from bench.results.units import number_units
 
 #: The policy of a folder of baselines, where no other one is named.
 POLICY = "gate.toml"
@@ -75,7 +75,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Gate:
+class BaselineHistory:
     """The history of a baseline.
 
     Attributes:
@@ -126,7 +126,7 @@ def read_gates(baselines: Path, policy: Path | None = None) -> Gates:
     return Gates(read_policy(policy or beside), tuple(ledgers))
 
 
-def gate_histories(gates: Gates, results: Iterable[StoredResult]) -> list[Gate]:
+def gate_histories(gates: Gates, results: Iterable[StoredResult]) -> list[BaselineHistory]:
     """The history of each baseline.
 
     Args:
@@ -139,7 +139,7 @@ def gate_histories(gates: Gates, results: Iterable[StoredResult]) -> list[Gate]:
     return [_history(ledger, metric, known, judged) for ledger in gates.ledgers]
 
 
-def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], judged: _Judge) -> Gate:
+def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], judged: _Judge) -> BaselineHistory:
     blessed = {version.baseline.result_id for version in ledger.versions}
     moments: list[_Moment] = []
     for i, version in enumerate(ledger.versions):
@@ -149,7 +149,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
         before = ledger.versions[i - 1].baseline if i else None
         moments.append(_Moment(at, version, known.get(version.baseline.result_id), before))
     for name, result in sorted(known.items()):
-        at = created(result) or FIRST_DATE
+        at = creation_time(result) or FIRST_DATE
         earlier = [item.version.baseline for item in moments[: len(ledger.versions)] if item.version and item.at <= at]
         force = earlier[-1] if earlier else None
         if name not in blessed and _question(result.manifest) == _question(force or ledger.versions[0].baseline):
@@ -160,7 +160,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
     events = [
         Event(item.at, _value(item, metric), item.version, item.result, item.against, judged(item)) for item in shown
     ]
-    return Gate(ledger, metric, tuple(events), len(moments) - len(shown))
+    return BaselineHistory(ledger, metric, tuple(events), len(moments) - len(shown))
 
 
 def _question(item: Baseline | Manifest) -> tuple[object, ...]:
@@ -176,7 +176,7 @@ def _value(item: _Moment, metric: str) -> MetricValue | None:
     if metric not in baseline.values:
         return None
     values = baseline.values[metric].array()[:, None]
-    units = numbered(np.array(baseline.units, dtype=np.int64))
+    units = number_units(np.array(baseline.units, dtype=np.int64))
     return means_and_intervals(Scores((parse_metric(metric),), values), units).get(metric)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, parse
-from bench.comparison.library_sizes import Point, without_size
+from bench.comparison.library_sizes import SizePoint, without_size
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.tables import read_columns
 from bench.results.comparability import competes, metric_difference
@@ -25,7 +25,7 @@ _MOST_TOOLS = 10**9
 
 
 @dataclass(frozen=True)
-class Library:
+class LibraryVariant:
     """What the spec of a dataset says of its library, where it is another than the dataset's own.
 
     Attributes:
@@ -51,7 +51,7 @@ class Library:
         return ", ".join(parts)
 
 
-def library_of(spec: str) -> Library | None:
+def library_of(spec: str) -> LibraryVariant | None:
     """The library of a dataset's spec; None where it is the dataset's own, or the spec cannot be read."""
     try:
         read = parse(spec)
@@ -64,7 +64,7 @@ def library_of(spec: str) -> Library | None:
     if not distractors and given.get("tools") is None:
         return None
     base = Spec.of(read.name, {name: value for name, value in read.arguments if name not in _OPTIONS})
-    return Library(str(base), without_size(spec), distractors, duplicates, seed)
+    return LibraryVariant(str(base), without_size(spec), distractors, duplicates, seed)
 
 
 def base_of(spec: str) -> str:
@@ -86,12 +86,12 @@ def standalone(boards: Sequence[Board]) -> list[Board]:
 
 
 @dataclass(frozen=True)
-class Curve:
+class BoardCurve:
     """A method over libraries of several sizes: its row and value on each that it has, by size."""
 
     title: str
     row: Row
-    points: Mapping[int, tuple[Row, Point]]
+    points: Mapping[int, tuple[Row, SizePoint]]
 
     @property
     def competes(self) -> bool:
@@ -111,9 +111,9 @@ class Curves:
         older: results that other scoring code made than the newest one: they are not on the curves.
     """
 
-    library: Library
+    library: LibraryVariant
     boards: Mapping[int, Board]
-    curves: tuple[Curve, ...]
+    curves: tuple[BoardCurve, ...]
     single: int
     older: int
 
@@ -134,33 +134,33 @@ def curves_of(base: str, main: Mapping[str, Board]) -> list[Curves]:
         ResultError: a table cannot be read.
     """
     series: dict[tuple[str, tuple[object, ...]], list[Board]] = {}
-    libraries: dict[str, Library] = {}
+    libraries: dict[str, LibraryVariant] = {}
     for spec, board in sorted(main.items()):
         library = library_of(spec)
         if library is not None and library.base == base and _sound(board):
             libraries[library.series] = library
             # What claims to be the same dataset and asks other queries is a series of its own.
-            series.setdefault((library.series, _asked(board)), []).append(board)
-    own = main.get(base)
-    asked = _asked(own) if own is not None and _sound(own) else None
-    found = []
+            series.setdefault((library.series, _queries_of(board)), []).append(board)
+    base_board = main.get(base)
+    base_queries = _queries_of(base_board) if base_board is not None and _sound(base_board) else None
+    curves = []
     for (name, queries), boards in series.items():
-        whole = [own, *boards] if own is not None and queries == asked else boards
-        found.append(_curves(libraries[name], whole))
-    return sorted(found, key=lambda item: (-len(item.boards), item.library.series))
+        whole = [base_board, *boards] if base_board is not None and queries == base_queries else boards
+        curves.append(_curves(libraries[name], whole))
+    return sorted(curves, key=lambda item: (-len(item.boards), item.library.series))
 
 
 def _sound(board: Board) -> bool:
     return 0 < board.first.manifest.dataset.tools < _MOST_TOOLS
 
 
-def _asked(board: Board) -> tuple[object, ...]:
+def _queries_of(board: Board) -> tuple[object, ...]:
     """The queries, and how many gold tools each has."""
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     return (board.split, *table["query_id"].to_pylist(), *table["n_gold"].to_pylist())
 
 
-def _curves(library: Library, boards: Sequence[Board]) -> Curves:
+def _curves(library: LibraryVariant, boards: Sequence[Board]) -> Curves:
     sizes: dict[int, Board] = {}
     for board in boards:
         sizes.setdefault(board.first.manifest.dataset.tools, board)
@@ -168,30 +168,30 @@ def _curves(library: Library, boards: Sequence[Board]) -> Curves:
     rows = [row for board in sizes.values() for row in board.rows]
     newest = max(rows, key=lambda row: row.result.manifest.environment.created).result.manifest
     older = {row.id for row in rows if metric_difference(newest, row.result.manifest, METRIC) is not None}
-    points: dict[str, dict[int, tuple[Row, Point]]] = {}
+    points: dict[str, dict[int, tuple[Row, SizePoint]]] = {}
     for size, board in sizes.items():
         for row in board.rows:
             # Of two rows that differ in nothing a reader is told, the better one comes first.
             if row.id not in older and METRIC in row.result.metrics.metrics:
-                points.setdefault(row.key, {}).setdefault(size, (row, Point.of(row.result, METRIC)))
-    several = sorted((own for own in points.values() if len(own) > 1), key=_order)
-    last = [own[max(own)][0] for own in several]
-    curves = [Curve(title, row, own) for title, row, own in zip(titles(last), last, several, strict=True)]
+                points.setdefault(row.key, {}).setdefault(size, (row, SizePoint.of(row.result, METRIC)))
+    several = sorted((by_size for by_size in points.values() if len(by_size) > 1), key=_order)
+    last = [by_size[max(by_size)][0] for by_size in several]
+    curves = [BoardCurve(title, row, by_size) for title, row, by_size in zip(titles(last), last, several, strict=True)]
     return Curves(library, sizes, tuple(curves), len(points) - len(several), len(older))
 
 
-def _order(points: Mapping[int, tuple[Row, Point]]) -> tuple[bool, int, float, str]:
+def _order(points: Mapping[int, tuple[Row, SizePoint]]) -> tuple[bool, int, float, str]:
     largest = max(points)
     row, point = points[largest]
     return row.oracle, -largest, -point.value.mean, row.key
 
 
-def listed(base: str, boards: Sequence[Board]) -> Iterator[tuple[str, list[Board]]]:
+def list_series(base: str, boards: Sequence[Board]) -> Iterator[tuple[str, list[Board]]]:
     """The boards under a dataset: of each series, its words and its boards by size."""
-    found: dict[str, tuple[str, list[Board]]] = {}
+    by_series: dict[str, tuple[str, list[Board]]] = {}
     for board in boards:
         library = library_of(board.spec)
         if library is not None and library.base == base:
-            found.setdefault(library.series, (library.words, []))[1].append(board)
-    for _, (words, own) in sorted(found.items()):
-        yield words, sorted(own, key=lambda board: (board.first.manifest.dataset.tools, board.slug))
+            by_series.setdefault(library.series, (library.words, []))[1].append(board)
+    for _, (words, series_boards) in sorted(by_series.items()):
+        yield words, sorted(series_boards, key=lambda board: (board.first.manifest.dataset.tools, board.slug))

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import Field
 
 from bench.base.errors import BenchError, UsageError
-from bench.base.records import StrictRecord, toml_table, validated
+from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
@@ -49,10 +49,13 @@ class Title:
 
 
 @cache
-def declared() -> Mapping[str, Name]:
+def declared_names() -> Mapping[str, Name]:
     """The names of `names.toml`, by method."""
     table = toml_table(DECLARED, "the display names", UsageError)
-    return {name: validated(Name, own, f"the name of {name} in {DECLARED}", UsageError) for name, own in table.items()}
+    return {
+        name: validate_record(Name, entry, f"the name of {name} in {DECLARED}", UsageError)
+        for name, entry in table.items()
+    }
 
 
 def title_of(method: MethodIdentity) -> Title:
@@ -62,18 +65,18 @@ def title_of(method: MethodIdentity) -> Title:
     of them: where its own name reads like one, it is quoted.
     """
     cut = f" + {method.cut}" if method.cut else ""
-    found = None if method.run_file else _declared_title(method.spec)
-    if found is not None:
-        return Title(label(found.stem + cut), found.rest)
+    title = None if method.run_file else _declared_title(method.spec)
+    if title is not None:
+        return Title(label(title.stem + cut), title.rest)
     spec = label(method.spec + cut)
-    reads = {_folded(spec), _folded(re.split(r"[(,]", spec, maxsplit=1)[0])}
-    return Title(f"“{spec}”" if reads & _taken() else spec)
+    reads = {_fold_name(spec), _fold_name(re.split(r"[(,]", spec, maxsplit=1)[0])}
+    return Title(f"“{spec}”" if reads & _taken_names() else spec)
 
 
 def name_of(method: MethodIdentity) -> str:
     """What a method is called in all of its settings; empty for one that has no display name."""
     name = method.spec.partition("(")[0]
-    return "" if method.run_file or name not in declared() else declared()[name].name
+    return "" if method.run_file or name not in declared_names() else declared_names()[name].name
 
 
 def apart(titles: Sequence[Title], settings: Sequence[str], specs: Sequence[str], ids: Sequence[str]) -> list[str]:
@@ -110,31 +113,31 @@ def _declared_title(text: str) -> Title | None:
 
 
 def _title(spec: Spec) -> Title | None:
-    own, facts = declared().get(spec.name), facts_of(spec.name)
-    if own is None or facts is None:
+    entry, facts = declared_names().get(spec.name), facts_of(spec.name)
+    if entry is None or facts is None:
         return None
     defaults = {item.name: item.default for item in facts.parameters}
     given = dict(spec.arguments)
     said = [
-        _said(given[name], own.words.get(name, {})) if name in given else _default(own, name, defaults)
-        for name in own.say
+        _say_value(given[name], entry.words.get(name, {})) if name in given else _default(entry, name, defaults)
+        for name in entry.say
     ]
-    parts = sorted(facts.methods - set(own.say))
-    stem = [own.name, *said, *(f"on {_method(given[name])}" for name in parts if name in given)]
-    silent = {*own.say, *own.quiet, *parts}
+    parts = sorted(facts.methods - set(entry.say))
+    stem = [entry.name, *said, *(f"on {_method(given[name])}" for name in parts if name in given)]
+    silent = {*entry.say, *entry.quiet, *parts}
     rest = [f"{name}={label(format_value(value))}" for name, value in spec.arguments if name not in silent]
     return Title(", ".join(filter(None, stem)), ", ".join(rest))
 
 
-def _default(own: Name, name: str, defaults: Mapping[str, str]) -> str:
+def _default(entry: Name, name: str, defaults: Mapping[str, str]) -> str:
     """A default is known as text alone; a list of methods reads as their names."""
     text = defaults.get(name, "")
     if text.startswith("["):
         return " + ".join(_short(item.strip()) for item in text[1:-1].split(","))
-    return own.words.get(name, {}).get(text, "" if text == '""' else text)
+    return entry.words.get(name, {}).get(text, "" if text == '""' else text)
 
 
-def _said(value: Value, words: Mapping[str, str]) -> str:
+def _say_value(value: Value, words: Mapping[str, str]) -> str:
     if isinstance(value, tuple):
         return " + ".join(_method(item) for item in value)
     text = format_value(value)
@@ -145,25 +148,25 @@ def _said(value: Value, words: Mapping[str, str]) -> str:
 def _method(value: Value) -> str:
     """A method inside another: its name alone at its defaults, its whole name in other settings."""
     if isinstance(value, Spec) and value.arguments:
-        found = _title(value)
-        return label(str(value)) if found is None else str(found)
+        title = _title(value)
+        return label(str(value)) if title is None else str(title)
     return _short(value.name if isinstance(value, Spec) else str(value))
 
 
 def _short(name: str) -> str:
     name = name.removesuffix("()")
-    return declared()[name].name if name in declared() else label(name)
+    return declared_names()[name].name if name in declared_names() else label(name)
 
 
 @cache
-def _taken() -> frozenset[str]:
+def _taken_names() -> frozenset[str]:
     """What no other row may read like: the declared names, alone and at the defaults, and their methods' names."""
-    titles = {name: _title(Spec(name)) for name in declared()}
-    found = {text for name, own in declared().items() for text in (name, own.name)}
-    return frozenset(map(_folded, found | {title.stem for title in titles.values() if title is not None}))
+    titles = {name: _title(Spec(name)) for name in declared_names()}
+    texts = {text for name, entry in declared_names().items() for text in (name, entry.name)}
+    return frozenset(map(_fold_name, texts | {title.stem for title in titles.values() if title is not None}))
 
 
-def _folded(text: str) -> str:
+def _fold_name(text: str) -> str:
     """A name without what a reader overlooks: case, width, spaces and signs."""
     return re.sub(r"[\W_]+", "", _caseless(text))
 

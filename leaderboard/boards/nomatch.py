@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import Board, Row
-from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
+from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.boards.tables import read_columns
 from bench.results.comparability import competes
 from bench.results.store import PER_QUERY, StoredResult
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.noninferiority import FEWEST_UNITS
 
 #: The metric that methods are ordered by: it needs no threshold, and every method whose tools have scores has it.
@@ -63,9 +63,9 @@ def no_match(board: Board) -> NoMatch | None:
         elif METRIC in row.older:
             left.append((row, "other scoring code"))
         else:
-            values[row.id], own = _values(row.result)
-            queries = own if queries is None else queries
-            if not own.equals(queries):
+            values[row.id], row_queries = _values(row.result)
+            queries = row_queries if queries is None else queries
+            if not row_queries.equals(queries):
                 del values[row.id]
                 left.append((row, "other queries"))
     rows = [row for row in board.rows if row.id in values]
@@ -77,10 +77,10 @@ def no_match(board: Board) -> NoMatch | None:
         groups = len(set(names[queries["n_gold"].to_numpy() == 0].tolist()))
         ranked = [row for row in rows if not row.oracle]
         if groups >= FEWEST_UNITS and ranked:
-            standing = ranked_systems(
+            standing = rank_systems(
                 [row.id for row in ranked],
                 np.column_stack([values[row.id] for row in ranked]),
-                numbered(np.unique(names, return_inverse=True)[1]),
+                number_units(np.unique(names, return_inverse=True)[1]),
                 np.array([competes(row.result) for row in ranked]),
             )
     return NoMatch(tuple(rows), standing, tuple(left), groups)

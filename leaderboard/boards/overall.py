@@ -17,13 +17,13 @@ from bench.leaderboard.boards.standings import (
     RankedSystems,
     over_datasets,
     over_datasets_limit,
-    ranked_over_datasets,
-    ranked_systems,
+    rank_over_datasets,
+    rank_systems,
 )
 from bench.leaderboard.buildcache import BuildCache, Kept, key_of
 from bench.results.comparability import competes
 from bench.results.store import PER_QUERY
-from bench.results.units import numbered
+from bench.results.units import number_units
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
 MOST_VALUES = 20_000_000
@@ -147,20 +147,20 @@ def overall(
             # Of two rows that differ in nothing a reader is told, the better one comes first.
             if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
-    whole = {key: found for key, found in rows.items() if len(found) == len(used)}
-    own = [None if kind == "all" else masks[board.slug][kind] for board in used]
-    taken = _Taken(column, kind, own)
-    limit = any(row.values is None for found in rows.values() for row in found.values())
+    whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
+    kind_masks = [None if kind == "all" else masks[board.slug][kind] for board in used]
+    taken = _Taken(column, kind, kind_masks)
+    limit = any(row.values is None for by_place in rows.values() for row in by_place.values())
     name, key = entry_name(view, metric, kind), _key(whole, taken, used, limit)
-    numbers = None if cache is None else _restored(cache.get(name, key))
+    numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
-        ranked = [key for key, found in whole.items() if not found[0].oracle]
+        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle]
         standing = _standing(ranked, whole, taken, used, limit) if ranked else None
         numbers = _Numbers(_spans(whole, taken, used, limit), standing)
         if cache is not None and standing is not None:
             cache.put(name, key, _entry(numbers))
     spans, standing = numbers.spans, numbers.standing
-    places = [_place(key, found, column, kind, spans.get(key), standing, used) for key, found in rows.items()]
+    places = [_place(key, by_place, column, kind, spans.get(key), standing, used) for key, by_place in rows.items()]
     places.sort(key=_order)
     return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit)
 
@@ -183,8 +183,8 @@ def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[
     return key_of(
         {
             "systems": [
-                [key, [own[place].result.manifest.files[PER_QUERY] for place in range(len(boards))]]
-                for key, own in rows.items()
+                [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(boards))]]
+                for key, by_place in rows.items()
             ],
             "sources": [board.source for board in boards],
             "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in taken.masks],
@@ -194,26 +194,26 @@ def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[
 
 
 def _entry(numbers: _Numbers) -> Kept:
-    own = numbers.standing
+    standing = numbers.standing
     arrays: dict[str, NDArray[Any]] = {"spans": np.array(list(numbers.spans.values()), dtype=np.float64)}
     facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
-    if own is not None:
-        arrays |= {part: getattr(own, part) for part in _PARTS}
-        facts["standing"] = {"ids": own.ids, "n": own.n, "units": own.units, "exact": own.exact}
+    if standing is not None:
+        arrays |= {part: getattr(standing, part) for part in _PARTS}
+        facts["standing"] = {"ids": standing.ids, "n": standing.n, "units": standing.units, "exact": standing.exact}
     return Kept(facts, arrays)
 
 
-def _restored(kept: Kept | None) -> _Numbers | None:
+def _restore(kept: Kept | None) -> _Numbers | None:
     if kept is None:
         return None
     try:
         spans = dict(zip(kept.facts["systems"], kept.arrays["spans"], strict=True))
-        own = kept.facts["standing"]
-        if own is None:
+        stored = kept.facts["standing"]
+        if stored is None:
             return _Numbers(spans, None)
         parts = {part: kept.arrays[part] for part in _PARTS}
-        ids, n, units = tuple(own["ids"]), int(own["n"]), int(own["units"])
-        return _Numbers(spans, RankedSystems(ids=ids, n=n, units=units, exact=bool(own["exact"]), **parts))
+        ids, n, units = tuple(stored["ids"]), int(stored["n"]), int(stored["units"])
+        return _Numbers(spans, RankedSystems(ids=ids, n=n, units=units, exact=bool(stored["exact"]), **parts))
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -229,13 +229,13 @@ class _Taken:
     def values(self, place: int, row: Row) -> NDArray[np.float64]:
         assert row.values is not None
         mask = self.masks[place]
-        own = row.values[:, self.column]
-        return own if mask is None else own[mask]
+        column = row.values[:, self.column]
+        return column if mask is None else column[mask]
 
     def units(self, place: int, board: Board) -> NDArray[np.int64]:
         assert board.units is not None
         mask = self.masks[place]
-        return board.units if mask is None else numbered(board.units[mask])
+        return board.units if mask is None else number_units(board.units[mask])
 
 
 def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
@@ -251,17 +251,17 @@ def _spans(
     if not rows:
         return {}
     if limit:
-        own = [[rows[key][place].samples[taken.kind] for key in rows] for place in range(len(boards))]
-        means = np.array([[item.means[taken.column] for item in items] for items in own])
-        errors = np.array([[item.errors[taken.column] for item in items] for items in own])
-        found = over_datasets_limit(means, errors, sources)
+        samples = [[rows[key][place].samples[taken.kind] for key in rows] for place in range(len(boards))]
+        means = np.array([[item.means[taken.column] for item in items] for items in samples])
+        errors = np.array([[item.errors[taken.column] for item in items] for items in samples])
+        spans = over_datasets_limit(means, errors, sources)
     else:
-        found = over_datasets(
+        spans = over_datasets(
             [np.column_stack([taken.values(place, rows[key][place]) for key in rows]) for place in range(len(boards))],
             [taken.units(place, board) for place, board in enumerate(boards)],
             sources,
         )
-    return {key: found[i] for i, key in enumerate(rows)}
+    return {key: spans[i] for i, key in enumerate(rows)}
 
 
 def _standing(
@@ -280,22 +280,25 @@ def _standing(
             [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in places]
         )
         units = np.unique(sources, return_inverse=True)[1].astype(np.int64)
-        return ranked_systems(ranked, means, units, compete)
+        return rank_systems(ranked, means, units, compete)
     values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in places]
     units_of = [taken.units(place, board) for place, board in enumerate(boards)]
-    return ranked_over_datasets(ranked, values, units_of, sources, compete)
+    return rank_over_datasets(ranked, values, units_of, sources, compete)
 
 
 def _place(
     key: str,
-    found: Mapping[int, Row],
+    by_place: Mapping[int, Row],
     column: int,
     kind: str,
     span: NDArray[np.float64] | None,
     standing: RankedSystems | None,
     boards: Sequence[Board],
 ) -> OverallRow:
-    own = [(float(found[i].samples[kind].means[column]), found[i]) if i in found else None for i in range(len(boards))]
+    cells = [
+        (float(by_place[i].samples[kind].means[column]), by_place[i]) if i in by_place else None
+        for i in range(len(boards))
+    ]
     mean, low, high = (None, None, None) if span is None else map(float, span)
     at = None if standing is None else standing.place(key)
     tier, best, worst = (
@@ -305,14 +308,14 @@ def _place(
     )
     return OverallRow(
         key=key,
-        row=next(iter(found.values())),
-        cells=tuple(own),
-        lacks=tuple(board.name for i, board in enumerate(boards) if i not in found),
+        row=next(iter(by_place.values())),
+        cells=tuple(cells),
+        lacks=tuple(board.name for i, board in enumerate(boards) if i not in by_place),
         mean=mean,
         low=low,
         high=high,
-        n=sum(row.samples[kind].n for row in found.values()),
-        failed=sum(row.result.metrics.n_failed for row in found.values()),
+        n=sum(row.samples[kind].n for row in by_place.values()),
+        failed=sum(row.result.metrics.n_failed for row in by_place.values()),
         tier=tier,
         best=best,
         worst=worst,

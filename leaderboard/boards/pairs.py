@@ -67,7 +67,7 @@ def pairs_of(board: Board) -> Pairs | None:
     first, second = np.triu_indices(len(ids), 1)
     span = difference_span(parse_metric(METRIC))
     differences = values[:, first] - values[:, second]
-    found = compare(differences, units=board.units, span=span)
+    comparisons = compare(differences, units=board.units, span=span)
     back = bca_intervals(-differences, units=board.units, span=span)
     corrected = standing.pairs[order[first], order[second]]
     numbers = [
@@ -81,6 +81,6 @@ def pairs_of(board: Board) -> Pairs | None:
             pair.losses,
             *ends,
         ]
-        for pair, board_p, ends in zip(found, corrected.tolist(), back.tolist(), strict=True)
+        for pair, board_p, ends in zip(comparisons, corrected.tolist(), back.tolist(), strict=True)
     ]
     return Pairs(ids, np.array(numbers, dtype=np.float64))

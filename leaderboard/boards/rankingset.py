@@ -105,12 +105,12 @@ def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str
     Where no content is named it is the board with most results, and of these the one with the smallest slug: the
     newest result does not decide, since anybody can add one.
     """
-    found: dict[str, Board] = {}
+    by_spec: dict[str, Board] = {}
     for board in sorted(boards, key=lambda item: (-len(item.rows), item.slug)):
         usual = board.current and board.limit is None and board.split in {"test", "all"}
         if usual and content.get(board.spec, board.content_hash) == board.content_hash:
-            found.setdefault(board.spec, board)
-    return found
+            by_spec.setdefault(board.spec, board)
+    return by_spec
 
 
 def contents_at_hand(boards: Sequence[Board], absent: Collection[str]) -> dict[str, str]:
@@ -148,8 +148,8 @@ def views_of(chosen: RankingSet, boards: Sequence[Board], at_hand: Mapping[str, 
                 f"dataset{several} {', '.join(lacking)}."
             )
         else:
-            own = tuple(main[spec] for spec in view.datasets)
-            views.append(View(view.name, view.title, view.why, own, chosen.version, view.card))
+            view_boards = tuple(main[spec] for spec in view.datasets)
+            views.append(View(view.name, view.title, view.why, view_boards, chosen.version, view.card))
     if main and not any(spec in main for view in chosen.views for spec in view.datasets):
         missing = [
             f"there are no results on any dataset of the ranking set {chosen.version}, so that none of its rankings is "

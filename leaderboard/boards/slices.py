@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.facts import Data
-from bench.leaderboard.boards.standings import RankedSystems, ranked_systems
+from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.metrics import parse_metric
 from bench.results.comparability import competes
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.noninferiority import FEWEST_UNITS
 
@@ -55,12 +55,12 @@ class Inside:
         return [row for row, tier in zip(self.rows, self.standing.tier.tolist(), strict=True) if tier == 1]
 
 
-def slice_masks(data: Data, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
+def slice_masks(data: BoardData, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
     """Slice -> value -> (judged queries,) which of them have it; slices that do not divide the queries are left out."""
     if data.dataset is None:
         return {}
-    found = {name: values_of(data.dataset, name, query_ids) for name in slice_names(data.dataset)}
-    return {name: values for name, values in found.items() if len(values) > 1}
+    by_slice = {name: values_of(data.dataset, name, query_ids) for name in slice_names(data.dataset)}
+    return {name: values for name, values in by_slice.items() if len(values) > 1}
 
 
 def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[Inside]:
@@ -80,16 +80,16 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
     values = np.column_stack(columns)
     contend = np.array([competes(row.result) for row in rows])
     span = parse_metric(METRIC).measure.span
-    found = []
+    inside = []
     for value, mask in masks.items():
-        units = numbered(board.units[mask])
+        units = number_units(board.units[mask])
         means = values[mask].mean(axis=0)
         order = np.argsort(-means, kind="stable")
-        own, groups = values[mask][:, order], int(units.max()) + 1
+        slice_values, groups = values[mask][:, order], int(units.max()) + 1
         names = [rows[i] for i in order]
         standing = None
         if groups >= FEWEST_UNITS:
-            standing = ranked_systems([row.id for row in names], own, units, contend[order])
-        spans = bca_intervals(own, seed=BOOTSTRAP_SEED, units=units, span=span)
-        found.append(Inside(value, len(own), groups, tuple(names), means[order], spans, standing))
-    return found
+            standing = rank_systems([row.id for row in names], slice_values, units, contend[order])
+        spans = bca_intervals(slice_values, seed=BOOTSTRAP_SEED, units=units, span=span)
+        inside.append(Inside(value, len(slice_values), groups, tuple(names), means[order], spans, standing))
+    return inside

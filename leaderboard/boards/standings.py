@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bench.stats.macro import macro_intervals
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.paired import FLIPS
-from bench.stats.tiers import corrected_pairs, pairwise_tests, rank_intervals, tiers
+from bench.stats.tiers import correct_pairs, pairwise_tests, rank_intervals, tiers
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.
 _FLIPPED = 40_000_000_000
@@ -57,7 +57,7 @@ class RankedSystems:
         return self.ids.index(name) if name in self.ids else None
 
 
-def ranked_systems(
+def rank_systems(
     ids: Sequence[str],
     values: NDArray[np.float64],
     units: NDArray[np.int64],
@@ -142,8 +142,8 @@ def _covariance(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArra
     """(systems, systems) covariance of the means of resampled units."""
     sums, sizes = unit_totals(values, units)
     centred = sums - sizes[:, None] * values.mean(axis=0)
-    found: NDArray[np.float64] = centred.T @ centred / len(values) ** 2
-    return found
+    covariance: NDArray[np.float64] = centred.T @ centred / len(values) ** 2
+    return covariance
 
 
 def ranks_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -210,7 +210,7 @@ def pairs_limit(
     # Of the values, the correction asks only which systems have the same: numbers stand for them, which sort faster.
     numbers: dict[bytes, int] = {}
     copies = [numbers.setdefault(column.tobytes(), len(numbers)) for column in np.ascontiguousarray(values.T)]
-    return corrected_pairs(np.minimum(p, 1.0), np.array([copies], dtype=np.float64), contenders)
+    return correct_pairs(np.minimum(p, 1.0), np.array([copies], dtype=np.float64), contenders)
 
 
 def over_datasets(
@@ -226,7 +226,7 @@ def over_datasets(
     return macro_intervals(values, resamples=MACRO_RESAMPLES, units=units, sources=sources)
 
 
-def ranked_over_datasets(
+def rank_over_datasets(
     ids: Sequence[str],
     values: Sequence[NDArray[np.float64]],
     units: Sequence[NDArray[np.int64]],
@@ -248,11 +248,11 @@ def ranked_over_datasets(
     per_source = {name: sources.count(name) for name in sources}
     total = sum(len(part) for part in values)
     scaled, codes, first = [], [], 0
-    for part, own, source in zip(values, units, sources, strict=True):
+    for part, dataset_units, source in zip(values, units, sources, strict=True):
         scaled.append(part * (total / (len(part) * per_source[source] * len(per_source))))
-        codes.append(own + first)
-        first += int(own.max()) + 1
-    return ranked_systems(ids, np.concatenate(scaled), np.concatenate(codes), contenders)
+        codes.append(dataset_units + first)
+        first += int(dataset_units.max()) + 1
+    return rank_systems(ids, np.concatenate(scaled), np.concatenate(codes), contenders)
 
 
 def over_datasets_limit(
@@ -265,15 +265,15 @@ def over_datasets_limit(
         errors: (datasets, columns) their standard errors.
         sources: (datasets,).
     """
-    own = [[i for i, name in enumerate(sources) if name == source] for source in dict.fromkeys(sources)]
-    means = np.array([means[rows].mean(axis=0) for rows in own])
-    errors = np.array([np.sqrt((errors[rows] ** 2).sum(axis=0)) / len(rows) for rows in own])
+    by_source = [[i for i, name in enumerate(sources) if name == source] for source in dict.fromkeys(sources)]
+    means = np.array([means[rows].mean(axis=0) for rows in by_source])
+    errors = np.array([np.sqrt((errors[rows] ** 2).sum(axis=0)) / len(rows) for rows in by_source])
     count, columns = means.shape
     random = np.random.default_rng(0)
     drawn = random.multinomial(MACRO_RESAMPLES * [count], np.full(count, 1 / count)).astype(np.float64)
     noise = random.standard_normal((MACRO_RESAMPLES, count)) * np.sqrt(drawn)
     samples = (drawn @ means + noise @ errors) / count
-    found = np.empty((columns, 3))
-    found[:, 0] = means.mean(axis=0)
-    found[:, 1:] = np.quantile(samples, [0.025, 0.975], axis=0).T
-    return found
+    intervals = np.empty((columns, 3))
+    intervals[:, 0] = means.mean(axis=0)
+    intervals[:, 1:] = np.quantile(samples, [0.025, 0.975], axis=0).T
+    return intervals

@@ -60,7 +60,7 @@ def read_columns(
     return table
 
 
-def checked_values(
+def check_values(
     result: StoredResult, metrics: Sequence[str], verify: bool, orders: list[pa.Table]
 ) -> tuple[NDArray[np.float64] | None, int]:
     """Per-query values of some metrics over the judged queries, and which queries these are.
@@ -83,8 +83,8 @@ def checked_values(
     path = result.folder / PER_QUERY
     units = {"unit": pa.string()} if result.manifest.dataset.unit else {}
     check_types(table, {"query_id": pa.string(), "n_gold": pa.int32(), "failed": pa.bool_(), **units}, str(path))
-    own = [name for name in ("query_id", "unit", "n_gold") if name in table.column_names]
-    order = _order(table.select(own), orders, str(path))
+    key_columns = [name for name in ("query_id", "unit", "n_gold") if name in table.column_names]
+    order = _order(table.select(key_columns), orders, str(path))
     judged = table["n_gold"].to_numpy() > 0
     failed = table["failed"].to_numpy(zero_copy_only=False)
     stated = result.metrics

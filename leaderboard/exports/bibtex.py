@@ -27,9 +27,9 @@ def methods_bib(results: Sequence[StoredResult]) -> str:
             paper = dataset_entry(name).card.paper
         except BenchError:
             continue
-        found = _KEY.search(paper.bibtex) if paper else None
-        if paper and found:
-            entries.setdefault(found[1], paper.bibtex.strip())
+        match = _KEY.search(paper.bibtex) if paper else None
+        if paper and match:
+            entries.setdefault(match[1], paper.bibtex.strip())
     # A paper that made both a dataset and a method is cited once, as the card has it.
     known = _letters(" ".join(entries.values()))
     used = sorted({name for result in results for name in _methods(result)} & set(method_names()))
@@ -73,15 +73,15 @@ def _of_method(name: str) -> Iterator[tuple[str, str, str]]:
         module = method_class(name).__module__
     except BenchError:
         return
-    for found in _CITED.finditer(sys.modules[module].__doc__ or ""):
-        title = _plain(found["title"])
-        who = _plain(found["who"])
+    for citation in _CITED.finditer(sys.modules[module].__doc__ or ""):
+        title = _plain(citation["title"])
+        who = _plain(citation["who"])
         first = re.sub(r"[^a-z]", "", who.split()[0].lower())
         word = next((part for part in re.findall(r"[a-z]+", title.lower()) if len(part) > 2), "paper")
-        key = f"{first}{found['year'] or ''}{word}"
+        key = f"{first}{citation['year'] or ''}{word}"
         fields = {"title": f"{{{title}}}", "author": who.replace(" et al.", " and others")}
-        if found["year"]:
-            fields["year"] = found["year"]
+        if citation["year"]:
+            fields["year"] = citation["year"]
         lines = ",\n".join(f"    {field} = {{{value}}}" for field, value in fields.items())
         yield key, title, f"@misc{{{key},\n{lines}\n}}"
 

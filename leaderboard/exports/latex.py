@@ -8,7 +8,7 @@ from bench.base.errors import UsageError
 from bench.base.text import label
 from bench.metrics import parse_metric
 from bench.results.store import StoredResult
-from bench.show.numbers import fixed
+from bench.show.numbers import format_fixed
 from bench.show.tables import Cell, Table, latex, latex_text
 
 #: Characters of a mark or a name.
@@ -55,13 +55,13 @@ def _best(rows: Sequence[StoredResult], metric: str) -> str | None:
         higher = parse_metric(metric).measure.higher_is_better
     except UsageError:
         return None
-    return fixed(max(means) if higher else min(means)) if means else None
+    return format_fixed(max(means) if higher else min(means)) if means else None
 
 
 def _cell(row: StoredResult, metric: str, best: str | None) -> Cell:
     value = row.metrics.metrics.get(metric)
     if value is None:
         return Cell("-")
-    text = fixed(value.mean)
+    text = format_fixed(value.mean)
     # By what is printed: two that look the same are both best.
     return Cell(text, emphasis="best" if text == best and not row.manifest.method.oracle else "")

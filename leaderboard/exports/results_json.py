@@ -9,15 +9,15 @@ from bench.leaderboard.exports.schema import Export, ExportedMetric
 from bench.metrics import parse_metric
 
 
-def described(names: Sequence[str]) -> list[ExportedMetric]:
+def describe_metrics(names: Sequence[str]) -> list[ExportedMetric]:
     """What these metrics are; those that this bench does not know are left out."""
-    found = []
+    metrics = []
     for name in names:
         try:
             measure = parse_metric(name).measure
         except UsageError:
             continue
-        found.append(
+        metrics.append(
             ExportedMetric(
                 name=name,
                 definition=measure.definition,
@@ -25,7 +25,7 @@ def described(names: Sequence[str]) -> list[ExportedMetric]:
                 reproduction_only=measure.reproduction_only,
             )
         )
-    return found
+    return metrics
 
 
 def results_json(export: Export) -> str:

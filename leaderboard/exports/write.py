@@ -21,7 +21,7 @@ from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.bibtex import methods_bib
 from bench.leaderboard.exports.latex import board_latex
 from bench.leaderboard.exports.results_csv import results_csv
-from bench.leaderboard.exports.results_json import described, results_json
+from bench.leaderboard.exports.results_json import describe_metrics, results_json
 from bench.leaderboard.exports.schema import (
     Export,
     ExportedBoard,
@@ -48,16 +48,20 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
         overall: boards over datasets.
     """
     shown = {board.slug: _results(board) for board in boards}
-    results = [result for own in shown.values() for result in own]
+    results = [result for board_results in shown.values() for result in board_results]
     latest = frozenset(row.id for board in boards for row in board.rows)
     marks = _marks(boards)
     put("results.csv", results_csv(results, latest, marks))
     export = Export(
         protocol=PROTOCOL_VERSION,
-        metrics=described(list(dict.fromkeys(name for result in results for name in result.metrics.metrics))),
-        boards=[_exported_board(board) for board in boards],
-        overall=[_exported_overall(board) for board in overall],
-        results=[_exported_result(result, slug, latest, marks) for slug, own in shown.items() for result in own],
+        metrics=describe_metrics(list(dict.fromkeys(name for result in results for name in result.metrics.metrics))),
+        boards=[_export_board(board) for board in boards],
+        overall=[_export_overall(board) for board in overall],
+        results=[
+            _export_result(result, slug, latest, marks)
+            for slug, board_results in shown.items()
+            for result in board_results
+        ],
     )
     put("results.json", results_json(export))
     for board in boards:
@@ -78,53 +82,53 @@ def _results(board: Board) -> list[StoredResult]:
 
 def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
     """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
-    found = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
+    by_id = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
     for board in boards:
         for row in board.rows:
             doubtful = [name for name in COLUMNS if name in row.doubtful]
             tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
-            found[row.id] = [*(mark.text for mark in row.marks), *tied]
-    return found
+            by_id[row.id] = [*(mark.text for mark in row.marks), *tied]
+    return by_id
 
 
-def _exported_result(
+def _export_result(
     result: StoredResult, board: str, latest: frozenset[str], marks: Mapping[str, list[str]]
 ) -> ExportedResult:
-    own = result.manifest.result_id
+    result_id = result.manifest.result_id
     return ExportedResult(
-        result_id=own,
+        result_id=result_id,
         label=result.label,
         title=str(title_of(result.manifest.method)),
         board=board,
-        latest=own in latest,
-        marks=marks[own],
+        latest=result_id in latest,
+        marks=marks[result_id],
         cost_per_query=money_per_query(result.manifest),
-        page=f"r/{own}.html",
+        page=f"r/{result_id}.html",
         manifest=result.manifest,
         metrics=result.metrics,
     )
 
 
-def _standing(metric: str, found: RankedSystems) -> ExportedStanding:
-    count = len(found.ids)
+def _standing(metric: str, ranked: RankedSystems) -> ExportedStanding:
+    count = len(ranked.ids)
     return ExportedStanding(
         metric=metric,
-        systems=list(found.ids),
-        tiers=found.tier.tolist(),
-        ranks=[(int(best), int(worst)) for best, worst in found.ranks],
-        p=[found.pairs[i, i + 1 :].tolist() for i in range(count)],
-        n=found.n,
-        units=found.units,
-        exact=found.exact,
+        systems=list(ranked.ids),
+        tiers=ranked.tier.tolist(),
+        ranks=[(int(best), int(worst)) for best, worst in ranked.ranks],
+        p=[ranked.pairs[i, i + 1 :].tolist() for i in range(count)],
+        n=ranked.n,
+        units=ranked.units,
+        exact=ranked.exact,
     )
 
 
-def _known(end: float | None) -> float | None:
+def _known_end(end: float | None) -> float | None:
     """An interval's end; None where too few sources or units leave it open."""
     return None if end is None or math.isnan(end) else end
 
 
-def _exported_overall(board: Overall) -> ExportedOverall:
+def _export_overall(board: Overall) -> ExportedOverall:
     return ExportedOverall(
         view=board.view.name,
         title=board.view.title,
@@ -136,8 +140,8 @@ def _exported_overall(board: Overall) -> ExportedOverall:
             ExportedRow(
                 system=place.key,
                 mean=place.mean,
-                low=_known(place.low),
-                high=_known(place.high),
+                low=_known_end(place.low),
+                high=_known_end(place.high),
                 tier=place.tier,
                 best_rank=place.best,
                 worst_rank=place.worst,
@@ -150,7 +154,7 @@ def _exported_overall(board: Overall) -> ExportedOverall:
     )
 
 
-def _exported_board(board: Board) -> ExportedBoard:
+def _export_board(board: Board) -> ExportedBoard:
     data = board.first.manifest.dataset
     return ExportedBoard(
         id=board.slug,
@@ -165,5 +169,5 @@ def _exported_board(board: Board) -> ExportedBoard:
         tools=data.tools,
         metric=RANKED[0],
         results=[row.id for row in board.rows],
-        standings=[_standing(metric, found) for metric, found in board.standings.items()],
+        standings=[_standing(metric, standing) for metric, standing in board.standings.items()],
     )

@@ -24,7 +24,7 @@ from bench.show.figures import (
     tip,
     within_page,
 )
-from bench.show.numbers import fixed, interval
+from bench.show.numbers import format_fixed, interval
 
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520
@@ -62,7 +62,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     """Something of a cost and a quality; less cost and more quality are better."""
 
     name: str
@@ -87,7 +87,7 @@ class Sized:
 
 
 @dataclass(frozen=True)
-class Stage:
+class DatedMean:
     """A mean with its interval at a time.
 
     Attributes:
@@ -134,27 +134,29 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
         if bar.tier is not None and (i == 0 or bars[i - 1].tier != bar.tier):
             parts.append(text(4, y + 16, f"tier {bar.tier}", "note"))
     parts += columns(ticks(low, high), x, top, bottom)
-    names = fitted([bar.name for bar in bars], _LETTERS)
+    names = fit_names([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):
         y = top + _ROW * i + _ROW // 2
         parts.append(text(left - 10, y + 4, names[i], "end"))
         if bar.low is not None and bar.high is not None:
             parts.append(f'<path class="whisker" d="M{x(bar.low):.1f},{y}H{x(bar.high):.1f}"/>')
-        hint = tip(f"{bar.name}: {fixed(bar.mean)} ({_span(bar.low, bar.high)})")
+        hint = tip(f"{bar.name}: {format_fixed(bar.mean)} ({_span(bar.low, bar.high)})")
         parts.append(f'<circle class="dot" cx="{x(bar.mean):.1f}" cy="{y}" r="4.5">{hint}</circle>')
     return within_page(title, parts, WIDTH, bottom + 26)
 
 
-def front(points: Sequence[Point]) -> list[Point]:
+def front(points: Sequence[ChartPoint]) -> list[ChartPoint]:
     """The points that no other beats: none costs as little or less and is better, by cost."""
-    found: list[Point] = []
+    frontier: list[ChartPoint] = []
     for point in sorted(points, key=lambda item: (item.cost, -item.quality, item.name)):
-        if not found or point.quality > found[-1].quality:
-            found.append(point)
-    return found
+        if not frontier or point.quality > frontier[-1].quality:
+            frontier.append(point)
+    return frontier
 
 
-def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, unit: Callable[[float], str]) -> str:
+def cost_picture(
+    title: str, points: Sequence[ChartPoint], cost: str, quality: str, unit: Callable[[float], str]
+) -> str:
     """Quality against cost on a logarithmic scale, with the line of what no other method beats.
 
     What costs nothing is left of the scale.
@@ -187,14 +189,14 @@ def cost_picture(title: str, points: Sequence[Point], cost: str, quality: str, u
     # No name may cover a dot.
     taken = [(x(point.cost) - 6, x(point.cost) + 6, y(point.quality) + 4) for point in points]
     for point in sorted(points, key=lambda item: item.name not in names, reverse=True):
-        hint = tip(f"{point.name}: {fixed(point.quality)} {quality}, {unit(point.cost)}")
+        hint = tip(f"{point.name}: {format_fixed(point.quality)} {quality}, {unit(point.cost)}")
         kind = "dot" if point.name in names else "dot other"
         parts.append(
             f'<circle class="{kind}" cx="{x(point.cost):.1f}" cy="{y(point.quality):.1f}" r="5">{hint}</circle>'
         )
     named = [*best, *(point for point in points if point.name not in names)]
-    for point, name in zip(named, fitted([point.name for point in named], 26), strict=True):
-        parts.append(_placed(name, x(point.cost), y(point.quality), right, bottom, taken))
+    for point, name in zip(named, fit_names([point.name for point in named], 26), strict=True):
+        parts.append(_place_label(name, x(point.cost), y(point.quality), right, bottom, taken))
     parts.append(text((left + right) / 2, bottom + 38, cost, "note middle"))
     parts.append(text(left, top - 3, quality, "note"))
     return within_page(title, parts, WIDTH, bottom + 46)
@@ -209,7 +211,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     if not series:
         return ""
-    cutoffs = _told_apart(series)
+    cutoffs = _choose_cutoffs(series)
     series = [Series(item.name, tuple(pair for pair in item.values if pair[0] in cutoffs)) for item in series]
     values = [value for item in series for _, value in item.values]
     low, high = padded(min(values), max(values))
@@ -226,7 +228,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
             parts.append(text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22
     spots = [[(x(k), y(value)) for k, value in item.values] for item in series]
-    parts += _lines(fitted([item.name for item in series], 26), spots, right, top, bottom)
+    parts += _lines(fit_names([item.name for item in series], 26), spots, right, top, bottom)
     parts.append(text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
     parts.append(text(left, top - 3, metric, "note"))
     return within_page(title, parts, WIDTH, bottom + 46)
@@ -240,7 +242,9 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
     lines = [item for item in lines if len(item.points) > 1][:MOST_SERIES]
     if not lines:
         return ""
-    ends = [end for item in lines for _, *own in item.points for end in own if end is not None and math.isfinite(end)]
+    ends = [
+        end for item in lines for _, *bounds in item.points for end in bounds if end is not None and math.isfinite(end)
+    ]
     low, high = padded(min(ends), max(ends))
     marks = sorted({size for item in lines for size, *_ in item.points})
     left, right, top, bottom = 66, WIDTH - 204, 24, 400
@@ -262,10 +266,10 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
         [(x(size) + 4 * (i - (len(lines) - 1) / 2), y(mean)) for size, mean, *_ in item.points]
         for i, item in enumerate(lines)
     ]
-    parts += _lines(fitted([item.name for item in lines], 19), spots, right + 14, top, bottom)
+    parts += _lines(fit_names([item.name for item in lines], 19), spots, right + 14, top, bottom)
     for i, item in enumerate(lines):
         for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
-            hint = tip(f"{item.name}, {size:,} tools: {fixed(mean)} ({_span(a, b)})")
+            hint = tip(f"{item.name}, {size:,} tools: {format_fixed(mean)} ({_span(a, b)})")
             reach = ""
             if a is not None and b is not None and _finite(a, b):
                 reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
@@ -280,7 +284,7 @@ def _lines(
     names: Sequence[str], spots: Sequence[Sequence[tuple[float, float]]], right: float, top: float, bottom: float
 ) -> list[str]:
     """Lines through spots, with their names to the right of the axes, moved apart where they would overlap."""
-    ends = sorted((own[-1][1], i) for i, own in enumerate(spots))
+    ends = sorted((line[-1][1], i) for i, line in enumerate(spots))
     places = apart([end for end, _ in ends], 17, top + 6, bottom)
     parts = []
     for (end, i), place in zip(ends, places, strict=True):
@@ -314,7 +318,7 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
     return within_page(title, parts, WIDTH, bottom + 46)
 
 
-def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
+def trend(title: str, stages: Sequence[DatedMean], metric: str) -> str:
     """Means with intervals in the order of time, evenly apart, each with the marker of its verdict."""
     if len(stages) < 2:
         return ""
@@ -334,7 +338,7 @@ def trend(title: str, stages: Sequence[Stage], metric: str) -> str:
         if item.low is not None and item.high is not None:
             parts.append(f'<path class="whisker" d="M{x:.1f},{y(item.low):.1f}V{y(item.high):.1f}"/>')
         said = f", {item.verdict}" if item.verdict else ""
-        hint = tip(f"{item.name}: {fixed(item.mean)} ({_span(item.low, item.high)}){said}")
+        hint = tip(f"{item.name}: {format_fixed(item.mean)} ({_span(item.low, item.high)}){said}")
         if item.ring:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{at:.1f}" r="10"/>')
         parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, hint))
@@ -356,34 +360,36 @@ def _marker(kind: str, x: float, y: float, hint: str) -> str:
     return f'<circle class="{"hollow" if kind == "empty" else "dot"}" cx="{x:.1f}" cy="{y:.1f}" r="4.5">{hint}</circle>'
 
 
-def _told_apart(series: Sequence[Series]) -> list[int]:
+def _choose_cutoffs(series: Sequence[Series]) -> list[int]:
     """The cut-offs that a picture shows: two or more, of each line."""
-    found: dict[int, list[float]] = {}
+    by_cutoff: dict[int, list[float]] = {}
     for item in series:
         for k, value in item.values:
-            found.setdefault(k, []).append(value)
-    cutoffs = sorted(found)
-    spread = [max(found[k]) - min(found[k]) for k in cutoffs]
+            by_cutoff.setdefault(k, []).append(value)
+    cutoffs = sorted(by_cutoff)
+    spread = [max(by_cutoff[k]) - min(by_cutoff[k]) for k in cutoffs]
     last = max(i for i, width in enumerate(spread) if width >= max(spread) / 2)
     # A line that has other cut-offs than its neighbours keeps two of its own.
     last = max(last, *(cutoffs.index(item.values[1][0]) for item in series))
     return cutoffs[: last + 1]
 
 
-def fitted(names: Sequence[str], most: int) -> list[str]:
+def fit_names(names: Sequence[str], most: int) -> list[str]:
     """Names of at most `most` characters; those that begin alike keep their ends too."""
-    found = [label(name, most) for name in names]
-    alike = Counter(found)
+    shortened = [label(name, most) for name in names]
+    alike = Counter(shortened)
     tail = most // 2
     return [
         short
         if alike[short] == 1 or len(name) <= most
         else f"{name[: most - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
-        for name, short in zip((label(name) for name in names), found, strict=True)
+        for name, short in zip((label(name) for name in names), shortened, strict=True)
     ]
 
 
-def _placed(name: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]) -> str:
+def _place_label(
+    name: str, x: float, y: float, right: float, bottom: float, taken: list[tuple[float, float, float]]
+) -> str:
     """A point's label where it overlaps no other: next to it, or farther off with a line that leads to it.
 
     It is omitted if there is no room in the whole picture.
@@ -416,10 +422,10 @@ def _finite(*values: float | None) -> bool:
 def _round(first: float, last: float) -> list[float]:
     """Round numbers between two powers of ten: 1, and 2 and 5 where there is room; even steps in a narrow range."""
     parts = (1,) if last - first > 3 else (1, 2, 5)
-    found = [part * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for part in parts]
-    found = [value for value in found if first <= math.log10(value) <= last]
-    if len(found) > 2:
-        return found
+    values = [part * 10.0**power for power in range(math.floor(first), math.ceil(last) + 1) for part in parts]
+    values = [value for value in values if first <= math.log10(value) <= last]
+    if len(values) > 2:
+        return values
     low, high = 10.0**first, 10.0**last
     step = 10.0 ** math.floor(math.log10((high - low) / 3))
     step *= max(part for part in (1, 2, 5) if (high - low) / (part * step) >= 3)

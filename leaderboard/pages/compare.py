@@ -28,7 +28,7 @@ from bench.leaderboard.boards.pairs import (
     P,
     Pairs,
 )
-from bench.leaderboard.pages.explorer import Explorer, compared
+from bench.leaderboard.pages.explorer import Explorer, compared_rows
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -86,10 +86,10 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
     standing = board.standings[METRIC]
     numbers = [
         [
-            *(_rounded(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
-            *(_rounded(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
+            *(_round_or_none(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
+            *(_round_or_none(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
             *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
-            *(_rounded(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
+            *(_round_or_none(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
             # Before anything is rounded.
             pair_verdict(pair[DIFFERENCE], pair[BOARD_P], standing.units),
         ]
@@ -103,7 +103,7 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
     writer.put(f"c/{board.slug}.js", f"benchPairs({','.join(texts)});\n")
 
 
-def _rounded(value: float, digits: int) -> float | None:
+def _round_or_none(value: float, digits: int) -> float | None:
     return None if math.isnan(value) else round(value, digits)
 
 
@@ -139,12 +139,12 @@ def _presets(content: Content, boards: Sequence[Board]) -> list[Preset]:
         return []
     places = [place for place in content.overall[0].places if place.tier is not None and competes(place.row.result)]
     best = [place.key for place in places[: _PRESETS + 1]]
-    found = []
+    presets = []
     for key in best[1:]:
         lines = [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
         if lines:
-            found.append(Preset(lines[0].first.full_name, lines[0].second.full_name, tuple(lines)))
-    return found
+            presets.append(Preset(lines[0].first.full_name, lines[0].second.full_name, tuple(lines)))
+    return presets
 
 
 def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
@@ -156,7 +156,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     if numbers is None:
         return None
     difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
-    looked = {row.id for row in compared(board)}
+    looked = {row.id for row in compared_rows(board)}
     units = board.standings[METRIC].units
     return Line(
         board=board,

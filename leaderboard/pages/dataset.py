@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bench.base.text import label
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
-from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
@@ -39,14 +39,14 @@ class Cost:
     title: str
     unit: str
     text: Callable[[float], str]
-    points: tuple[charts.Point, ...]
-    front: tuple[charts.Point, ...]
+    points: tuple[charts.ChartPoint, ...]
+    front: tuple[charts.ChartPoint, ...]
     picture: Markup
 
 
 def write_dataset(
     board: Board,
-    data: Data,
+    data: BoardData,
     explorer: Explorer | None,
     tools: Sequence[Row],
     query_ids: Sequence[str],
@@ -79,9 +79,9 @@ def write_dataset(
     best = None
     if data.dataset is not None:
         codes = data.dataset.query_codes
-        asked = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
+        query_rows = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
         templates = [row.result.manifest.dataset.template for row in board.rows]
-        best = ceilings(data.dataset, next(name for name in templates if name == board.template), asked)
+        best = ceilings(data.dataset, next(name for name in templates if name == board.template), query_rows)
     columns = [name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)]
     paid_calls = any(per_thousand(row.result.manifest) for row in board.rows)
     answers = any("answer" in row.result.metrics.tokens for row in board.rows)
@@ -108,14 +108,14 @@ def write_dataset(
         standing=standing,
         fewest=FEWEST_UNITS,
         level=LEVEL,
-        tiers=[_tiers(board, own) for name in RANKED if (own := board.standings.get(name))],
+        tiers=[_tiers(board, ranked_systems) for name in RANKED if (ranked_systems := board.standings.get(name))],
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),
         costs=costs,
         answers=answers,
-        cached=any(_cached(row) for row in board.rows),
-        uncounted=sum(_cached(row) for row in board.rows if competes(row.result))
-        if len(_timed(board)) < _with_latency(board)
+        cached=any(_is_cached(row) for row in board.rows),
+        uncounted=sum(_is_cached(row) for row in board.rows if competes(row.result))
+        if len(_rows_with_latency(board)) < _with_latency(board)
         else 0,
         paid=_left_out_of_costs(board),
         tools=tools,
@@ -124,7 +124,7 @@ def write_dataset(
         repeated=next((known for row in board.rows if (known := row.result.manifest.dataset.repeated_gold)), 0),
         ceilings=best,
         few=CUTOFFS[0],
-        lenient=next((found for row in board.rows if (found := row.result.metrics.lenient)), None),
+        lenient=next((lenient for row in board.rows if (lenient := row.result.metrics.lenient)), None),
         strict_only=sum(row.result.metrics.lenient is None for row in board.rows),
         explorer=explorer,
         latex=table_path(board.first) if board.current else "",
@@ -154,7 +154,7 @@ def _tiers(board: Board, standing: RankedSystems) -> dict[str, Any]:
     }
 
 
-def _cached(row: Row) -> bool:
+def _is_cached(row: Row) -> bool:
     latency = row.result.manifest.latency
     return latency is not None and latency.cached
 
@@ -163,18 +163,18 @@ def _with_latency(board: Board) -> int:
     return sum(row.result.manifest.latency is not None for row in board.rows)
 
 
-def _timed(board: Board) -> list[tuple[Row, float]]:
+def _rows_with_latency(board: Board) -> list[tuple[Row, float]]:
     """Rows with their latency; those that did not encode are left out where enough others did."""
-    found = [(row, own.p50) for row in board.rows if (own := row.result.manifest.latency) is not None]
-    encoded = [(row, cost) for row, cost in found if not _cached(row)]
-    return encoded if len(encoded) > 2 else found
+    timed = [(row, latency.p50) for row in board.rows if (latency := row.result.manifest.latency) is not None]
+    encoded = [(row, cost) for row, cost in timed if not _is_cached(row)]
+    return encoded if len(encoded) > 2 else timed
 
 
 def _costs(board: Board) -> list[Cost]:
-    latency = _timed(board)
+    latency = _rows_with_latency(board)
     tokens = [(row, row.result.metrics.tokens["top_5"]) for row in board.rows if "top_5" in row.result.metrics.tokens]
     money = [(row, cost) for row in board.rows if (cost := per_thousand(row.result.manifest)) is not None]
-    found = []
+    costs = []
     for title, unit, text, values in (
         (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.duration, latency),
         (f"{RANKED[0]} against tokens", "tokens of the top five tools", numbers.count, tokens),
@@ -186,7 +186,7 @@ def _costs(board: Board) -> list[Cost]:
         ),
     ):
         points = [
-            charts.Point(row.title, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
+            charts.ChartPoint(row.title, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
             for row, cost in values
             if competes(row.result) and (cost > 0 or values is money) and RANKED[0] in row.result.metrics.metrics
         ]
@@ -194,8 +194,8 @@ def _costs(board: Board) -> list[Cost]:
         if len(points) > 2 and any(point.cost for point in points):
             drawn = charts.cost_picture(f"{title} on {board.name}", points, unit, RANKED[0], text)
             points.sort(key=lambda point: (point.cost, -point.quality, point.name))
-            found.append(Cost(title, unit, text, tuple(points), tuple(charts.front(points)), picture(drawn)))
-    return found
+            costs.append(Cost(title, unit, text, tuple(points), tuple(charts.front(points)), picture(drawn)))
+    return costs
 
 
 def _left_out_of_costs(board: Board) -> str:
@@ -228,12 +228,12 @@ def _curves(board: Board) -> dict[str, Any]:
 
 
 def _recall(row: Row) -> list[tuple[int, float]]:
-    found = []
+    points = []
     for name, value in row.result.metrics.metrics.items():
         head, _, k = name.partition("@")
         if head == "recall" and k.isascii() and k.isdigit() and 0 < len(k) < 6:
-            found.append((int(k), value.mean))
-    return sorted(found)
+            points.append((int(k), value.mean))
+    return sorted(points)
 
 
 PAGE = Page("board", "d/*.html")

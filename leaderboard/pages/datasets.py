@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.leaderboard.boards.facts import card_of
-from bench.leaderboard.boards.libraries import listed, standalone
+from bench.leaderboard.boards.libraries import list_series, standalone
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -21,8 +21,8 @@ def _write(content: Content, writer: Writer) -> None:
         (
             board,
             card_of(board.spec),
-            _tied(board),
-            list(listed(board.spec, content.boards)) if board is first[board.spec] else [],
+            _count_tied(board),
+            list(list_series(board.spec, content.boards)) if board is first[board.spec] else [],
             [(words, path) for words, path in _more(board) if path in writer.keys],
         )
         for board in standalone(content.boards)
@@ -36,7 +36,7 @@ def _more(board: Board) -> list[tuple[str, str]]:
     return [("queries", f"e/{board.slug}.html"), ("by slice", slices_path(board))]
 
 
-def _tied(board: Board) -> int:
+def _count_tied(board: Board) -> int:
     """How many methods no test tells apart from the first row."""
     standing = board.standings.get(RANKED[0])
     first = None if standing is None else standing.place(board.rows[0].id)

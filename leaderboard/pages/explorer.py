@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.base.text import clean, shortened
+from bench.base.text import clean, shorten
 from bench.data.dataset import Dataset
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.tables import read_columns, read_run
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.writer import Writer
@@ -68,7 +68,7 @@ def chosen(board: Board) -> tuple[Row, ...]:
     return _best([row for row in board.rows if row.result.has_run])
 
 
-def compared(board: Board) -> tuple[Row, ...]:
+def compared_rows(board: Board) -> tuple[Row, ...]:
     """The rows of the explorer: those whose answers are shown, and as many of which only the values are known."""
     answers = chosen(board)
     known = {_digest(row) for row in answers}
@@ -101,7 +101,7 @@ def _digest(row: Row) -> bytes:
     return b"" if row.values is None else hashlib.sha256(row.values.tobytes()).digest()
 
 
-def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
+def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | None:
     """Write the data of a board's explorer; None where no method's answers can be shown.
 
     Raises:
@@ -109,7 +109,7 @@ def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
     """
     if not chosen(board):
         return None
-    rows = compared(board)
+    rows = compared_rows(board)
     first = read_columns(rows[0].result, PER_QUERY, ["query_id", "n_gold"])
     ids = first["query_id"].to_pylist()
     judged = first["n_gold"].to_numpy() > 0
@@ -140,7 +140,7 @@ def write_explorer(board: Board, data: Data, writer: Writer) -> Explorer | None:
     return Explorer(rows, len(ids), texts, data.dataset is not None, _note(data))
 
 
-def _note(data: Data) -> str:
+def _note(data: BoardData) -> str:
     if data.dataset is None:
         return (
             f"{data.why_not} Texts and gold are therefore unavailable: the explorer shows ids and the "
@@ -169,18 +169,18 @@ def _values(metric: str, rows: Sequence[Row], column: int, judged: NDArray[np.bo
     width = 1 if len(levels) < len(_SIGNS) else 2
     if width == 2:
         signs = np.char.add(_SIGNS[codes // len(_SIGNS)], signs)
-    found = ["".join(own) for own in signs.tolist()]
-    stated = {"block": BLOCK, "n": len(judged), "levels": [None, *levels.tolist()], "width": width, "codes": found}
+    strings = ["".join(row_signs) for row_signs in signs.tolist()]
+    stated = {"block": BLOCK, "n": len(judged), "levels": [None, *levels.tolist()], "width": width, "codes": strings}
     return _call("benchValues", metric, stated)
 
 
 def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
     """For each query what a search looks in: its id, its text and the names of its gold tools, as they are shown."""
-    found = []
+    lines = []
     for name in ids:
         text, gold = _of_query(dataset, name, texts)
-        found.append("\n".join([clean(name), text or "", *(tool for tool, _ in gold or ())]))
-    return _call("benchSearch", {"texts": found})
+        lines.append("\n".join([clean(name), text or "", *(tool for tool, _ in gold or ())]))
+    return _call("benchSearch", {"texts": lines})
 
 
 def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, texts: bool) -> list[str]:
@@ -201,7 +201,7 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         tables.append(places[head.places])
     ranks = [head.gold.tolist() for head in heads]
     ends = np.cumsum([0, *map(len, gold)]).tolist()
-    found = []
+    blocks = []
     for start in range(0, len(ids), BLOCK):
         end = min(start + BLOCK, len(ids))
         stack = np.stack([table[start:end] for table in tables], axis=1)
@@ -212,15 +212,15 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
         full = bool((stack >= 0).all())
         queries = []
         for place, name in enumerate(ids[start:end]):
-            tops = lists[place] if full else [[code for code in own if code >= 0] for own in lists[place]]
+            tops = lists[place] if full else [[code for code in row_codes if code >= 0] for row_codes in lists[place]]
             first, last = ends[start + place], ends[start + place + 1]
             # Null for a method whose ranking is not stored here.
             answers: list[Any] = [None] * len(rows)
-            for at, top, own in zip(ranked, tops, ranks, strict=True):
-                answers[at] = [top, own[first:last]]
+            for at, top, tool_ranks in zip(ranked, tops, ranks, strict=True):
+                answers[at] = [top, tool_ranks[first:last]]
             queries.append([clean(name), *_of_query(dataset, name, texts), answers])
-        found.append(_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
-    return found
+        blocks.append(_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
+    return blocks
 
 
 def _gold_tools(dataset: Dataset | None, ids: Sequence[str]) -> list[list[str]]:
@@ -237,12 +237,12 @@ def _of_query(dataset: Dataset | None, name: str, texts: bool) -> tuple[str | No
     gold = []
     for tool in sorted(query.meeting):
         about = dataset.tools[dataset.tool_codes[tool]].description if texts else ""
-        gold.append([clean(tool), _cut(about, 240)])
-    return (_cut(query.text, _LONGEST_TEXT) if texts else None), gold
+        gold.append([clean(tool), _shorten(about, 240)])
+    return (_shorten(query.text, _LONGEST_TEXT) if texts else None), gold
 
 
-def _cut(text: str, longest: int) -> str:
-    return shortened(clean(text[: longest * 2]), longest)
+def _shorten(text: str, longest: int) -> str:
+    return shorten(clean(text[: longest * 2]), longest)
 
 
 @dataclass(frozen=True)
@@ -265,38 +265,38 @@ def _heads(row: Row, ids: Sequence[str], gold: Sequence[Sequence[str]]) -> _Head
     if row.result.manifest.repeats > 1:
         table = table.filter(pa.array(table["repeat"].to_numpy() == 1))
     ranks = table["rank"].to_numpy()
-    tools = _coded(table["tool_id"])
+    tools = _encode_ids(table["tool_id"])
     names = [str(name) for name in tools.dictionary.to_pylist()]
-    queries = _coded(table["query_id"])
+    queries = _encode_ids(table["query_id"])
     places = {name: i for i, name in enumerate(ids)}
     rows = np.array([places.get(name, -1) for name in queries.dictionary.to_pylist()], dtype=np.int64)
     heads = np.full((len(ids), DEPTH), -1, dtype=np.int64)
     codes = {name: code for code, name in enumerate(names)}
     # A gold tool that is nowhere in the ranking has a code that no tool has.
-    wanted = np.array([codes.get(tool, len(names)) for own in gold for tool in own], dtype=np.int64)
-    asked = np.repeat(np.arange(len(ids)), [len(own) for own in gold])
-    found = np.zeros(len(wanted), dtype=np.int64)
+    wanted = np.array([codes.get(tool, len(names)) for gold_tools in gold for tool in gold_tools], dtype=np.int64)
+    query_places = np.repeat(np.arange(len(ids)), [len(gold_tools) for gold_tools in gold])
+    gold_ranks = np.zeros(len(wanted), dtype=np.int64)
     if table.num_rows:
         at, which = rows[queries.indices.to_numpy()], tools.indices.to_numpy().astype(np.int64)
         top = (at >= 0) & (ranks >= 1) & (ranks <= DEPTH)
         heads[at[top], ranks[top] - 1] = which[top]
         # A pair of query and tool as one number.
         pairs = at * (len(names) + 1) + which
-        sought = asked * (len(names) + 1) + wanted
+        sought = query_places * (len(names) + 1) + wanted
         order = np.argsort(sought, kind="stable")
         spots = np.minimum(np.searchsorted(sought[order], pairs), max(0, len(sought) - 1))
         if len(sought):
             hit = sought[order][spots] == pairs
-            found[order[spots[hit]]] = ranks[hit]
-    return _Head(heads, names, found)
+            gold_ranks[order[spots[hit]]] = ranks[hit]
+    return _Head(heads, names, gold_ranks)
 
 
-def _coded(ids: pa.ChunkedArray) -> pa.DictionaryArray:
+def _encode_ids(ids: pa.ChunkedArray) -> pa.DictionaryArray:
     """Ids as codes, one for each: a file's own dictionary may hold one twice."""
-    found = ids.combine_chunks()
-    if len(found.dictionary.unique()) < len(found.dictionary):
-        found = found.cast(pa.string()).dictionary_encode()
-    return found
+    coded = ids.combine_chunks()
+    if len(coded.dictionary.unique()) < len(coded.dictionary):
+        coded = coded.cast(pa.string()).dictionary_encode()
+    return coded
 
 
 def _call(name: str, *values: object) -> str:

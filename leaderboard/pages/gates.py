@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bench.gating.report import EXIT_CODES, RuleReport
-from bench.leaderboard.boards.gates import Event, Gate
+from bench.leaderboard.boards.gates import BaselineHistory, Event
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
@@ -18,22 +18,22 @@ PATH = "gates.html"
 _MOST_DRAWN = 40
 
 
-def latest_verdicts(gates: Sequence[Gate]) -> list[tuple[str, int]]:
+def latest_verdicts(gates: Sequence[BaselineHistory]) -> list[tuple[str, int]]:
     """Outcome -> how many baselines have it as their last one; those that nothing was held against yet are `new`."""
-    found = Counter(gate.last.verdict or "new" for gate in gates)
-    return [(name, found[name]) for name in (*EXIT_CODES, "new") if found[name]]
+    counts = Counter(gate.last.verdict or "new" for gate in gates)
+    return [(name, counts[name]) for name in (*EXIT_CODES, "new") if counts[name]]
 
 
 def _write(content: Content, writer: Writer) -> None:
     if not content.gates:
         return
-    parts = [(gate, anchor(gate.ledger.name), picture(_drawn(gate))) for gate in content.gates]
+    parts = [(gate, anchor(gate.ledger.name), picture(_draw(gate))) for gate in content.gates]
     writer.put(PATH, render("gates", "", PATH, parts=parts, shown=content.shown, rules=_rules))
 
 
-def _drawn(gate: Gate) -> str:
+def _draw(gate: BaselineHistory) -> str:
     stages = [
-        charts.Stage(
+        charts.DatedMean(
             name=_day(event),
             mean=event.value.mean,
             low=event.value.low,
@@ -55,10 +55,10 @@ def _rules(event: Event) -> list[str]:
     """What each rule came to, those that did not pass; or why nothing was judged."""
     if event.report is None:
         return []
-    return event.report.reasons or [_said(rule) for rule in event.report.rules if rule.verdict != "pass"]
+    return event.report.reasons or [_rule_line(rule) for rule in event.report.rules if rule.verdict != "pass"]
 
 
-def _said(rule: RuleReport) -> str:
+def _rule_line(rule: RuleReport) -> str:
     if rule.note and rule.verdict == "not run":
         return f"{rule.name}: {rule.note}"
     if rule.kind == "broken":

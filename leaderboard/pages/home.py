@@ -35,7 +35,7 @@ def _write(content: Content, writer: Writer) -> None:
     no_match = [(board, path) for board, path in no_match if path in writer.keys]
     paths = {board: _path(board, content) for board in content.overall}
     names = {board: _titles(board) for board in content.overall}
-    cards = [(found, paths[found.board], names[found.board]) for found in answers(content.overall)]
+    cards = [(answer, paths[answer.board], names[answer.board]) for answer in answers(content.overall)]
     for board, path in paths.items():
         view = [(other, place) for other, place in paths.items() if other.view is board.view]
         page = render(
@@ -86,7 +86,7 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
     rows = [row for row in board.places if row.tier is not None and row.mean is not None]
     bars = [charts.Bar(names[row.key], row.mean or 0.0, row.low, row.high, row.tier) for row in rows[:_MOST_SHOWN]]
     metric, quality = board.metric, f"mean {board.metric}"
-    found = [
+    pictures = [
         (
             f"{metric}: means over sources, 95% intervals, tiers",
             charts.tier_picture(f"{metric} of all methods", bars),
@@ -97,13 +97,13 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
         ("tokens", "tokens of the top five tools", numbers.count, tokens_of),
     ):
         costs = [(row, cost_of(row)) for row in rows if competes(row.row.result)]
-        points = [charts.Point(names[row.key], cost, row.mean or 0.0) for row, cost in costs if cost]
+        points = [charts.ChartPoint(names[row.key], cost, row.mean or 0.0) for row, cost in costs if cost]
         if len(points) > 2:
             caption = f"{metric} against {what}; dashed: the Pareto front"
             unknown = [names[row.key] for row, cost in costs if not cost]
             caption += f". Not measured: {', '.join(unknown)}" if unknown else ""
-            found.append((caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text)))
-    return [(caption, picture(drawn)) for caption, drawn in found if drawn]
+            pictures.append((caption, charts.cost_picture(f"{metric} against {what}", points, unit, quality, text)))
+    return [(caption, picture(drawn)) for caption, drawn in pictures if drawn]
 
 
 def _cite(content: Content) -> str:
@@ -124,13 +124,13 @@ def _cite(content: Content) -> str:
 
 
 def _flags(boards: Sequence[Board]) -> dict[str, str]:
-    found: dict[str, set[str]] = {}
+    flags: dict[str, set[str]] = {}
     for board in boards:
         for row in board.rows:
-            own = found.setdefault(row.key, set())
-            own |= {"l"} if needs_llm(row) else set()
-            own |= {"t"} if learns(row) else set()
-    return {key: "".join(sorted(own)) for key, own in found.items()}
+            row_flags = flags.setdefault(row.key, set())
+            row_flags |= {"l"} if needs_llm(row) else set()
+            row_flags |= {"t"} if learns(row) else set()
+    return {key: "".join(sorted(letters)) for key, letters in flags.items()}
 
 
 def _best(board: Overall) -> list[set[str]]:
@@ -140,14 +140,14 @@ def _best(board: Overall) -> list[set[str]]:
     """
     if board.kind != "all":
         return [set() for _ in board.boards]
-    found: list[set[str]] = []
+    first_tiers: list[set[str]] = []
     for item in board.boards:
-        own = item.standings.get(board.metric)
-        if own is None or own.units < FEWEST_UNITS:
-            found.append(set())
+        standing = item.standings.get(board.metric)
+        if standing is None or standing.units < FEWEST_UNITS:
+            first_tiers.append(set())
             continue
-        found.append({name for name, tier in zip(own.ids, own.tier, strict=True) if tier == 1})
-    return found
+        first_tiers.append({name for name, tier in zip(standing.ids, standing.tier, strict=True) if tier == 1})
+    return first_tiers
 
 
 def _path(board: Overall, content: Content) -> str:

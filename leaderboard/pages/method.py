@@ -22,9 +22,9 @@ def _write(content: Content, writer: Writer) -> None:
     for board in content.boards:
         for row in board.rows:
             rows.setdefault(row.family, []).append((board, row))
-    for family, own in sorted(rows.items()):
+    for family, family_rows in sorted(rows.items()):
         plugged = [page.on_method(content, family) for page in pages() if page.on_method is not None]
-        writer.put(f"m/{unique_slug(family)}.html", _page(family, own, plugged))
+        writer.put(f"m/{unique_slug(family)}.html", _page(family, family_rows, plugged))
 
 
 def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Markup]) -> str:
@@ -32,19 +32,19 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
     settings: dict[str, list[tuple[Board, Row]]] = {}
     for board, row in rows:
         settings.setdefault(row.key, []).append((board, row))
-    firsts = [own[0][1] for own in settings.values()]
+    firsts = [members[0][1] for members in settings.values()]
     names = dict(zip(settings, titles(firsts), strict=True))
-    found = []
+    sections = []
     # The setting with no parameters of its own first: the others are read against it.
     for key in sorted(settings, key=lambda key: (len(key), key)):
-        own = settings[key]
-        at = {board.slug: row for board, row in own}
-        found.append(
+        setting_rows = settings[key]
+        at = {board.slug: row for board, row in setting_rows}
+        sections.append(
             {
                 "key": key,
-                "name": own[0][1].name,
+                "name": setting_rows[0][1].name,
                 "title": names[key],
-                "rows": own,
+                "rows": setting_rows,
                 "cells": [at.get(board.slug) for board in boards],
             }
         )
@@ -58,7 +58,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
         llm=any(needs_llm(row) for _, row in rows),
         learns=any(learns(row) for _, row in rows),
         run_file=any(row.result.manifest.method.run_file for _, row in rows),
-        settings=found,
+        settings=sections,
         boards=boards,
         ranked=RANKED,
         primary=RANKED[0],
@@ -68,8 +68,8 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
 
 def _title(family: str, rows: Sequence[Row]) -> str:
     """The method's display name; a run file that shares its spec's name is not it."""
-    found = [name_of(row.result.manifest.method) for row in rows]
-    return next((name for name in found if name), str(rows[0].called) if len(rows) == 1 else label(family))
+    names = [name_of(row.result.manifest.method) for row in rows]
+    return next((name for name in names if name), str(rows[0].called) if len(rows) == 1 else label(family))
 
 
 PAGE = Page("method", "m/*.html", _write)

@@ -14,10 +14,10 @@ from bench.leaderboard.writer import Writer
 
 
 def _write(content: Content, writer: Writer) -> None:
-    found = []
+    entries = []
     for family in families(content.boards):
         rows = [(board, row) for board in content.boards for row in board.rows if row.family == family]
-        found.append(
+        entries.append(
             {
                 "family": family,
                 "title": next(
@@ -31,7 +31,7 @@ def _write(content: Content, writer: Writer) -> None:
                 "results": len(rows),
             }
         )
-    writer.put("methods.html", render("methods", "", "methods.html", methods=found))
+    writer.put("methods.html", render("methods", "", "methods.html", methods=entries))
 
 
 PAGE = Page("methods", "methods.html", _write, entry="Methods", place=3)

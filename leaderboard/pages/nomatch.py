@@ -22,20 +22,20 @@ def no_match_path(board: Board) -> str:
 def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> NoMatch | None:
     """Write the page; what is on it, if there is one. A table that cannot be read is added to what is rejected."""
     try:
-        found = no_match(board)
+        unanswered = no_match(board)
     except (ResultError, pa.ArrowException) as error:
         reason = f"the board of queries that no tool answers is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason))
         return None
-    if found is None:
+    if unanswered is None:
         return None
-    columns, other = columns_of(found.rows), columns_of([row for row, _ in found.left])
+    columns, other = columns_of(unanswered.rows), columns_of([row for row, _ in unanswered.left])
     page = render(
         "nomatch",
         "../",
         board=board,
         metrics=board.first.metrics,
-        found=found,
+        found=unanswered,
         data=board.first.manifest.dataset,
         columns=columns,
         other_columns=other,
@@ -44,7 +44,7 @@ def write_no_match(board: Board, rejected: list[Rejected], writer: Writer) -> No
         fewest=FEWEST_UNITS,
     )
     writer.put(no_match_path(board), page)
-    return found
+    return unanswered
 
 
 PAGE = Page("no match", "n/*.html")

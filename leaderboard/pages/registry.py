@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from bench.base.plugins import plugins
 from bench.leaderboard.boards.board import Board, Rejected
-from bench.leaderboard.boards.gates import Gate
+from bench.leaderboard.boards.gates import BaselineHistory
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
 from bench.leaderboard.boards.rankingset import View, main_boards
@@ -57,7 +57,7 @@ class Content:
     pairs: Mapping[str, Pairs]
     drawn: Collection[str]
     at_hand: Mapping[str, str]
-    gates: Sequence[Gate]
+    gates: Sequence[BaselineHistory]
 
     @property
     def main(self) -> dict[str, Board]:
@@ -104,8 +104,8 @@ def page_modules() -> list[ModuleType]:
 @cache
 def pages() -> tuple[Page, ...]:
     """Every kind of page: those of the navigation in its order, then the others by name."""
-    found = [module.PAGE for module in page_modules()]
-    return tuple(sorted(found, key=lambda page: (not page.entry, page.place, page.name)))
+    kinds = [module.PAGE for module in page_modules()]
+    return tuple(sorted(kinds, key=lambda page: (not page.entry, page.place, page.name)))
 
 
 def navigation() -> list[tuple[str, str]]:

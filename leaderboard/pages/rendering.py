@@ -70,7 +70,7 @@ def environment() -> jinja2.Environment:
         slug=unique_slug,
         navigation=navigation(),
         anchor=anchor,
-        quoted=quoted,
+        quoted=quote,
         protocol=PROTOCOL_VERSION,
     )
     return made
@@ -116,14 +116,14 @@ def per_thousand(manifest: Manifest) -> float | None:
     return None if cost is None else 1000 * cost
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A word as a shell takes it."""
     return shlex.quote(label(text))
 
 
 def _fixed(value: float | None, digits: int = 3) -> str:
     """A number for a page, which leaves empty what there is not."""
-    return numbers.fixed(value, digits, none="")
+    return numbers.format_fixed(value, digits, none="")
 
 
 def _interval(low: float | None, high: float | None) -> str:

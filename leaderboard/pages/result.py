@@ -28,7 +28,7 @@ from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, StoredResult
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.show.numbers import significant
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.units import robust_mean
@@ -189,24 +189,24 @@ def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[d
     if row.values is None or units is None:
         return []
     ranges = np.array([parse_metric(name).measure.span for name in RANKED], dtype=np.float64)
-    found = []
+    tables = []
     for name, masks in slices.items():
         rows = []
         for value, mask in list(masks.items())[:_MOST_VALUES]:
-            own = row.values[mask]
-            groups = numbered(units[mask])
-            count = int(groups.max()) + 1 if len(own) else 0
+            slice_values = row.values[mask]
+            groups = number_units(units[mask])
+            count = int(groups.max()) + 1 if len(slice_values) else 0
             lows = highs = np.full(len(RANKED), np.nan)
             if count >= FEWEST_UNITS:
-                means, errors, freedom = robust_mean(own, groups)
+                means, errors, freedom = robust_mean(slice_values, groups)
                 # Values that are all equal say nothing of how far the mean is from another one.
                 errors = np.where(errors > 0, errors, np.nan)
                 reach = errors * stdtrit(np.maximum(freedom, 1), 0.975)
                 lows, highs = np.maximum(means - reach, ranges[:, 0]), np.minimum(means + reach, ranges[:, 1])
-            cells = list(zip(own.mean(axis=0).tolist(), lows.tolist(), highs.tolist(), strict=True))
-            rows.append((value, len(own), count, cells))
-        found.append({"name": name, "rows": rows})
-    return found
+            cells = list(zip(slice_values.mean(axis=0).tolist(), lows.tolist(), highs.tolist(), strict=True))
+            rows.append((value, len(slice_values), count, cells))
+        tables.append({"name": name, "rows": rows})
+    return tables
 
 
 PAGE = Page("result", "r/*.html")

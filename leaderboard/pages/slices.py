@@ -36,9 +36,9 @@ def write_slices(board: Board, slices: Mapping[str, Mapping[str, NDArray[np.bool
     for name, masks in slices.items():
         kept = sorted(masks, key=lambda value: -int(masks[value].sum()))[:_MOST_VALUES]
         # The largest, in a reader's order.
-        found = inside_slices(board, {value: mask for value, mask in masks.items() if value in kept})
-        if found:
-            parts.append((name, anchor(name), found, len(masks) - len(kept)))
+        rankings = inside_slices(board, {value: mask for value, mask in masks.items() if value in kept})
+        if rankings:
+            parts.append((name, anchor(name), rankings, len(masks) - len(kept)))
     if not parts:
         return False
     writer.put(
@@ -49,7 +49,7 @@ def write_slices(board: Board, slices: Mapping[str, Mapping[str, NDArray[np.bool
             board=board,
             data=board.first.manifest.dataset,
             parts=parts,
-            limit=any(item.standing and not item.standing.exact for _, _, found, _ in parts for item in found),
+            limit=any(item.standing and not item.standing.exact for _, _, items, _ in parts for item in items),
             metric=METRIC,
             most=_MOST_ROWS,
             fewest=FEWEST_UNITS,

@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
-from bench.comparison.tool_report import Counted, ToolsReport, counted, tool_texts, tools_report
+from bench.comparison.tool_report import CountedRanking, ToolsReport, count_ranking, tool_texts, tools_report
 from bench.data.nearcopies import COSINE
 from bench.leaderboard.boards.board import Board, Rejected, Row
-from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.pages.explorer import chosen
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render, static_files
@@ -25,7 +25,7 @@ from bench.search.similar import TextVectors
 _MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
 
 
-def write_tools(board: Board, data: Data, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
+def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
     """Write the pages of the tools of a board's results: those that the explorer shows, too.
 
     Args:
@@ -47,8 +47,8 @@ def write_tools(board: Board, data: Data, rejected: list[Rejected], writer: Writ
         if template not in texts:
             texts[template] = tool_texts(dataset, template)
         # A copy, so that the ranking is not kept for as long as the board is.
-        found = counted(replace(row.result), dataset)
-        return _page(found, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
+        counted_ranking = count_ranking(replace(row.result), dataset)
+        return _page(counted_ranking, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
 
     written = []
     for row in chosen(board):
@@ -64,19 +64,19 @@ def write_tools(board: Board, data: Data, rejected: list[Rejected], writer: Writ
     return tuple(written)
 
 
-def page_alone(found: Counted, progress: Progress = QUIET) -> str:
+def page_alone(counted_ranking: CountedRanking, progress: Progress = QUIET) -> str:
     """The page of one result, which needs no other file; the method is asked why tools lose to others.
 
     Args:
-        found: what `counted` gives.
+        counted_ranking: what `counted` gives.
         progress: where long work reports to.
     """
-    library = tool_texts(found.dataset, found.result.manifest.dataset.template)
-    return _page(found, library, _MOST_ALONE, True, progress=progress)
+    library = tool_texts(counted_ranking.dataset, counted_ranking.result.manifest.dataset.template)
+    return _page(counted_ranking, library, _MOST_ALONE, True, progress=progress)
 
 
 def _page(
-    found: Counted,
+    counted_ranking: CountedRanking,
     library: TextVectors,
     most: int,
     may_show: bool,
@@ -87,7 +87,7 @@ def _page(
 ) -> str:
     alone = row is None
     report = tools_report(
-        found,
+        counted_ranking,
         most=most,
         explained=_MOST_TOOLS if may_show else 0,
         library=library,
@@ -111,7 +111,7 @@ def _page(
         name=report.label if row is None else row.title,
         board=board,
         id=report.result_id,
-        texts=_example_texts(found, report) if may_show else {},
+        texts=_example_texts(counted_ranking, report) if may_show else {},
         pairs=[(item, pair) for item in report.tools for pair in item.loses_to[:1] if pair.why],
         never=report.never_found[:_MOST_IDS],
         shown=_columns(report),
@@ -132,9 +132,9 @@ def _columns(report: ToolsReport) -> dict[str, bool]:
     }
 
 
-def _example_texts(found: Counted, report: ToolsReport) -> dict[str, str]:
+def _example_texts(counted_ranking: CountedRanking, report: ToolsReport) -> dict[str, str]:
     """Texts of the queries that are examples."""
-    dataset = found.dataset
+    dataset = counted_ranking.dataset
     ids = {pair.example for item in report.tools for pair in item.loses_to[:1]}
     return {name: dataset.queries[dataset.query_codes[name]].text for name in sorted(ids)}
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.dates import created
-from bench.leaderboard.boards.tables import checked_values
+from bench.leaderboard.boards.dates import creation_time
+from bench.leaderboard.boards.tables import check_values
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
@@ -69,28 +69,28 @@ def write_trend(board: Board, writer: Writer) -> None:
     if not board.superseded:
         return
     older = {row.id: [item.result for item in board.superseded if item.newer == row.id] for row in board.rows}
-    own = [(row, _steps(board, [*older[row.id], row.result])) for row in board.rows if older[row.id]]
-    parts = [(row, trend_anchor(row), steps[::-1], picture(_drawn(row, steps))) for row, steps in own]
+    histories = [(row, _steps(board, [*older[row.id], row.result])) for row in board.rows if older[row.id]]
+    parts = [(row, trend_anchor(row), steps[::-1], picture(_draw(row, steps))) for row, steps in histories]
     writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL))
 
 
 def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
     """The results of a question, the oldest first; those that lack the metric are left out."""
-    found: list[Step] = []
+    steps: list[Step] = []
     before: tuple[StoredResult, NDArray[np.float64] | None] | None = None
     orders: list[pa.Table] = []
-    for result in sorted(results, key=lambda item: (str(created(item) or ""), item.manifest.result_id)):
+    for result in sorted(results, key=lambda item: (str(creation_time(item) or ""), item.manifest.result_id)):
         value = result.metrics.metrics.get(METRIC)
         if value is None:
             continue
-        values, _ = checked_values(result, (METRIC,), False, orders)
-        verdict, change = ("", None) if before is None else _compared(board, (result, values), before)
-        found.append(Step(result, value, verdict, change))
+        values, _ = check_values(result, (METRIC,), False, orders)
+        verdict, change = ("", None) if before is None else _compare(board, (result, values), before)
+        steps.append(Step(result, value, verdict, change))
         before = result, values
-    return found
+    return steps
 
 
-def _compared(
+def _compare(
     board: Board,
     new: tuple[StoredResult, NDArray[np.float64] | None],
     old: tuple[StoredResult, NDArray[np.float64] | None],
@@ -100,13 +100,13 @@ def _compared(
         return "not comparable", None
     if metric_difference(result.manifest, earlier.manifest, METRIC) is not None:
         return "other scoring code", None
-    (found,) = compare(values - others, units=board.units, span=difference_span(parse_metric(METRIC)))
-    return pair_verdict(found.difference, found.p, found.units), found
+    (comparison,) = compare(values - others, units=board.units, span=difference_span(parse_metric(METRIC)))
+    return pair_verdict(comparison.difference, comparison.p, comparison.units), comparison
 
 
-def _drawn(row: Row, steps: Sequence[Step]) -> str:
+def _draw(row: Row, steps: Sequence[Step]) -> str:
     points = [
-        charts.Stage(
+        charts.DatedMean(
             name=step.result.manifest.environment.created[:10],
             mean=step.value.mean,
             low=step.value.low,

@@ -79,10 +79,10 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
     # The result may have been replaced in the meantime: never pack a mix of both.
     if not same or any(submission.files[name] != digest for name, digest in manifest.files.items()):
         raise ResultError(f"{result.folder} was changed while it was packed; pack it again.")
-    return written({**parts, **code, SUBMISSION: submission.text().encode()})
+    return write_archive({**parts, **code, SUBMISSION: submission.text().encode()})
 
 
-def written(members: Mapping[str, bytes]) -> bytes:
+def write_archive(members: Mapping[str, bytes]) -> bytes:
     """The one archive of these members, which are those of `MEMBERS` and source files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
@@ -122,7 +122,7 @@ def _as_it_is(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
-def opened(data: bytes) -> tuple[dict[str, bytes], list[str]]:
+def open_archive(data: bytes) -> tuple[dict[str, bytes], list[str]]:
     """The members of an archive, and what is wrong with its form; without members when they cannot be trusted.
 
     Raises:
@@ -132,19 +132,19 @@ def opened(data: bytes) -> tuple[dict[str, bytes], list[str]]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, struct.error) as error:
-        raise ResultError(f"the archive is damaged: {_said(error)}.") from None
+        raise ResultError(f"the archive is damaged: {_error_text(error)}.") from None
     with archive:
-        found = archive.infolist()
-        problems = _form(found)
+        entries = archive.infolist()
+        problems = _form(entries)
         if problems:
             return {}, problems
         members = {}
-        for entry in found:
+        for entry in entries:
             try:
                 members[entry.filename] = archive.read(entry)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError, struct.error) as error:
-                raise ResultError(f"the archive is damaged: {entry.filename}: {_said(error)}.") from None
-    if written(members) != data:
+                raise ResultError(f"the archive is damaged: {entry.filename}: {_error_text(error)}.") from None
+    if write_archive(members) != data:
         return members, [
             "the archive is not byte for byte as `bench submit pack` writes it (another order, other attributes, or "
             "something hidden between its members); pack the result again."
@@ -166,12 +166,12 @@ def _check_end(data: bytes) -> None:
         )
 
 
-def _form(found: list[zipfile.ZipInfo]) -> list[str]:
+def _form(entries: list[zipfile.ZipInfo]) -> list[str]:
     """What is wrong with the members by their headers alone; one sentence for each fault."""
     problems = []
     seen: set[str] = set()
-    for entry in found:
-        name = quoted(entry.orig_filename)
+    for entry in entries:
+        name = quote(entry.orig_filename)
         if entry.orig_filename in seen:
             problems.append(f"the member {name} occurs twice.")
         seen.add(entry.orig_filename)
@@ -193,7 +193,7 @@ def _form(found: list[zipfile.ZipInfo]) -> list[str]:
         if most and entry.file_size > most:
             problems.append(f"the member {name} has {entry.file_size} bytes; {most} are allowed.")
     problems += [f"the archive lacks {name}." for name in MEMBERS if name not in seen]
-    code = [entry.file_size for entry in found if is_code(entry.orig_filename)]
+    code = [entry.file_size for entry in entries if is_code(entry.orig_filename)]
     if len(code) > MOST_FILES or sum(code) > LARGEST_CODE:
         problems.append(
             f"the archive has {len(code)} files of code with {sum(code)} bytes; {MOST_FILES} files and {LARGEST_CODE} "
@@ -223,10 +223,10 @@ def _place(name: str) -> str:
     return "is not part of a submission"
 
 
-def quoted(text: str, most: int = 80) -> str:
+def quote(text: str, most: int = 80) -> str:
     """An untrusted name in quotes, shortened, with everything unprintable escaped."""
     return ascii(text if len(text) <= most else text[: most - 3] + "...")
 
 
-def _said(error: Exception) -> str:
-    return quoted(str(error) or type(error).__name__, 160).strip("'\"")
+def _error_text(error: Exception) -> str:
+    return quote(str(error) or type(error).__name__, 160).strip("'\"")

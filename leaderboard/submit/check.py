@@ -28,7 +28,7 @@ from bench.data.tables import TEMPLATES
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
 from bench.interface import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
-from bench.leaderboard.submit.archive import quoted
+from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.code import is_code
 from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
 from bench.leaderboard.submit.rerun import Rerun, Sound, rerun
@@ -36,7 +36,7 @@ from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import SUBMISSION, Submission, parts_of
 from bench.leaderboard.submit.tables import (
     MOST_CELLS,
-    Asked,
+    EvaluatedQueries,
     per_query_faults,
     plain_table,
     read_table,
@@ -119,11 +119,11 @@ def check_members(
         UnavailableError: it is to be run again, and there is no sandbox here.
     """
     faults: list[str] = []
-    manifest = _parsed(members, MANIFEST, Manifest, faults)
+    manifest = _parse_member(members, MANIFEST, Manifest, faults)
     if manifest is not None and not is_intact(members[MANIFEST]):
         faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
-    metrics = _parsed(members, METRICS, Metrics, faults)
-    packed = _parsed(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
+    metrics = _parse_member(members, METRICS, Metrics, faults)
+    packed = _parse_member(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
     if manifest is None or metrics is None:
         return CheckedSubmission(place, "refused", tuple(faults))
     cut = f" + {manifest.method.cut}" if manifest.method.cut else ""
@@ -136,7 +136,7 @@ def check_members(
         faults += wrong
     except UnavailableError as error:
         outcome: Outcome = "refused" if faults else "unavailable"
-        spec = quoted(manifest.dataset.spec)
+        spec = quote(manifest.dataset.spec)
         faults.append(
             f"the dataset {spec} is not available, so nothing was scored: {error} Get it with `bench data fetch`."
         )
@@ -144,8 +144,8 @@ def check_members(
     if faults:
         return CheckedSubmission(place, "refused", tuple(faults), *about)
     notes = [] if RUN in members else [f"it has no {RUN}, so its per-query values were not made again"]
-    found = metrics.metrics.get(_PERFECT)
-    if found and found.mean == 1 and not manifest.method.oracle:
+    perfect = metrics.metrics.get(_PERFECT)
+    if perfect and perfect.mean == 1 and not manifest.method.oracle:
         notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
     verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut, manifest)
     if limits is None:
@@ -158,24 +158,24 @@ def check_members(
     return dataclasses.replace(verdict, outcome=outcome, reasons=(reason,), rerun=again)
 
 
-def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
+def _parse_member(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
     """A JSON member as its model; what is wrong goes to `faults`."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
             raise ValueError("a key occurs twice")
-        return found
+        return fields
 
     try:
         raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once, parse_int=_integer)
         json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
-        faults.append(f"{name} is not a JSON file ({quoted(str(error), 120)}).")
+        faults.append(f"{name} is not a JSON file ({quote(str(error), 120)}).")
         return None
     versions = _VERSIONS.get(name, (_VERSION,))
     if isinstance(raw, dict) and raw.get("schema_version", _VERSION) not in versions:
-        shown = quoted(str(raw["schema_version"]))
+        shown = quote(str(raw["schema_version"]))
         faults.append(f"{name} has the schema version {shown}; this bench reads {' and '.join(map(str, versions))}.")
         return None
     try:
@@ -183,7 +183,7 @@ def _parsed(members: Mapping[str, bytes], name: str, model: type[M], faults: lis
         return model.model_validate(raw, strict=True)
     except ValidationError as error:
         for fault in record_faults(error)[:10]:
-            where = quoted(fault.where or "the file")
+            where = quote(fault.where or "the file")
             faults.append(f"{name} does not follow its schema ({where}: {fault.message}).")
         return None
 
@@ -198,8 +198,8 @@ def _hash_faults(
     manifest: Manifest, metrics: Metrics, packed: Submission | None, members: Mapping[str, bytes]
 ) -> list[str]:
     parts = parts_of(manifest)
-    found = {name: hashlib.sha256(members[name]).hexdigest() for name in parts if name in members}
-    expected = {name: found.get(name, manifest.files.get(name)) for name in parts if name != MANIFEST}
+    digests = {name: hashlib.sha256(members[name]).hexdigest() for name in parts if name in members}
+    expected = {name: digests.get(name, manifest.files.get(name)) for name in parts if name != MANIFEST}
     faults = [f"it lacks {name}, which a result has." for name in parts if name not in members and name != RUN]
     if manifest.repeats == 1 and REPEATS in members:
         faults.append(f"it has {REPEATS}, and by its manifest no repeats.")
@@ -210,25 +210,25 @@ def _hash_faults(
         for name, digest in expected.items()
         if manifest.files.get(name) != digest
     ]
-    if RUN not in found and not _SHA256.fullmatch(manifest.files.get(RUN, "")):
+    if RUN not in digests and not _SHA256.fullmatch(manifest.files.get(RUN, "")):
         faults.append(f"{MANIFEST} has no sha256 of {RUN}, to which the file could be held where it is.")
     if extra := sorted(manifest.files.keys() - expected.keys()):
-        faults.append(f"{MANIFEST} names the file {quoted(extra[0])}, which no result has.")
+        faults.append(f"{MANIFEST} names the file {quote(extra[0])}, which no result has.")
     if metrics.result_id != manifest.result_id:
-        faults.append(f"{METRICS} is of another result ({quoted(metrics.result_id)}).")
+        faults.append(f"{METRICS} is of another result ({quote(metrics.result_id)}).")
     if not _RESULT_ID.fullmatch(manifest.result_id):
-        faults.append(f"the result id {quoted(manifest.result_id)} is not twelve hexadecimal digits.")
+        faults.append(f"the result id {quote(manifest.result_id)} is not twelve hexadecimal digits.")
     if packed is None:
         return faults
     faults += [
         f"{name} is not the file that was packed: its sha256 is not the one in {SUBMISSION}."
-        for name in found
-        if packed.files.get(name) != found[name]
+        for name in digests
+        if packed.files.get(name) != digests[name]
     ]
     code = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if is_code(name)}
     if packed.code != code:
         faults.append(f"{SUBMISSION} does not have the names and sha256 of the {len(code)} files of code.")
-    if packed.files.keys() != found.keys():
+    if packed.files.keys() != digests.keys():
         faults.append(f"{SUBMISSION} does not name the {len(parts)} files of a result.")
     same = {
         "result_id": manifest.result_id,
@@ -252,7 +252,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
     shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
     faults += [
-        f"the manifest says {quoted(text)} of the method: too long, or with control characters."
+        f"the manifest says {quote(text)} of the method: too long, or with control characters."
         for text in shown
         if len(text) > _LONGEST_SPEC or one_line(text) != " ".join(text.split())
     ]
@@ -263,9 +263,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
         if made.tzinfo is None:
             raise ValueError
     except ValueError:
-        faults.append(
-            f"the date {quoted(manifest.environment.created)} in the manifest is not a date with a time zone."
-        )
+        faults.append(f"the date {quote(manifest.environment.created)} in the manifest is not a date with a time zone.")
     if manifest.seeds != {"bootstrap": BOOTSTRAP_SEED}:
         faults.append(f"the seeds in the manifest are not those of this bench (bootstrap {BOOTSTRAP_SEED}).")
     if method.run_file is not None:
@@ -278,7 +276,7 @@ def _method_faults(manifest: Manifest) -> list[str]:
     try:
         specs = [_spec(text) for text in (method.spec, method.full_spec)]
     except UsageError:
-        return [*faults, f"the method {quoted(method.spec)} in the manifest is not a spec in canonical form."]
+        return [*faults, f"the method {quote(method.spec)} in the manifest is not a spec in canonical form."]
     if specs[0].name != specs[1].name:
         faults.append("the manifest has two names of the method.")
     # Only what is installed here is looked up: a name of the form module:Class would be imported.
@@ -313,17 +311,17 @@ def _content_faults(
     if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
         return [], None
     if manifest.protocol not in CURRENT_VERSIONS:
-        return [f"it follows the protocol {quoted(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."], None
+        return [f"it follows the protocol {quote(manifest.protocol)}, and this bench {PROTOCOL_VERSION}."], None
     data = manifest.dataset
     try:
         _spec(data.spec)
         dataset = load(data.spec)
     except (UsageError, DataError) as error:
-        return [f"this bench cannot load the dataset {quoted(data.spec)}: {quoted(str(error), 300)[1:-1]}"], None
+        return [f"this bench cannot load the dataset {quote(data.spec)}: {quote(str(error), 300)[1:-1]}"], None
     if dataset.content_hash != data.content_hash:
         return [
             f"it was made on other data: {dataset.spec} has the content hash {dataset.content_hash[:12]} here and "
-            f"{quoted(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
+            f"{quote(data.content_hash[:12])} in the submission; `bench data fetch {dataset.card.id}` gets the data "
             "of this bench, and the method must be run on it."
         ], None
     if manifest.protocol != version_for(dataset.gold):
@@ -345,15 +343,15 @@ def _content_faults(
     except UsageError as error:
         return [str(error)], None
     past = History.rows(dataset, dataset.rows(plan.evaluated_split(dataset)))
-    own = dataset_identity(plan, dataset, rows, 0 if manifest.method.run_file is not None else len(past))
-    for name, value in own:
+    expected = dataset_identity(plan, dataset, rows, 0 if manifest.method.run_file is not None else len(past))
+    for name, value in expected:
         if name == "repeated_gold" and data.repeated_gold is None:
             # Older versions did not record it, and boards say that it is not known.
             continue
         if getattr(data, name) != value:
             faults.append(
-                f"the manifest has {name.replace('_', ' ')} {quoted(str(getattr(data, name)))}, and it is "
-                f"{quoted(str(value))}."
+                f"the manifest has {name.replace('_', ' ')} {quote(str(getattr(data, name)))}, and it is "
+                f"{quote(str(value))}."
             )
     if manifest.depth < 1:
         faults.append(f"the depth {manifest.depth} in the manifest is invalid.")
@@ -377,18 +375,18 @@ def _content_faults(
             repeats = read_table(members[REPEATS], REPEATS, REPEATS_SCHEMA, count * len(rows))
     except ResultError as error:
         return [str(error)], None
-    asked = Asked(dataset, rows, deepest)
-    faults = per_query_faults(per_query, asked)
+    evaluated = EvaluatedQueries(dataset, rows, deepest)
+    faults = per_query_faults(per_query, evaluated)
     if repeats is not None:
-        faults = faults or repeats_faults(repeats, run, manifest, metrics, asked)
+        faults = faults or repeats_faults(repeats, run, manifest, metrics, evaluated)
     elif run is not None:
-        faults = faults or run_faults(run, per_query, manifest, metrics, asked)
+        faults = faults or run_faults(run, per_query, manifest, metrics, evaluated)
     if faults:
         return faults, None
     per_query = plain_table(per_query, PER_QUERY_SCHEMA)
     repeats = None if repeats is None else plain_table(repeats, REPEATS_SCHEMA)
     if run is None:
-        return mean_faults(manifest, metrics, per_query, repeats, asked, wanted), None
+        return mean_faults(manifest, metrics, per_query, repeats, evaluated, wanted), None
     run = plain_table(run, run_schema)
-    faults = number_faults(manifest, metrics, run, per_query, repeats, asked, wanted)
+    faults = number_faults(manifest, metrics, run, per_query, repeats, evaluated, wanted)
     return faults, None if faults else Sound(dataset, plan, in_memory(manifest, metrics, per_query, repeats, run))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.spec import parse
-from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, opened, quoted, read_bytes
+from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, open_archive, quote, read_bytes
 from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
@@ -99,8 +99,8 @@ def beside_board(verdict: CheckedSubmission, board: Sequence[StoredResult]) -> C
     """
     if verdict.manifest is None or verdict.outcome != "accepted":
         return verdict
-    asked = question_of(verdict.manifest)
-    others = [item.manifest for item in board if question_of(item.manifest) == asked]
+    question = question_of(verdict.manifest)
+    others = [item.manifest for item in board if question_of(item.manifest) == question]
     replaced = sorted(other.result_id for other in others if other.result_id != verdict.result_id)
     if not replaced:
         return verdict
@@ -116,13 +116,13 @@ def beside_board(verdict: CheckedSubmission, board: Sequence[StoredResult]) -> C
 
 def _below(results: Path) -> list[Path]:
     """Folders of results and archives in a folder of results, sorted."""
-    found = []
+    paths = []
     for item in sorted(results.iterdir()):
         if item.is_dir() and not item.is_symlink() and not item.name.startswith("."):
-            found += _inside(item)
+            paths += _inside(item)
         elif _archive(item) or item.is_symlink():
-            found.append(item)
-    return found
+            paths.append(item)
+    return paths
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -138,7 +138,7 @@ def _archive(path: Path) -> bool:
 def check_archive(path: Path, load: Load, limits: Limits | None = None) -> CheckedSubmission:
     """Check one archive."""
     try:
-        members, faults = opened(read_bytes(path, LARGEST_ARCHIVE))
+        members, faults = open_archive(read_bytes(path, LARGEST_ARCHIVE))
     except ResultError as error:
         return CheckedSubmission(path, "unreadable", (str(error),))
     if not members:
@@ -171,7 +171,7 @@ def check_folder(
         return CheckedSubmission(folder, "unreadable", (str(error),))
     except OSError as error:
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
-    faults = [f"it contains {quoted(name)}, which is not part of a result." for name in there if name not in _FILES]
+    faults = [f"it contains {quote(name)}, which is not part of a result." for name in there if name not in _FILES]
     verdict = check_members(folder, members, load, None if faults else limits)
     if results is not None and verdict.outcome == "accepted":
         place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))

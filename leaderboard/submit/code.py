@@ -72,15 +72,15 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
         raise UsageError(
             f"{spec} is a registered method, which needs no --code: every bench of this version can run it again."
         )
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     try:
         for name, path in _modules(place, {name.partition(".")[0].partition(":")[0] for name in wanted}):
             if not is_code(name):
                 raise UsageError(f"{path} cannot be packed: its name is too long or not that of a Python module.")
-            found[name] = read_regular(path)
-            if len(found[name]) > LARGEST_FILE:
+            files[name] = read_regular(path)
+            if len(files[name]) > LARGEST_FILE:
                 raise UsageError(f"{path} has more than {LARGEST_FILE} bytes, which is too large for a submission.")
-            if len(found) > MOST_FILES or sum(map(len, found.values())) > LARGEST_CODE:
+            if len(files) > MOST_FILES or sum(map(len, files.values())) > LARGEST_CODE:
                 raise UsageError(
                     f"{place} has more than {MOST_FILES} modules or {LARGEST_CODE} bytes of code, which is too much "
                     "for a submission; name the file or the package of the method."
@@ -89,9 +89,9 @@ def source_files(place: Path, spec: Spec) -> dict[str, bytes]:
         raise ResultError(f"cannot read {error.filename}: {error.strerror}.") from None
     for name in wanted:
         inside = name.partition(":")[0].replace(".", "/")
-        if not {f"{FOLDER}/{inside}.py", f"{FOLDER}/{inside}/__init__.py"} & found.keys():
+        if not {f"{FOLDER}/{inside}.py", f"{FOLDER}/{inside}/__init__.py"} & files.keys():
             raise UsageError(f"{place} does not contain the module of {name}; give --code its file or its folder.")
-    return found
+    return files
 
 
 def _modules(place: Path, packages: set[str]) -> Iterator[tuple[str, Path]]:

@@ -136,17 +136,17 @@ def check(
         return load_dataset(spec, bars)
 
     known = [] if board is None else [item for item in find_results(board) if not isinstance(item, ResultError)]
-    found = []
+    verdicts = []
     for verdict in check_place(path, load, without_runs, limits):
         verdict = beside_board(verdict, known)
-        found.append(verdict)
+        verdicts.append(verdict)
         if not as_json:
             with whoever_reads():
                 _print(verdict)
     if as_json:
         with whoever_reads():
-            print_json([_json(verdict) for verdict in found])
-    if error := _error(found):
+            print_json([_json(verdict) for verdict in verdicts])
+    if error := _error(verdicts):
         raise error
 
 
@@ -165,7 +165,7 @@ def _print(verdict: CheckedSubmission) -> None:
 
 
 def _json(verdict: CheckedSubmission) -> dict[str, Any]:
-    found = {
+    fields = {
         "submission": str(verdict.place),
         "outcome": verdict.outcome,
         "result_id": verdict.result_id,
@@ -175,17 +175,17 @@ def _json(verdict: CheckedSubmission) -> dict[str, Any]:
         "rerun": None if verdict.rerun is None else dataclasses.asdict(verdict.rerun),
     }
     # Lone halves of surrogate pairs in a file's name cannot be printed.
-    safe: dict[str, Any] = json.loads(json.dumps(found).encode("ascii"))
+    safe: dict[str, Any] = json.loads(json.dumps(fields).encode("ascii"))
     return safe
 
 
-def _error(found: list[CheckedSubmission]) -> BenchError | None:
+def _error(verdicts: list[CheckedSubmission]) -> BenchError | None:
     """What the exit code comes from: one that is refused weighs more than one that could not be read."""
-    wrong = [verdict for verdict in found if verdict.outcome != "accepted"]
+    wrong = [verdict for verdict in verdicts if verdict.outcome != "accepted"]
     if not wrong:
         return None
     outcomes = {verdict.outcome for verdict in wrong}
-    what = "the submission is" if len(found) == 1 else f"{len(wrong)} of {len(found)} submissions are"
+    what = "the submission is" if len(verdicts) == 1 else f"{len(wrong)} of {len(verdicts)} submissions are"
     if outcomes == {"unavailable"} and any(verdict.rerun for verdict in wrong):
         return UnavailableError(f"{what} not verified: a method could not run again; the reasons are above.")
     if outcomes == {"unavailable"}:

@@ -37,7 +37,7 @@ _LONGEST_HEADER = 1 << 16
 LONGEST_ERROR = 2000
 
 
-class Request(StrictRecord):
+class SandboxRequest(StrictRecord):
     """Which method to run, and how deep.
 
     Attributes:
@@ -61,7 +61,7 @@ class Request(StrictRecord):
 class Given:
     """All that a method is handed: the views, and the request."""
 
-    request: Request
+    request: SandboxRequest
     library: Library
     history: History
     queries: Queries
@@ -93,7 +93,7 @@ def write_given(folder: Path, given: Given) -> None:
 
 def read_given(folder: Path) -> Given:
     """Read the files that `write_given` wrote."""
-    request = Request.model_validate_json((folder / _REQUEST).read_bytes())
+    request = SandboxRequest.model_validate_json((folder / _REQUEST).read_bytes())
     tools, edges, past = (_table(folder / name) for name in (_TOOLS, _EDGES, _HISTORY))
     rows = {name: schema.empty_table() for name, schema in SCHEMAS.items()} | {"tools": tools.drop_columns(["text"])}
     library = Library(
@@ -116,12 +116,13 @@ def _gold(past: pa.Table) -> Gold:
     """The gold of past queries, with alternatives and forbidden tools if any query has some."""
     grades = past["grade"].to_pylist()
     plain = Gold.of(
-        dict(zip(tools, own, strict=True)) for tools, own in zip(past["gold"].to_pylist(), grades, strict=True)
+        dict(zip(tools, row_grades, strict=True))
+        for tools, row_grades in zip(past["gold"].to_pylist(), grades, strict=True)
     )
     groups = forbidden = None
     if "any_of" in past.column_names:
         rows = zip(past["any_of"].to_pylist(), grades, strict=True)
-        groups = GoldGroups.of(zip(alternatives, own, strict=True) for alternatives, own in rows)
+        groups = GoldGroups.of(zip(alternatives, row_grades, strict=True) for alternatives, row_grades in rows)
     if "forbidden" in past.column_names:
         forbidden = Gold.of(dict.fromkeys(tools, 1) for tools in past["forbidden"].to_pylist())
     return Gold(plain.starts, plain.tools, plain.grades, groups, forbidden)
@@ -132,7 +133,7 @@ def _table(path: Path) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Reply:
+class SandboxReply:
     """What the method answered.
 
     Attributes:
@@ -174,7 +175,7 @@ def error_bytes(error: str) -> bytes:
     return _Header(error=kept).model_dump_json().encode() + b"\n"
 
 
-def reply_bytes(reply: Reply) -> bytes:
+def reply_bytes(reply: SandboxReply) -> bytes:
     """A reply as bytes."""
     ranking, sets = reply.ranking, reply.sets
     header = _Header(
@@ -199,7 +200,7 @@ def longest_reply(queries: int, library: int, depth: int, most_recommended: int)
     return len(BEGUN) + _LONGEST_HEADER + cells * 12 + queries + (queries + 1) * 8 + most_recommended * 4
 
 
-def read_reply(data: bytes, queries: int, library: int, depth: int) -> Reply:
+def read_reply(data: bytes, queries: int, library: int, depth: int) -> SandboxReply:
     """The reply in untrusted bytes, checked by the rules that hold for every method.
 
     Args:
@@ -238,4 +239,4 @@ def read_reply(data: bytes, queries: int, library: int, depth: int) -> Reply:
     if tools is not None:
         sets = ToolSets(np.frombuffer(parts[3], "<i8"), np.frombuffer(parts[4], "<i4"))
         sets = validate_sets(sets, queries, library)
-    return Reply(ranking, sets, header.method_hash[:64])
+    return SandboxReply(ranking, sets, header.method_hash[:64])

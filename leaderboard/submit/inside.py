@@ -22,7 +22,7 @@ from bench.evaluation.ask import ask_queries, check, prepare
 from bench.evaluation.cut import Cut, learn_cut
 from bench.interface.parts import is_oracle, needs_llm
 from bench.leaderboard.submit.code import FOLDER
-from bench.leaderboard.submit.handover import BEGUN, Given, Reply, error_bytes, read_given, reply_bytes
+from bench.leaderboard.submit.handover import BEGUN, Given, SandboxReply, error_bytes, read_given, reply_bytes
 from bench.registry import build_method
 from bench.results.ids import method_hash
 
@@ -83,7 +83,7 @@ def _send(channel: int, data: bytes) -> None:
         left = left[os.write(channel, left) :]
 
 
-def answer(given: Given) -> Reply:
+def answer(given: Given) -> SandboxReply:
     """Build, fit, index and rank, in the order of `bench.evaluation.runner`.
 
     Raises:
@@ -107,7 +107,7 @@ def answer(given: Given) -> Reply:
         cut = learn_cut(request.cut, lambda: build_method(spec), history, library, request.depth)
     prepare(method, library, history, checked=True)
     ranking, sets = ask_queries(method, given.queries, len(library), request.depth)
-    return Reply(ranking, sets if cut is None else cut.apply(ranking), identity)
+    return SandboxReply(ranking, sets if cut is None else cut.apply(ranking), identity)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.evaluation.rescore import repeated_answers
 from bench.evaluation.scoring import score, scoring_code, unit_names
-from bench.leaderboard.submit.archive import quoted
-from bench.leaderboard.submit.tables import MOST_CELLS, Asked
+from bench.leaderboard.submit.archive import quote
+from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, Scores, parse_metric
 from bench.results.code_versions import lenient_hash
 from bench.results.comparability import code_of, interval_code, lenient_code, token_code
@@ -42,16 +42,16 @@ def wanted_metrics(metrics: Metrics) -> list[Metric]:
     """
     if len(metrics.metrics) > _MOST_METRICS:
         raise ResultError(f"{METRICS} has {len(metrics.metrics)} metrics; {_MOST_METRICS} are allowed.")
-    found = []
+    parsed = []
     for name in metrics.metrics:
         try:
             metric = parse_metric(name)
         except UsageError:
-            raise ResultError(f"{METRICS} has the metric {quoted(name)}, which this bench does not know.") from None
+            raise ResultError(f"{METRICS} has the metric {quote(name)}, which this bench does not know.") from None
         if str(metric) != name:
-            raise ResultError(f"{METRICS} has the metric {quoted(name)}, whose name is {metric}.")
-        found.append(metric)
-    return found
+            raise ResultError(f"{METRICS} has the metric {quote(name)}, whose name is {metric}.")
+        parsed.append(metric)
+    return parsed
 
 
 def number_faults(
@@ -60,7 +60,7 @@ def number_faults(
     run: pa.Table,
     per_query: pa.Table,
     repeats: pa.Table | None,
-    asked: Asked,
+    evaluated: EvaluatedQueries,
     wanted: Sequence[Metric],
 ) -> list[str]:
     """Every number of a submission that does not follow from its ranking; its rows are sound.
@@ -68,19 +68,19 @@ def number_faults(
     Args:
         manifest, metrics: as submitted.
         run, per_query, repeats: with plain strings; repeats only if there are several.
-        asked: data and queries.
+        evaluated: data and queries.
         wanted: the submission's metrics; the usual ones are computed as well.
     """
     width = int(pc.max(run["rank"]).as_py() or 0)
-    if manifest.repeats * len(asked.rows) * width > MOST_CELLS:
+    if manifest.repeats * len(evaluated.rows) * width > MOST_CELLS:
         times = "" if repeats is None else f"{manifest.repeats} repeats of "
-        queries = f"{times}{len(asked.rows)} queries"
+        queries = f"{times}{len(evaluated.rows)} queries"
         return [f"{queries} with up to {width} tools exceed the limit of the check ({MOST_CELLS})."]
     if manifest.method.run_file is not None and manifest.depth != max(1, width):
         return [f"the manifest has the depth {manifest.depth}, and the longest ranking {width} tools."]
-    rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), asked.dataset)
+    rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), evaluated.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
-    scored = score(manifest.result_id, asked.dataset, rows, answers, manifest.dataset.template, wanted, depth)
+    scored = score(manifest.result_id, evaluated.dataset, rows, answers, manifest.dataset.template, wanted, depth)
     faults = [*_value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
     if repeats is not None and scored.repeats is not None:
         faults += _value_faults(repeats, scored.repeats, REPEATS)
@@ -114,9 +114,9 @@ def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
 
     Also where the numbers are right: what it names decides which rows of a board compare with the newest one.
     """
-    own, now = manifest.scoring, scoring_code(metrics.metrics)
-    same = all(code_of(own, name) == code_of(now, name) for name in metrics.metrics)
-    if same and interval_code(own) == interval_code(now) and token_code(own) == token_code(now):
+    scoring, now = manifest.scoring, scoring_code(metrics.metrics)
+    same = all(code_of(scoring, name) == code_of(now, name) for name in metrics.metrics)
+    if same and interval_code(scoring) == interval_code(now) and token_code(scoring) == token_code(now):
         return []
     return [
         "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
@@ -129,25 +129,25 @@ def mean_faults(
     metrics: Metrics,
     per_query: pa.Table,
     repeats: pa.Table | None,
-    asked: Asked,
+    evaluated: EvaluatedQueries,
     wanted: Sequence[Metric],
 ) -> list[str]:
     """What does not follow from the data and the per-query values, where there is no ranking to score again."""
-    gold = asked.dataset.gold.take(asked.rows)
+    gold = evaluated.dataset.gold.take(evaluated.rows)
     judged = gold.counts > 0
-    units = asked.dataset.units[asked.rows]
+    units = evaluated.dataset.units[evaluated.rows]
     faults = code_faults(manifest, metrics)
     if per_query["n_gold"].to_pylist() != gold.counts.tolist():
         faults.append(f"{PER_QUERY} has another n_gold than the data.")
-    if per_query["unit"].to_pylist() != unit_names(asked.dataset, asked.rows).to_pylist():
+    if per_query["unit"].to_pylist() != unit_names(evaluated.dataset, evaluated.rows).to_pylist():
         faults.append(f"{PER_QUERY} has other units of independence than the data.")
     failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
-    own = {"n": judged.sum(), "n_no_gold": (~judged).sum(), "n_failed": (failed & judged).sum()}
-    for name, value in own.items():
+    counts = {"n": judged.sum(), "n_no_gold": (~judged).sum(), "n_failed": (failed & judged).sum()}
+    for name, value in counts.items():
         if getattr(metrics, name) != value:
             faults.append(f"{METRICS} has {name} {getattr(metrics, name)}; counted again it is {value}.")
     if metrics.lenient is not None:
-        queries, judgements = alternative_counts(lenient_gold(asked.dataset, asked.rows), gold)
+        queries, judgements = alternative_counts(lenient_gold(evaluated.dataset, evaluated.rows), gold)
         counted = {"code": lenient_hash(), "queries": queries, "judgements": judgements}
         faults += _lenient_faults(metrics.lenient, metrics.lenient.model_copy(update=counted))
     lacking = [str(metric) for metric in wanted if str(metric) not in per_query.column_names]
@@ -189,11 +189,11 @@ def _values(table: pa.Table, metrics: Sequence[Metric], name: str) -> NDArray[np
     Raises:
         ResultError: a metric cannot have one of them.
     """
-    found = np.empty((table.num_rows, len(metrics)))
+    values = np.empty((table.num_rows, len(metrics)))
     for i, metric in enumerate(metrics):
-        found[:, i] = _floats(table[str(metric)])
-        check_values(found[:, i], str(metric), name)
-    return found
+        values[:, i] = _floats(table[str(metric)])
+        check_values(values[:, i], str(metric), name)
+    return values
 
 
 def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]:
@@ -203,12 +203,14 @@ def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]
     faults = []
     if stored.n_failed != made.n_failed:
         faults.append(f"{METRICS} has other failed queries in the repeats than scored again.")
-    for name, own in stored.metrics.items():
+    for name, variation in stored.metrics.items():
         again = made.metrics.get(name)
         if again is None:
             continue  # told of the metric itself
-        pairs = [*zip(own.means, again.means, strict=True)]
-        pairs += [(getattr(own, field), getattr(again, field)) for field in ("within", "between", "error", "share")]
+        pairs = [*zip(variation.means, again.means, strict=True)]
+        pairs += [
+            (getattr(variation, field), getattr(again, field)) for field in ("within", "between", "error", "share")
+        ]
         if not all(_same(one, other) for one, other in pairs):
             faults.append(f"{METRICS} has another variation of {name} over the repeats than scored again.")
     return faults
@@ -224,16 +226,16 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
     faults += [f"{METRICS} lacks the metric {name}." for name in lacking]
     for name, value in stored.metrics.items():
         if name not in made.metrics:
-            faults.append(f"{METRICS} has the metric {quoted(name)}, which its ranking cannot have.")
+            faults.append(f"{METRICS} has the metric {quote(name)}, which its ranking cannot have.")
         else:
             faults += _fields(name, value, made.metrics[name])
     if stored.lenient is not None and made.lenient is not None:
         faults += _lenient_faults(stored.lenient, made.lenient)
     uncounted = {_ANSWER, *(_DEFINITIONS - stored.tokens.keys())}
     for name in sorted({*stored.tokens, *made.tokens} - uncounted if stored.tokens and made.tokens else ()):
-        own, again = stored.tokens.get(name), made.tokens.get(name)
-        if not _same(own, again):
-            faults.append(f"{METRICS} has {_shown(own)} tokens of {quoted(name)}; counted again {_shown(again)}.")
+        stored_count, again = stored.tokens.get(name), made.tokens.get(name)
+        if not _same(stored_count, again):
+            faults.append(f"{METRICS} has {_show(stored_count)} tokens of {quote(name)}; counted again {_show(again)}.")
     if stored.tokens.get(_ANSWER, 0) < 0:
         faults.append(f"{METRICS} has fewer than 0 tokens.")
     return faults
@@ -249,10 +251,10 @@ def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
         if getattr(stored, name) != getattr(made, name)
     ]
     for name in sorted({*stored.means, *made.means}):
-        own, again = stored.means.get(name), made.means.get(name)
-        if not _same(own, again):
+        stored_mean, again = stored.means.get(name), made.means.get(name)
+        if not _same(stored_mean, again):
             faults.append(
-                f"{METRICS} has the lenient {quoted(name)} {_shown(own)}; scored again it is {_shown(again)}."
+                f"{METRICS} has the lenient {quote(name)} {_show(stored_mean)}; scored again it is {_show(again)}."
             )
     return faults
 
@@ -260,7 +262,7 @@ def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
 def _fields(name: str, stored: MetricValue, made: MetricValue) -> list[str]:
     """One sentence for a metric, with every field that is another."""
     other = [
-        f"{field} {_shown(value)} (scored again {_shown(getattr(made, field))})"
+        f"{field} {_show(value)} (scored again {_show(getattr(made, field))})"
         for field, value in stored
         if not _same(value, getattr(made, field))
     ]
@@ -273,7 +275,7 @@ def _same(one: float | None, other: float | None) -> bool:
     return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
-def _shown(value: float | None) -> str:
+def _show(value: float | None) -> str:
     return "none" if value is None else f"{value:.10g}"
 
 
@@ -284,8 +286,8 @@ def _may_lack(name: str) -> bool:
 
 def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     """The values of a column of numbers, NaN for null."""
-    found: NDArray[np.float64] = column.to_numpy()
-    return found
+    values: NDArray[np.float64] = column.to_numpy()
+    return values
 
 
 def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
@@ -294,19 +296,19 @@ def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
     ids = made["query_id"].to_pylist()
     for name in stored.column_names:
         if name not in made.column_names:
-            faults.append(f"{table} has values of {quoted(name)}, which {METRICS} does not have.")
+            faults.append(f"{table} has values of {quote(name)}, which {METRICS} does not have.")
             continue
-        own, again = stored[name], made[name]
+        stored_column, again = stored[name], made[name]
         if name in REPEATS_SCHEMA.names:
-            pairs = zip(own.to_pylist(), again.to_pylist(), strict=True)
+            pairs = zip(stored_column.to_pylist(), again.to_pylist(), strict=True)
             wrong = [i for i, (one, other) in enumerate(pairs) if one != other]
         else:
-            same = np.isclose(_floats(own), _floats(again), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+            same = np.isclose(_floats(stored_column), _floats(again), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
             wrong = np.flatnonzero(~same).tolist()
         if wrong:
             i = wrong[0]
             faults.append(
                 f"{table} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
-                f"{quoted(ids[i])}: {quoted(str(own[i].as_py()))} instead of {quoted(str(again[i].as_py()))}."
+                f"{quote(ids[i])}: {quote(str(stored_column[i].as_py()))} instead of {quote(str(again[i].as_py()))}."
             )
     return faults

@@ -73,13 +73,13 @@ def main(arguments: list[str]) -> None:
                 _refuse(f"has a column of more than {cells} values")
             if sum(chunk.total_uncompressed_size for chunk in chunks) > _UNPACKED:
                 _refuse(f"has a column of more than {_UNPACKED} bytes")
-        own = pq.ParquetFile(pa.BufferReader(data)).schema_arrow
-        for field in own:
+        schema = pq.ParquetFile(pa.BufferReader(data)).schema_arrow
+        for field in schema:
             # Extension types are made from it, by pickle in old versions; and it may hide anything.
             if field.metadata or "dictionary<" in str(field.type):
                 _refuse(f"has the column {field.name[:80]!a} with metadata or a dictionary of its own")
         # Others than these stay as they are, and are no strings of bench.
-        strings = {field.name for field in own if field.type in (pa.string(), pa.list_(pa.string()))}
+        strings = {field.name for field in schema if field.type in (pa.string(), pa.list_(pa.string()))}
         there = {about.schema.column(column).path for column in range(about.num_columns)}
         coded = [name for name in columns if name in there and name.split(".")[0] in strings]
         table = pq.ParquetFile(pa.BufferReader(data), read_dictionary=coded).read(use_threads=False)
@@ -106,21 +106,21 @@ def serve() -> None:
         sys.exit("a fork would have the locks of threads that it does not have")
     # A reader that looks for garbage touches no page of what is here, and copies none.
     gc.freeze()
-    asked = socket.socket(fileno=0)
+    connection = socket.socket(fileno=0)
     while True:
-        message, files, _, _ = socket.recv_fds(asked, 1 << 16, 3)
+        message, files, _, _ = socket.recv_fds(connection, 1 << 16, 3)
         if not message:
             return
         reader = os.fork()
         if not reader:
-            _forked(json.loads(message), files)
+            _run_forked(json.loads(message), files)
         for file in files:
             os.close(file)
         _, status = os.waitpid(reader, 0)
-        asked.send(str(os.waitstatus_to_exitcode(status)).encode())
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _forked(arguments: list[str], files: list[int]) -> NoReturn:
+def _run_forked(arguments: list[str], files: list[int]) -> NoReturn:
     """A reader's whole life. The socket is closed by what takes its place."""
     code = 1
     try:

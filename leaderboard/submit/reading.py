@@ -55,8 +55,8 @@ def read_apart(
         TimeoutError: it takes longer.
     """
     arguments = [str(rows), str(cells), str(size), *columns]
-    if _can_fork() and (found := _by_fork(data, arguments, size, seconds)) is not None:
-        return found
+    if _can_fork() and (outcome := _by_fork(data, arguments, size, seconds)) is not None:
+        return outcome
     try:
         done = subprocess.run(
             [*_COMMAND, *arguments], input=data, capture_output=True, timeout=seconds, env={**os.environ, **_FEW}
@@ -130,12 +130,12 @@ def _by_fork(data: bytes, arguments: Sequence[str], size: int, seconds: float) -
     ):
         table.write(data)
         table.flush()
-        own = os.getpid()
+        process = os.getpid()
         code = None
         try:
-            if own not in _forking:
-                _forking[own] = _Forking()
-            code = _forking[own].ask(arguments, [table.fileno(), answer.fileno(), refusal.fileno()], seconds)
+            if process not in _forking:
+                _forking[process] = _Forking()
+            code = _forking[process].ask(arguments, [table.fileno(), answer.fileno(), refusal.fileno()], seconds)
         finally:
             if code not in {READ, REFUSED}:
                 _end()

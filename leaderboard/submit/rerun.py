@@ -20,18 +20,18 @@ from bench.evaluation.rescore import stored_answers
 from bench.evaluation.runner import views
 from bench.interface import Queries, Ranking, ToolSets
 from bench.interface.ranking import PAD, Violation
-from bench.leaderboard.submit.archive import quoted
+from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.code import is_code, names, plugins, values
 from bench.leaderboard.submit.handover import (
     Given,
     RefusedReply,
-    Reply,
-    Request,
+    SandboxReply,
+    SandboxRequest,
     longest_reply,
     read_reply,
     write_given,
 )
-from bench.leaderboard.submit.sandbox import Limits, Stopped, run_confined
+from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, run_confined
 from bench.leaderboard.submit.tables import MOST_CELLS
 from bench.registry import method_names
 from bench.results.manifest import Manifest, Metrics
@@ -99,7 +99,7 @@ def rerun(
     library, history = views(plan, dataset)
     queries = Queries.of(dataset, rows[order])
     cut, cut_at = _cut(manifest)
-    request = Request(
+    request = SandboxRequest(
         method=manifest.method.full_spec,
         label=manifest.method.spec,
         template=library.template,
@@ -120,14 +120,14 @@ def rerun(
         try:
             data = run_confined(folder, most, limits)
             reply = read_reply(data, len(rows), len(library), plan.depth)
-        except Stopped as stopped:
+        except SandboxStopped as stopped:
             return Rerun("could not run", f"{stopped}.", queries=len(rows))
         except RefusedReply as refused:
-            said = quoted(str(refused), 400)[1:-1].rstrip(".")
+            said = quote(str(refused), 400)[1:-1].rstrip(".")
             return Rerun("could not run", f"{said}{_places(manifest)}.", queries=len(rows))
         except Violation as violation:
             return Rerun("could not run", f"the method {violation}.", queries=len(rows))
-    return _compared(manifest, stored.take(order), reply, [dataset.queries[row].query_id for row in rows[order]])
+    return _compare(manifest, stored.take(order), reply, [dataset.queries[row].query_id for row in rows[order]])
 
 
 def _lacking(manifest: Manifest, members: Mapping[str, bytes]) -> str:
@@ -142,19 +142,19 @@ def _lacking(manifest: Manifest, members: Mapping[str, bytes]) -> str:
     spec = parse(method.full_spec)
     if plugins(spec) and not any(map(is_code, members)):
         return (
-            f"the code of {quoted(plugins(spec)[0])} is not in the submission; pack it with "
+            f"the code of {quote(plugins(spec)[0])} is not in the submission; pack it with "
             "`bench submit pack RESULT --code FILE_OR_FOLDER`."
         )
     for name in names(spec):
         if ":" not in name and name not in method_names():
-            return f"there is no method {quoted(name)} here; install the package that has it."
+            return f"there is no method {quote(name)} here; install the package that has it."
     return ""
 
 
 def _places(manifest: Manifest) -> str:
     """The parameters that name a file, a folder or a model of the hub, in words; empty if there are none."""
-    found = [value for value in values(parse(manifest.method.full_spec)) if isinstance(value, str) and "/" in value]
-    return f"; the sandbox has neither {quoted(found[0])} nor a network to fetch it from" if found else ""
+    places = [value for value in values(parse(manifest.method.full_spec)) if isinstance(value, str) and "/" in value]
+    return f"; the sandbox has neither {quote(places[0])} nor a network to fetch it from" if places else ""
 
 
 _CUT = re.compile(r"cut=([a-z]+)\(([^,()]{1,40})(, given)?\)")
@@ -172,7 +172,7 @@ def _cut(manifest: Manifest) -> tuple[CutKind, float | None]:
         return "none", None
 
 
-def _compared(manifest: Manifest, stored: Answers, reply: Reply, query_ids: list[str]) -> Rerun:
+def _compare(manifest: Manifest, stored: Answers, reply: SandboxReply, query_ids: list[str]) -> Rerun:
     """The verdict on two answers to the same queries in the same order."""
     ranked = different_rankings(stored.ranking, reply.ranking)
     recommended = _different_sets(stored.sets, reply.sets, len(query_ids))
@@ -184,7 +184,7 @@ def _compared(manifest: Manifest, stored: Answers, reply: Reply, query_ids: list
         return Rerun("made again", note=note, queries=len(query_ids))
     words = [f"rankings in {ranked.sum()}" if ranked.any() else ""]
     words.append(f"recommended sets in {recommended.sum()}" if recommended.any() else "")
-    first = quoted(query_ids[int(np.flatnonzero(wrong)[0])])
+    first = quote(query_ids[int(np.flatnonzero(wrong)[0])])
     near = sum(_near_ties(stored.ranking, reply.ranking, int(row)) for row in np.flatnonzero(ranked & ~recommended))
     reason = (
         f"the method answers {wrong.sum()} of {len(query_ids)} queries differently "

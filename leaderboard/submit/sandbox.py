@@ -30,8 +30,8 @@ from pathlib import Path
 import bench
 from bench.base.config import current_session
 from bench.base.errors import BenchError, UnavailableError
-from bench.base.paths import cache_folder, data_folder, expanded, results_folder
-from bench.leaderboard.submit.archive import quoted
+from bench.base.paths import cache_folder, data_folder, expand_path, results_folder
+from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.handover import BEGUN
 
 #: The first version that can forbid further user namespaces and limit the size of a folder in memory.
@@ -74,7 +74,7 @@ class Limits:
     scratch: int = 256 << 20
 
 
-class Stopped(Exception):
+class SandboxStopped(Exception):
     """The code in the sandbox gave no answer within its limits; the text is a clause that says why."""
 
 
@@ -92,13 +92,18 @@ def check_sandbox() -> None:
         )
     try:
         told = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=30)
-        found = re.search(r"(\d+)\.(\d+)", told.stdout)
-        if found is None or (int(found[1]), int(found[2])) < _VERSION:
+        version = re.search(r"(\d+)\.(\d+)", told.stdout)
+        if version is None or (int(version[1]), int(version[2])) < _VERSION:
             raise UnavailableError(
                 f"a re-run needs bubblewrap {'.'.join(map(str, _VERSION))} or newer, and {program} is "
-                f"{quoted(told.stdout.strip())}, so nothing was run; install a newer one."
+                f"{quote(told.stdout.strip())}, so nothing was run; install a newer one."
             )
-        command = [*_confined(program, None, Limits()), *_python(), "-c", "import bench.leaderboard.submit.inside"]
+        command = [
+            *_confining_command(program, None, Limits()),
+            *_python(),
+            "-c",
+            "import bench.leaderboard.submit.inside",
+        ]
         tried = subprocess.run(command, capture_output=True, env={}, text=True, errors="replace", timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"bubblewrap cannot be started ({error}), so nothing was run.") from None
@@ -133,7 +138,7 @@ def run_confined(given: Path, most: int, limits: Limits) -> bytes:
     with open(told, "rb") as about:
         try:
             process = subprocess.Popen(
-                [*_confined(program, given, limits, tell), *inner],
+                [*_confining_command(program, given, limits, tell), *inner],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -148,7 +153,7 @@ def run_confined(given: Path, most: int, limits: Limits) -> bytes:
         with process:
             try:
                 first = _first_process(about.read(_LONGEST_COMPLAINT))
-                answer, complaint = _watched(process, most, _Use(process.pid, limits))
+                answer, complaint = _watch(process, most, _Use(process.pid, limits))
             finally:
                 # The sandbox ends with bubblewrap: the first process of its namespace is killed, all others with it.
                 process.kill()
@@ -158,19 +163,19 @@ def run_confined(given: Path, most: int, limits: Limits) -> bytes:
         raise UnavailableError(f"the sandbox could not be started ({_last_line(complaint)}), so nothing was run.")
     if len(answer) == len(BEGUN):
         code = process.returncode
-        raise Stopped(f"it ended its process without an answer (exit code {code})")
+        raise SandboxStopped(f"it ended its process without an answer (exit code {code})")
     return bytes(answer[len(BEGUN) :])
 
 
 def _last_line(complaint: str) -> str:
     lines = complaint.strip().splitlines()
-    return quoted(lines[-1], 300)[1:-1] if lines else "no reason given"
+    return quote(lines[-1], 300)[1:-1] if lines else "no reason given"
 
 
 # What it uses ----------------------------------------------------------------------------------------------------
 
 
-def _watched(process: subprocess.Popen[bytes], most: int, use: _Use) -> tuple[bytearray, str]:
+def _watch(process: subprocess.Popen[bytes], most: int, use: _Use) -> tuple[bytearray, str]:
     """What a sandbox writes to its end; the answer, and its complaints."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -190,9 +195,9 @@ def _watched(process: subprocess.Popen[bytes], most: int, use: _Use) -> tuple[by
                     key.data.extend(data)
             now = time.monotonic()
             if len(answer) > most:
-                raise Stopped(f"it answered with more than the {most} bytes that rankings can have")
+                raise SandboxStopped(f"it answered with more than the {most} bytes that rankings can have")
             if now > end and not closing:
-                raise Stopped(f"it took longer than {seconds:g} seconds")
+                raise SandboxStopped(f"it took longer than {seconds:g} seconds")
             if now > end:
                 break
             if not closing and process.poll() is not None:
@@ -227,9 +232,9 @@ class _Use:
                 with suppress(OSError):
                     Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
         if tasks > self.limits.tasks:
-            raise Stopped(f"it started more than {self.limits.tasks} processes and threads")
+            raise SandboxStopped(f"it started more than {self.limits.tasks} processes and threads")
         if memory > self.limits.memory:
-            raise Stopped(f"it used more than {self.limits.memory / (1 << 30):.3g} GiB of memory")
+            raise SandboxStopped(f"it used more than {self.limits.memory / (1 << 30):.3g} GiB of memory")
 
 
 def _first_process(about: bytes) -> int | None:
@@ -268,13 +273,13 @@ def _below(root: int) -> Iterator[tuple[int, int, int]]:
             with suppress(OSError, IndexError):
                 # The name of the program, in parentheses, may hold anything.
                 values = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
-                found = int(name), int(values[17]), int(values[21]) * _PAGE
-                children.setdefault(int(values[1]), []).append(found)
+                entry = int(name), int(values[17]), int(values[21]) * _PAGE
+                children.setdefault(int(values[1]), []).append(entry)
     pending = [root]
     while pending:
-        for found in children.pop(pending.pop(), []):
-            yield found
-            pending.append(found[0])
+        for entry in children.pop(pending.pop(), []):
+            yield entry
+            pending.append(entry[0])
 
 
 # What it sees ----------------------------------------------------------------------------------------------------
@@ -290,14 +295,14 @@ def _interpreter() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def _confined(program: str, given: Path | None, limits: Limits, tell: int | None = None) -> list[str]:
+def _confining_command(program: str, given: Path | None, limits: Limits, tell: int | None = None) -> list[str]:
     """The command before the command that is run in the sandbox; it says on `tell` what it has started."""
     command = [program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
     command += ["--cap-drop", "ALL", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
     # First, because what is shown may lie in /tmp.
     command += ["--dev", "/dev", "--size", "4096", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     command += ["--size", str(limits.scratch), "--tmpfs", "/tmp"]
-    seen, path = _seen()
+    seen, path = _visible_places()
     for place in seen:
         command += ["--ro-bind", str(place), str(place)]
     for link in _LINKED:
@@ -307,7 +312,7 @@ def _confined(program: str, given: Path | None, limits: Limits, tell: int | None
         # `bench/__init__.py` looks for these two; the folder is empty.
         project = str(root / "pyproject.toml")
         command += ["--dir", str(root / "datasets"), "--ro-bind", project, project]
-    for place in _masked(seen):
+    for place in _hidden_places(seen):
         if place.is_dir():
             command += ["--size", "4096", "--tmpfs", str(place), "--remount-ro", str(place)]
         else:
@@ -341,7 +346,7 @@ def _packages() -> list[Path]:
     return [Path(place).resolve() for place in sys.path if Path(place).name in _PACKAGES and Path(place).is_dir()]
 
 
-def _seen() -> tuple[list[Path], list[Path]]:
+def _visible_places() -> tuple[list[Path], list[Path]]:
     """What is shown of this machine, and the part of it that is the path of imports."""
     package = Path(bench.__path__[0]).resolve()
     packages = _packages()
@@ -350,14 +355,14 @@ def _seen() -> tuple[list[Path], list[Path]]:
     python = [Path(_interpreter()), Path(sys.base_prefix).resolve() / "lib", *standard]
     system = [*map(Path, _SYSTEM), *(Path(link) for link in _LINKED if not os.path.islink(link))]
     wanted = [*system, Path("/etc/ld.so.cache"), *python, *packages, *code]
-    found: list[Path] = []
+    places: list[Path] = []
     for place in sorted({place for place in wanted if place.exists()}):
-        if not any(place.is_relative_to(other) for other in found):
-            found.append(place)
-    return found, list(dict.fromkeys([package.parent, *packages]))
+        if not any(place.is_relative_to(other) for other in places):
+            places.append(place)
+    return places, list(dict.fromkeys([package.parent, *packages]))
 
 
-def _masked(seen: list[Path]) -> list[Path]:
+def _hidden_places(seen: list[Path]) -> list[Path]:
     """What lies in what is shown and is not to be seen.
 
     Folders with data: of datasets, in bench and in other packages, and of the user's. Of folders of packages, those
@@ -370,7 +375,7 @@ def _masked(seen: list[Path]) -> list[Path]:
     mirror, journal = current_session().mirror, os.environ.get("BENCH_LLM_JOURNAL")
     named = [mirror, Path(journal).parent if journal else None]
     folders: list[Callable[[], Path]] = [cache_folder, data_folder, results_folder]
-    folders += [partial(expanded, path) for path in named if path]
+    folders += [partial(expand_path, path) for path in named if path]
     for folder in folders:
         with suppress(BenchError):
             places.append(folder())
@@ -393,20 +398,20 @@ def _strange(folder: Path) -> list[Path]:
         if _NAME.sub("-", package.name).lower() != _OWN:
             lines = (package.read_text("RECORD") or package.read_text("top_level.txt") or package.name).splitlines()
             known |= {re.split(r"[/,]", line, maxsplit=1)[0] for line in lines}
-    found = []
+    strange = []
     for place in folder.iterdir():
         # A package that the system's package manager has put there may lack its extension.
         if place.name not in known and place.stem not in known:
-            found.append(place)
+            strange.append(place)
         elif place.is_dir():
-            found += [card.parent for pattern in ("", "*/", "*/*/") for card in place.glob(f"{pattern}card.toml")]
-    return found
+            strange += [card.parent for pattern in ("", "*/", "*/*/") for card in place.glob(f"{pattern}card.toml")]
+    return strange
 
 
 def _package_folders(name: str) -> list[Path]:
     """The folders of a package; of the package around it if that cannot be imported."""
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        found = importlib.util.find_spec(name.partition(".")[0])
-    return [Path(place) for place in (found.submodule_search_locations or [] if found else [])]
+        spec = importlib.util.find_spec(name.partition(".")[0])
+    return [Path(place) for place in (spec.submodule_search_locations or [] if spec else [])]

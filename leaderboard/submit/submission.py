@@ -77,5 +77,5 @@ class Submission(StrictRecord):
 
     def text(self) -> str:
         """The text of the file; without the key `code` where there is none."""
-        found = self.model_dump(mode="json", exclude=None if self.code else {"code"})
-        return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        fields = self.model_dump(mode="json", exclude=None if self.code else {"code"})
+        return json.dumps(fields, indent=1, ensure_ascii=False) + "\n"

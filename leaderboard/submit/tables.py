@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
 from bench.data.dataset import Dataset
-from bench.leaderboard.submit.archive import quoted
+from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.reading import READ, REFUSED, read_apart
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY, PER_QUERY_SCHEMA, REPEATS, RUN
@@ -60,7 +60,7 @@ def read_table(data: bytes, name: str, required: pa.Schema, rows: int) -> pa.Tab
             raise ResultError(f"{name} lacks the strings {column}.")
     for field in table.schema:
         if field.name not in required.names and (name == RUN or field.type != pa.float64()):
-            raise ResultError(f"{name} has the column {quoted(field.name)}, which is not part of the format.")
+            raise ResultError(f"{name} has the column {quote(field.name)}, which is not part of the format.")
     return table
 
 
@@ -96,7 +96,7 @@ def codes(column: pa.ChunkedArray, known: Mapping[str, int]) -> tuple[NDArray[np
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluatedQueries:
     """What a submission was asked, by the data of this bench.
 
     Attributes:
@@ -110,14 +110,14 @@ class Asked:
     deepest: int
 
 
-def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
+def per_query_faults(table: pa.Table, evaluated: EvaluatedQueries) -> list[str]:
     """What is wrong with the rows of per_query.parquet; one sentence for each kind of fault."""
-    dataset, rows = asked.dataset, asked.rows
-    found, strange = codes(table["query_id"], dataset.query_codes)
-    if (found < 0).any():
+    dataset, rows = evaluated.dataset, evaluated.rows
+    present, strange = codes(table["query_id"], dataset.query_codes)
+    if (present < 0).any():
         return [_unknown(PER_QUERY, "query", dataset, strange or ["None"])]
-    if not np.array_equal(found, rows):
-        lacking, extra = np.setdiff1d(rows, found), np.setdiff1d(found, rows)
+    if not np.array_equal(present, rows):
+        lacking, extra = np.setdiff1d(rows, present), np.setdiff1d(present, rows)
         detail = f"lacks {len(lacking)} of them" + _first(dataset, lacking)
         detail += f", and has {len(extra)} others" + _first(dataset, extra)
         if not len(lacking) and not len(extra):
@@ -133,7 +133,7 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
     if faults:
         return faults
     for name in ("tied_beyond_gold", "recommended"):
-        faults += _list_faults(table[name], name, asked)
+        faults += _list_faults(table[name], name, evaluated)
     if faults:
         return faults
     beyond = np.array(table["tied_beyond"].to_pylist(), dtype=np.int64)
@@ -142,21 +142,21 @@ def per_query_faults(table: pa.Table, asked: Asked) -> list[str]:
         faults.append(f"{PER_QUERY} counts tools that tie beyond the ranking as no ranking can have them.")
     for name in table.column_names:
         if name not in PER_QUERY_SCHEMA.names and pc.all(pc.is_finite(table[name])).as_py() is False:
-            faults.append(f"{PER_QUERY} has a value of {quoted(name)} that is not a finite number.")
+            faults.append(f"{PER_QUERY} has a value of {quote(name)} that is not a finite number.")
     return faults
 
 
 def _first(dataset: Dataset, queries: NDArray[np.int64]) -> str:
-    return f", first {quoted(dataset.queries[queries[0]].query_id)}" if len(queries) else ""
+    return f", first {quote(dataset.queries[queries[0]].query_id)}" if len(queries) else ""
 
 
 def _lengths(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return np.array(pc.list_value_length(column).to_pylist(), dtype=np.float64).astype(np.int64)
 
 
-def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
+def _list_faults(column: pa.ChunkedArray, name: str, evaluated: EvaluatedQueries) -> list[str]:
     """Tools in lists: known ones, none twice; those that tie must be gold of their query."""
-    dataset = asked.dataset
+    dataset = evaluated.dataset
     library = len(dataset.tools)
     if column.null_count:
         return []
@@ -164,7 +164,7 @@ def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
     # Before anything of their length is made: a few bytes can expand to millions of tools.
     longest = int(lengths.argmax())
     if lengths[longest] > library:
-        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, longest)}."]
+        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(evaluated, longest)}."]
     flat = pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
     tools, strange = codes(flat, dataset.tool_codes)
     if (tools < 0).any():
@@ -172,21 +172,21 @@ def _list_faults(column: pa.ChunkedArray, name: str, asked: Asked) -> list[str]:
     keys = np.sort(np.repeat(np.arange(len(lengths)), lengths) * library + tools)
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
-        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(asked, keys[twice[0]] // library)}."]
-    gold = dataset.gold.take(asked.rows).members()
+        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(evaluated, keys[twice[0]] // library)}."]
+    gold = dataset.gold.take(evaluated.rows).members()
     wrong = np.setdiff1d(keys, np.repeat(np.arange(len(gold)), gold.counts) * library + gold.tools)
     if name == "tied_beyond_gold" and len(wrong):
-        query = _query(asked, wrong[0] // library)
+        query = _query(evaluated, wrong[0] // library)
         return [f"{PER_QUERY} says that a tool is gold for the query {query}, which it is not."]
     return []
 
 
-def _query(asked: Asked, place: int) -> str:
-    return quoted(asked.dataset.queries[asked.rows[place]].query_id)
+def _query(evaluated: EvaluatedQueries, place: int) -> str:
+    return quote(evaluated.dataset.queries[evaluated.rows[place]].query_id)
 
 
 def repeats_faults(
-    repeats: pa.Table, run: pa.Table | None, manifest: Manifest, metrics: Metrics, asked: Asked
+    repeats: pa.Table, run: pa.Table | None, manifest: Manifest, metrics: Metrics, evaluated: EvaluatedQueries
 ) -> list[str]:
     """What is wrong with the rows of repeats.parquet, and of a run.parquet of several repeats, repeat by repeat."""
     count = manifest.repeats
@@ -201,18 +201,20 @@ def repeats_faults(
         parts[name] = [plain.slice(start, end - start) for start, end in itertools.pairwise(ends)]
     for i, table in enumerate(parts[REPEATS]):
         # The sentences name the table of a result without repeats, in whose form the rows of each repeat are.
-        faults = per_query_faults(table, asked)
+        faults = per_query_faults(table, evaluated)
         if not faults and run is not None:
-            faults = run_faults(parts[RUN][i], table, manifest, metrics, asked)
+            faults = run_faults(parts[RUN][i], table, manifest, metrics, evaluated)
         if faults:
             return [f"repeat {i + 1}: {fault.replace(PER_QUERY, REPEATS)}" for fault in faults]
     return []
 
 
-def run_faults(table: pa.Table, per_query: pa.Table, manifest: Manifest, metrics: Metrics, asked: Asked) -> list[str]:
+def run_faults(
+    table: pa.Table, per_query: pa.Table, manifest: Manifest, metrics: Metrics, evaluated: EvaluatedQueries
+) -> list[str]:
     """What is wrong with the rows of run.parquet; `per_query` is sound."""
-    dataset = asked.dataset
-    place = {dataset.queries[row].query_id: i for i, row in enumerate(asked.rows)}
+    dataset = evaluated.dataset
+    place = {dataset.queries[row].query_id: i for i, row in enumerate(evaluated.rows)}
     queries, strange_queries = codes(table["query_id"], place)
     tools, strange_tools = codes(table["tool_id"], dataset.tool_codes)
     faults = []
@@ -232,26 +234,26 @@ def run_faults(table: pa.Table, per_query: pa.Table, manifest: Manifest, metrics
     wrong = ranks != expected
     wrong[1:] |= queries[1:] < queries[:-1]
     if wrong.any():
-        query = _named(asked, queries, wrong)
+        query = _id_of(evaluated, queries, wrong)
         faults.append(f"{RUN} is not in the order of query ids with the ranks 1, 2, 3, ... each once (at {query}).")
-    elif ranks.max(initial=0) > asked.deepest:
-        faults.append(f"{RUN} has {ranks.max()} tools for a query; {asked.deepest} are possible.")
+    elif ranks.max(initial=0) > evaluated.deepest:
+        faults.append(f"{RUN} has {ranks.max()} tools for a query; {evaluated.deepest} are possible.")
     keys = np.sort(queries * len(dataset.tools) + tools)
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
         query_place, tool = divmod(int(keys[twice[0]]), len(dataset.tools))
-        query_id = dataset.queries[asked.rows[query_place]].query_id
-        faults.append(f"{RUN} has the tool {quoted(dataset.tools[tool].tool_id)} twice for {quoted(query_id)}.")
+        query_id = dataset.queries[evaluated.rows[query_place]].query_id
+        faults.append(f"{RUN} has the tool {quote(dataset.tools[tool].tool_id)} twice for {quote(query_id)}.")
     failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
     if failed[queries].any():
-        query = _named(asked, queries, failed[queries])
+        query = _id_of(evaluated, queries, failed[queries])
         faults.append(f"{RUN} has tools for {query}, which failed according to {PER_QUERY}.")
-    returned = np.bincount(queries, minlength=len(asked.rows))
+    returned = np.bincount(queries, minlength=len(evaluated.rows))
     if faults:
         return faults
     return [
-        *_score_faults(table, queries, tools, first, metrics, asked),
-        *_beyond_faults(per_query, tools, starts, returned, manifest, metrics, asked),
+        *_score_faults(table, queries, tools, first, metrics, evaluated),
+        *_beyond_faults(per_query, tools, starts, returned, manifest, metrics, evaluated),
     ]
 
 
@@ -261,7 +263,7 @@ def _score_faults(
     tools: NDArray[np.int64],
     first: NDArray[np.bool_],
     metrics: Metrics,
-    asked: Asked,
+    evaluated: EvaluatedQueries,
 ) -> list[str]:
     column = table["score"]
     if column.null_count not in {0, len(column)}:
@@ -274,12 +276,14 @@ def _score_faults(
         return []
     scores = column.to_numpy().astype(np.float64)
     if not np.isfinite(scores).all():
-        return [f"{RUN} has a score that is not a finite number (at {_named(asked, queries, ~np.isfinite(scores))})."]
+        return [
+            f"{RUN} has a score that is not a finite number (at {_id_of(evaluated, queries, ~np.isfinite(scores))})."
+        ]
     wrong = np.zeros(len(scores), dtype=np.bool_)
     wrong[1:] = (scores[1:] > scores[:-1]) | ((scores[1:] == scores[:-1]) & (tools[1:] < tools[:-1]))
     wrong &= ~first
     if wrong.any():
-        query = _named(asked, queries, wrong)
+        query = _id_of(evaluated, queries, wrong)
         return [f"{RUN} is not in the order of its scores, ties by tool id (rule 1 of the protocol; at {query})."]
     return []
 
@@ -291,10 +295,10 @@ def _beyond_faults(
     returned: NDArray[np.int64],
     manifest: Manifest,
     metrics: Metrics,
-    asked: Asked,
+    evaluated: EvaluatedQueries,
 ) -> list[str]:
     """What is said to tie beyond a ranking cannot be made again; at least it must be possible."""
-    dataset = asked.dataset
+    dataset = evaluated.dataset
     beyond = np.array(per_query["tied_beyond"].to_pylist(), dtype=np.int64)
     at_depth = returned == min(manifest.depth, len(dataset.tools))
     impossible = (beyond > 0) & (~at_depth | (metrics.n_tied is None) | (manifest.method.run_file is not None))
@@ -306,16 +310,16 @@ def _beyond_faults(
             held = set(tools[begins[i] : begins[i] + returned[i]].tolist())
             impossible[i] |= any(dataset.tool_codes[name] in held for name in names)
     if impossible.any():
-        query = quoted(dataset.queries[asked.rows[int(np.flatnonzero(impossible)[0])]].query_id)
+        query = quote(dataset.queries[evaluated.rows[int(np.flatnonzero(impossible)[0])]].query_id)
         return [f"{PER_QUERY} speaks of tools that tie beyond a ranking where none can (at {query})."]
     return []
 
 
-def _named(asked: Asked, queries: NDArray[np.int64], wrong: NDArray[Any]) -> str:
-    return quoted(asked.dataset.queries[asked.rows[queries[np.flatnonzero(wrong)[0]]]].query_id)
+def _id_of(evaluated: EvaluatedQueries, queries: NDArray[np.int64], wrong: NDArray[Any]) -> str:
+    return quote(evaluated.dataset.queries[evaluated.rows[queries[np.flatnonzero(wrong)[0]]]].query_id)
 
 
 def _unknown(where: str, kind: str, dataset: Dataset, names: list[str], among: str = "") -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    shown = ", ".join(quoted(name) for name in names[:3])
+    shown = ", ".join(quote(name) for name in names[:3])
     return f"{where} names {shown}{more}: {dataset.spec} has no such {kind}{among}."

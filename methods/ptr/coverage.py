@@ -16,7 +16,7 @@ ASSESSMENTS: tuple[Assessment, ...] = ("exact", "over", "partial")
 
 
 @dataclass(frozen=True)
-class Coverage:
+class BundleCoverage:
     """What a mapping found out about one query and one bundle.
 
     Attributes:
@@ -35,7 +35,7 @@ class Coverage:
     unparsed: int = 0
 
 
-FAILED = Coverage((), (), failed=True)
+FAILED = BundleCoverage((), (), failed=True)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Recommendation:
     """
 
     bundle: tuple[int, ...]
-    coverage: Coverage
+    coverage: BundleCoverage
     added: tuple[tuple[str, int], ...] = ()
 
     @cached_property
@@ -61,7 +61,7 @@ class Recommendation:
 class Mapping(Protocol):
     """Maps queries to coverage."""
 
-    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
+    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[BundleCoverage]:
         """The coverage of each query by its bundle (tool codes); without bundles every functionality is unsolved."""
         ...
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from pydantic import Field, ValidationInfo, model_validator
 
 from bench.data.tables import Tool
-from bench.methods.ptr.coverage import FAILED, Assessment, Coverage, assess
-from bench.methods.ptr.replies import Reply, Sentence, read_reply
+from bench.methods.ptr.coverage import FAILED, Assessment, BundleCoverage, assess
+from bench.methods.ptr.replies import DialogueReply, Sentence, read_reply
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel, Request
@@ -29,20 +29,20 @@ _SYSTEM = (
 )
 
 
-class Functionalities(Reply):
+class Functionalities(DialogueReply):
     """What must be done for a query."""
 
     functionalities: Annotated[list[Sentence], Field(min_length=1, max_length=_MOST)]
 
 
-class Match(Reply):
+class Match(DialogueReply):
     """The tool that carries out one functionality; both are numbers of the prompt's lists, from 1."""
 
     functionality: int
     tool: int | None
 
 
-class Matches(Reply):
+class Matches(DialogueReply):
     """One match for each functionality, in any order."""
 
     matches: list[Match]
@@ -58,7 +58,7 @@ class Matches(Reply):
         return self
 
 
-class Remainder(Reply):
+class Remainder(DialogueReply):
     """How far a tool set solves a query, and the problems it leaves: some if, and only if, it solves it in part."""
 
     assessment: Assessment
@@ -140,10 +140,10 @@ class _Case:
     functionalities: list[str] = field(default_factory=list)
     matches: list[int | None] = field(default_factory=list)
     unparsed: int = 0
-    result: Coverage | None = None
+    result: BundleCoverage | None = None
 
 
-R = TypeVar("R", bound=Reply)
+R = TypeVar("R", bound=DialogueReply)
 
 
 class Dialogue:
@@ -158,13 +158,13 @@ class Dialogue:
         self._model = model
         self._library = library
 
-    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
+    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[BundleCoverage]:
         """The coverage of each query by its bundle; without bundles all its functionalities are unsolved."""
         cases = [_Case(query, () if bundles is None else tuple(bundles[i])) for i, query in enumerate(queries)]
         self._extract(cases)
         for case in _open(cases):
             if not case.tools:
-                case.result = Coverage((), tuple(case.functionalities), unparsed=case.unparsed)
+                case.result = BundleCoverage((), tuple(case.functionalities), unparsed=case.unparsed)
         self._match(_open(cases))
         self._assess(_open(cases))
         results = [case.result for case in cases]
@@ -185,7 +185,7 @@ class Dialogue:
                 case.matches = [None if match.tool is None else match.tool - 1 for match in by_number]
             elif case.result is None:
                 # Nothing is known of what the tools do: all stay, and there is no mapping to assess.
-                case.result = Coverage(case.tools, (), unparsed=case.unparsed)
+                case.result = BundleCoverage(case.tools, (), unparsed=case.unparsed)
 
     def _assess(self, cases: list[_Case]) -> None:
         prompts = [ask_remainder(case.query, case.functionalities, case.matches, self._tools(case)) for case in cases]
@@ -196,7 +196,7 @@ class Dialogue:
                 left = [text for text, match in zip(case.functionalities, case.matches, strict=True) if match is None]
                 reply = Remainder(assessment=assess(case.matches, range(len(case.tools))), unsolved=left)
             kept = dict.fromkeys(case.tools[match] for match in case.matches if match is not None)
-            case.result = Coverage(tuple(kept), tuple(reply.unsolved), reply.assessment, unparsed=case.unparsed)
+            case.result = BundleCoverage(tuple(kept), tuple(reply.unsolved), reply.assessment, unparsed=case.unparsed)
 
     def _tools(self, case: _Case) -> list[Tool]:
         return [self._library[tool] for tool in case.tools]
@@ -211,17 +211,17 @@ class Dialogue:
         """The replies that parse; a failure ends its case, anything else that is no reply of the form is counted."""
         from bench.models.llm.client import Failure
 
-        found: list[R | None] = []
+        parsed: list[R | None] = []
         answers = self._model.complete([request(prompt) for prompt in prompts]) if prompts else []
         for i, (case, answer) in enumerate(zip(cases, answers, strict=True)):
             if isinstance(answer, Failure):
                 case.result = FAILED
-                found.append(None)
+                parsed.append(None)
                 continue
             reply = read_reply(form, answer.text, lists[i] if lists else None)
             case.unparsed += reply is None
-            found.append(reply)
-        return found
+            parsed.append(reply)
+        return parsed
 
 
 def _open(cases: Sequence[_Case]) -> list[_Case]:

@@ -9,31 +9,33 @@ from bench.interface.explanation import excerpt
 from bench.methods.ptr.coverage import Recommendation
 
 
-def explain_recommendation(case: Case, found: Recommendation, coverage: bool, clauses: Sequence[str]) -> Explanation:
+def explain_recommendation(
+    case: Case, recommendation: Recommendation, coverage: bool, clauses: Sequence[str]
+) -> Explanation:
     """Whether a tool is of the past bundle, was added for a problem, or follows the set by similarity.
 
     Args:
         case: the query and the tools that are shown.
-        found: what the method recommends.
+        recommendation: what the method recommends.
         coverage: whether stages 2 and 3 took part.
         clauses: the functionalities by rules; empty where a language model names them.
     """
     # Of several problems that a tool is first for, the first added it.
-    problems = {tool: problem for problem, tool in reversed(found.added)}
+    problems = {tool: problem for problem, tool in reversed(recommendation.added)}
     reasons = {}
     for tool in case.tools:
         because = ""
-        if tool in found.coverage.kept:
+        if tool in recommendation.coverage.kept:
             origin, note = "bundle", "serves a clause" if coverage else ""
         elif tool in problems:
             origin, note = "view", f'first for "{excerpt(problems[tool], 50)}"'
-        elif tool in found.bundle:
+        elif tool in recommendation.bundle:
             origin, note = "dropped", "in the past bundle, but serves no clause"
         else:
             origin, note = "similarity", ""
             because = "not in the past bundle, and the views put it first for no clause that is left"
         reasons[tool] = Reason(None, (), (origin,), note, (note or because) if tool in case.rivals else "")
-    names = ", ".join(case.id_of(tool) for tool in found.bundle) or "none"
+    names = ", ".join(case.id_of(tool) for tool in recommendation.bundle) or "none"
     notes = [f"Past bundle: {names}."]
     if clauses:
         notes.append("Clauses: " + "; ".join(f'"{excerpt(text, 50)}"' for text in clauses) + ".")

@@ -29,7 +29,7 @@ from bench.interface import (
 from bench.interface.explanation import Case, Explanation
 from bench.interface.parts import is_oracle, needs_history, needs_llm
 from bench.methods.nearest_bundle import NearestBundle
-from bench.methods.ptr.coverage import ASSESSMENTS, Coverage, Mapping, Recommendation
+from bench.methods.ptr.coverage import ASSESSMENTS, BundleCoverage, Mapping, Recommendation
 from bench.methods.ptr.rules import (
     KEEP_ALL,
     CosineJudge,
@@ -47,7 +47,7 @@ from bench.methods.random_bundle import RandomBundle
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 from bench.search.topk import top_k
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class PrecisionDrivenToolRecommendation(Method):
     def index(self, library: Library) -> None:
         history, self._history = self._history, None
         self._vectors = self._encoder.encode(library.texts)
-        self._scaled = normalized(self._vectors)
+        self._scaled = normalize(self._vectors)
         if self._retriever is not None:
             self._retriever.index(library)
         self._threshold: Threshold | None = None
@@ -209,7 +209,7 @@ class PrecisionDrivenToolRecommendation(Method):
         retriever = self._bundle_retriever()
         if not len(seen) or not len(held) or retriever is None:
             return Threshold(KEEP_ALL, 0)
-        past, asked = history.take(seen), history.take(held)
+        past, held_history = history.take(seen), history.take(held)
         retriever.fit(past)
         retriever.index(library)
         judge: Judge = CosineJudge(self._encoder.encode, self._scaled)
@@ -218,10 +218,10 @@ class PrecisionDrivenToolRecommendation(Method):
             weights = learnt_weights_of(evidence, past)
             if weights is not None:
                 judge = self._classifier = Classifier(evidence, weights)
-        bundles = _bundles(retriever, Queries(asked.texts, np.arange(len(held))))
-        judged = Judgements.of(asked.texts, bundles, judge)
+        bundles = _bundles(retriever, Queries(held_history.texts, np.arange(len(held))))
+        judged = Judgements.of(held_history.texts, bundles, judge)
         best = self._best(self._views_of(past), [text for part in judged.clauses for text in part])
-        return learn_threshold(judged, asked, [[best[text] for text in part] for part in judged.clauses])
+        return learn_threshold(judged, held_history, [[best[text] for text in part] for part in judged.clauses])
 
     def _best(self, views: Views, problems: Iterable[str]) -> dict[str, int | None]:
         """The tool that re-ranking puts first for each problem."""
@@ -232,9 +232,9 @@ class PrecisionDrivenToolRecommendation(Method):
         """The answer to each query; the runner asks for the ranking and the set of the same batch in turn."""
         if self._last is None or self._last[0] != queries.texts:
             texts = list(dict.fromkeys(queries.texts))
-            found = dict(zip(texts, self._recommended(texts), strict=True))
-            self._outcomes.update(found)
-            self._last = (queries.texts, [found[text] for text in queries.texts])
+            by_text = dict(zip(texts, self._recommended(texts), strict=True))
+            self._outcomes.update(by_text)
+            self._last = (queries.texts, [by_text[text] for text in queries.texts])
         return self._last[1]
 
     def _recommended(self, texts: Sequence[str]) -> list[Recommendation]:
@@ -243,13 +243,13 @@ class PrecisionDrivenToolRecommendation(Method):
             bundles = _bundles(self._retriever, Queries(tuple(texts), np.arange(len(texts))))
         if not self.parameters.coverage:
             assert bundles is not None
-            return [Recommendation(bundle, Coverage(bundle, ())) for bundle in bundles]
+            return [Recommendation(bundle, BundleCoverage(bundle, ())) for bundle in bundles]
         coverages = self._mapping.cover(texts, bundles)
         best = self._best(self._views, (problem for coverage in coverages for problem in coverage.unsolved))
         answers = []
         for row, coverage in enumerate(coverages):
-            found = ((problem, best[problem]) for problem in coverage.unsolved)
-            added = tuple((problem, tool) for problem, tool in found if tool is not None)
+            first_tools = ((problem, best[problem]) for problem in coverage.unsolved)
+            added = tuple((problem, tool) for problem, tool in first_tools if tool is not None)
             answers.append(Recommendation(() if bundles is None else bundles[row], coverage, added))
         return answers
 
@@ -261,7 +261,7 @@ class PrecisionDrivenToolRecommendation(Method):
         rows = [list(answer.tools[:depth]) for answer in answers]
         if self.parameters.order == "continued":
             longest = max((len(answer.tools) for answer in answers), default=0)
-            scores = normalized(self._encoder.encode(queries.texts)) @ self._scaled.T
+            scores = normalize(self._encoder.encode(queries.texts)) @ self._scaled.T
             others = top_k(scores, depth + longest).tools.tolist()
             rows = [
                 list(dict.fromkeys([*answer.tools, *rest]))[:depth]
@@ -270,25 +270,25 @@ class PrecisionDrivenToolRecommendation(Method):
         return Ranking.of_lists(rows, [answer.coverage.failed for answer in answers])
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        found: dict[str, str | int | float | bool] = {
+        facts: dict[str, str | int | float | bool] = {
             "texts_encoded": self._encoder.computed,
             "texts_from_cache": self._encoder.from_cache,
         }
         if not self.parameters.coverage:
-            return found
+            return facts
         answers = self._outcomes.values()
         assessed = Counter(answer.coverage.assessment for answer in answers)
-        found |= {f"assessed_{name}": assessed[name] for name in ASSESSMENTS}
-        found["unsolved_problems"] = sum(len(answer.coverage.unsolved) for answer in answers)
-        found["tools_dropped"] = sum(len(set(answer.bundle) - set(answer.coverage.kept)) for answer in answers)
-        found["tools_added"] = sum(len(set(answer.tools) - set(answer.coverage.kept)) for answer in answers)
+        facts |= {f"assessed_{name}": assessed[name] for name in ASSESSMENTS}
+        facts["unsolved_problems"] = sum(len(answer.coverage.unsolved) for answer in answers)
+        facts["tools_dropped"] = sum(len(set(answer.bundle) - set(answer.coverage.kept)) for answer in answers)
+        facts["tools_added"] = sum(len(set(answer.tools) - set(answer.coverage.kept)) for answer in answers)
         if self._threshold is not None:
-            found |= {"cut": self._threshold.value, "cut_learnt_on": self._threshold.queries}
+            facts |= {"cut": self._threshold.value, "cut_learnt_on": self._threshold.queries}
         if self._classifier is not None:
-            found["pairs_learnt_from"] = self._classifier.weights.pairs
+            facts["pairs_learnt_from"] = self._classifier.weights.pairs
         if self._model is not None:
-            found["replies_unparsed"] = sum(answer.coverage.unparsed for answer in answers)
-        return found
+            facts["replies_unparsed"] = sum(answer.coverage.unparsed for answer in answers)
+        return facts
 
     def explain(self, case: Case) -> Explanation:
         from bench.methods.ptr.explain import explain_recommendation

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 
 
-class Reply(BaseModel):
+class DialogueReply(BaseModel):
     """Base of the replies: other keys and other types than declared are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-R = TypeVar("R", bound=Reply)
+R = TypeVar("R", bound=DialogueReply)
 
 
 def read_reply(form: type[R], text: str, context: dict[str, Any] | None = None) -> R | None:

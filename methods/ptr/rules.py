@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from bench.data.tables import SPLITS
 from bench.interface import History, ToolSets
-from bench.methods.ptr.coverage import Coverage
+from bench.methods.ptr.coverage import BundleCoverage
 from bench.metrics.evaluate import set_sizes
 from bench.metrics.measures import tracc
 from bench.search.clauses import clauses
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 
 #: Cosines and probabilities below and above all that occur: every tool serves, none does.
 KEEP_ALL, DROP_ALL = -1.0, 1.01
@@ -90,7 +90,7 @@ class CosineJudge:
 def clause_vectors(split: Sequence[Sequence[str]], encode: Encode) -> list[NDArray[np.float64]]:
     """The normalised (clauses, dimensions) vectors of each query, encoded all at once."""
     every = [clause for part in split for clause in part]
-    vectors = normalized(encode(every)) if every else np.zeros((0, 0))
+    vectors = normalize(encode(every)) if every else np.zeros((0, 0))
     bounds = accumulate((len(part) for part in split), initial=0)
     return [vectors[start:end] for start, end in pairwise(bounds)]
 
@@ -107,7 +107,7 @@ class Rules:
         self._judge = judge
         self._threshold = threshold
 
-    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[Coverage]:
+    def cover(self, queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> list[BundleCoverage]:
         """The coverage of each query by its bundle; without bundles all its clauses are unsolved."""
         judged = Judgements.of(queries, bundles, self._judge)
         return [judged.coverage(row, self._threshold) for row in range(len(queries))]
@@ -136,11 +136,11 @@ class Judgements:
         chosen = [[int(tool) for tool in bundle] for bundle in bundles]
         return Judgements(split, chosen, judge.values(queries, split, chosen))
 
-    def coverage(self, row: int, threshold: float) -> Coverage:
+    def coverage(self, row: int, threshold: float) -> BundleCoverage:
         """The coverage of one query with a threshold."""
         texts = self.clauses[row]
         if self.bundles is None:
-            return Coverage((), tuple(texts))
+            return BundleCoverage((), tuple(texts))
         bundle, serves = self.bundles[row], self.values[row] >= threshold
         # Clause by clause, the best tool of each first.
         order = [
@@ -152,8 +152,8 @@ class Judgements:
         kept = tuple(dict.fromkeys(order))
         unsolved = tuple(text for clause, text in enumerate(texts) if not serves[clause].any())
         if unsolved:
-            return Coverage(kept, unsolved, "partial")
-        return Coverage(kept, unsolved, "over" if len(kept) < len(bundle) else "exact")
+            return BundleCoverage(kept, unsolved, "partial")
+        return BundleCoverage(kept, unsolved, "over" if len(kept) < len(bundle) else "exact")
 
 
 def held_out(history: History, unit: HeldOut) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bench.interface import History
 from bench.methods.ptr.rules import Encode, HeldOut, clause_vectors
 from bench.search.clauses import clauses
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 from bench.search.topk import top_k
 from bench.search.words import words
 
@@ -67,12 +67,12 @@ class Evidence:
         self._tools = tools
         self._words = [frozenset(words(text)) for text in texts]
         documents: dict[str, int] = {}
-        for found in self._words:
-            for word in found:
+        for tool_words in self._words:
+            for word in tool_words:
                 documents[word] = documents.get(word, 0) + 1
         self._idf = {word: math.log1p(len(texts) / count) for word, count in documents.items()}
         self._unknown = math.log1p(len(texts))
-        self._past = normalized(encode(past.texts))
+        self._past = normalize(encode(past.texts))
         used = past.gold.members()
         self._gold = [used.row(row) for row in range(len(past))]
         self._keys = [str(row.tolist()) for row in self._gold] if unit == "bundles" else list(past.texts)
@@ -97,8 +97,8 @@ class Evidence:
             candidates = dict.fromkeys([*self._gold[row].tolist(), *bundles])
             candidates |= dict.fromkeys(top_k(cosines, _WRONG_TOOLS).tools[0].tolist())
             tools = np.array(list(candidates), dtype=np.int64)
-            found = self._features(self._past[row], likeness, texts, by_clause, tools)
-            bags += [found[:, column] for column in range(len(tools))]
+            features = self._features(self._past[row], likeness, texts, by_clause, tools)
+            bags += [features[:, column] for column in range(len(tools))]
             serves.append(np.isin(tools, self._gold[row]))
         return bags, serves
 
@@ -117,16 +117,16 @@ class Evidence:
         near = np.argsort(-likeness, kind="stable")[:_NEAREST]
         near = near[np.isfinite(likeness[near])]
         share = np.asarray(self._uses[near][:, tools].sum(axis=0)).ravel() / max(len(near), 1)
-        found = np.empty((len(texts), len(tools), len(FEATURES)))
-        found[:, :, 0] = by_clause[:, tools]
-        found[:, :, 1] = by_clause[:, tools] - by_clause.max(axis=1, keepdims=True)
-        found[:, :, 2] = [self._overlaps(text, tools) for text in texts]
-        found[:, :, 3] = by_query[tools]
-        found[:, :, 4] = by_query[tools] - by_query.max()
-        found[:, :, 5] = nearest
-        found[:, :, 6] = share
-        found[:, :, 7] = 1 / len(texts)
-        return found
+        features = np.empty((len(texts), len(tools), len(FEATURES)))
+        features[:, :, 0] = by_clause[:, tools]
+        features[:, :, 1] = by_clause[:, tools] - by_clause.max(axis=1, keepdims=True)
+        features[:, :, 2] = [self._overlaps(text, tools) for text in texts]
+        features[:, :, 3] = by_query[tools]
+        features[:, :, 4] = by_query[tools] - by_query.max()
+        features[:, :, 5] = nearest
+        features[:, :, 6] = share
+        features[:, :, 7] = 1 / len(texts)
+        return features
 
     def _overlaps(self, text: str, tools: NDArray[np.int64]) -> list[float]:
         """The share of the words of a clause that each tool's text has; rare words weigh more."""
@@ -154,8 +154,8 @@ class Weights:
 
     def log_odds(self, features: Matrix) -> Matrix:
         """The log-odds that the tool serves the clause, of (..., features)."""
-        found: Matrix = (features - self.centre) / self.scale @ self.slopes + self.bias
-        return found
+        odds: Matrix = (features - self.centre) / self.scale @ self.slopes + self.bias
+        return odds
 
 
 def learnt_weights(bags: Sequence[Matrix], serves: NDArray[np.bool_]) -> Weights:
@@ -199,8 +199,8 @@ def _logistic_regression(features: Matrix, serves: NDArray[np.bool_], start: Mat
         value = np.logaddexp(0, -margins).mean() + _PENALTY / 2 * weights[:-1] @ weights[:-1]
         return float(value), np.append(features.T @ error + _PENALTY * weights[:-1], error.sum())
 
-    found: Matrix = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
-    return found
+    solution: Matrix = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    return solution
 
 
 class Classifier:
@@ -221,16 +221,16 @@ class Classifier:
         """(clauses, tools) probability that the tool serves the clause, for each query and its bundle."""
         from scipy.special import expit
 
-        asked = normalized(self._evidence.encode(queries))
+        query_vectors = normalize(self._evidence.encode(queries))
         vectors = clause_vectors(split, self._evidence.encode)
-        found = []
-        for query, texts, rows, bundle in zip(asked, split, vectors, bundles, strict=True):
+        probabilities = []
+        for query, texts, rows, bundle in zip(query_vectors, split, vectors, bundles, strict=True):
             if not texts or not bundle:
-                found.append(np.zeros((len(texts), len(bundle))))
+                probabilities.append(np.zeros((len(texts), len(bundle))))
                 continue
             values = expit(self.weights.log_odds(self._evidence.features(query, texts, rows, bundle)))
-            found.append(values.astype(np.float32).astype(np.float64))
-        return found
+            probabilities.append(values.astype(np.float32).astype(np.float64))
+        return probabilities
 
 
 def learnt_weights_of(evidence: Evidence, past: History) -> Weights | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 from bench.search.topk import top_k
 
 View = Literal["direct", "history", "context"]
@@ -54,8 +54,8 @@ class Views:
         views: Iterable[View],
         size: int,
     ) -> None:
-        self._tools = normalized(tools)
-        self._past = normalized(past)
+        self._tools = normalize(tools)
+        self._past = normalize(past)
         self._gold = gold
         self._views = tuple(view for view in VIEWS if view in set(views))
         self._size = size
@@ -64,14 +64,14 @@ class Views:
         """For each of the (problems, dimensions) vectors, the list of each view, best first."""
         if not len(problems):
             return []
-        vectors = normalized(problems)
+        vectors = normalize(problems)
         direct = top_k(vectors @ self._tools.T, self._size).tools
-        found: dict[View, list[list[int]]] = {"direct": direct.tolist()}
+        by_view: dict[View, list[list[int]]] = {"direct": direct.tolist()}
         if "history" in self._views:
-            found["history"] = self._of_history(vectors)
+            by_view["history"] = self._of_history(vectors)
         if "context" in self._views:
-            found["context"] = top_k(self._tools[direct[:, 0]] @ self._tools.T, self._size).tools.tolist()
-        return [[found[view][row] for view in self._views] for row in range(len(problems))]
+            by_view["context"] = top_k(self._tools[direct[:, 0]] @ self._tools.T, self._size).tools.tolist()
+        return [[by_view[view][row] for view in self._views] for row in range(len(problems))]
 
     def _of_history(self, vectors: NDArray[np.float64]) -> list[list[int]]:
         if not len(self._past):

@@ -11,21 +11,21 @@ from bench.methods.query_generation.interleaving import interleaved
 Ranks = tuple[int | None, ...]
 
 
-def explain_queries(case: Case, asked: Sequence[str], lists: Sequence[Sequence[int]], base: str) -> Explanation:
+def explain_queries(case: Case, searched: Sequence[str], lists: Sequence[Sequence[int]], base: str) -> Explanation:
     """Which query finds a tool, and at what rank.
 
     Args:
         case: the query and the tools that are shown.
-        asked: what was searched with, in the order in which the rankings are taken.
+        searched: what was searched with, in the order in which the rankings are taken.
         lists: the ranking of the whole library by each of them.
         base: the name of the method that searched.
     """
-    names = [f"q{i + 1}" if text != case.text else "whole" for i, text in enumerate(asked)]
+    names = [f"q{i + 1}" if text != case.text else "whole" for i, text in enumerate(searched)]
     places = [{tool: rank for rank, tool in enumerate(tools, start=1)} for tools in lists]
-    ranks = {tool: tuple(found.get(tool) for found in places) for tool in case.tools}
+    ranks = {tool: tuple(by_tool.get(tool) for by_tool in places) for tool in case.tools}
     reasons = {}
-    for tool, own in ranks.items():
-        rival, best = case.rivals.get(tool), _best(own, names)
+    for tool, tool_ranks in ranks.items():
+        rival, best = case.rivals.get(tool), _best(tool_ranks, names)
         because = ""
         if rival is not None:
             other = _best(ranks[rival], names)
@@ -33,10 +33,10 @@ def explain_queries(case: Case, asked: Sequence[str], lists: Sequence[Sequence[i
             mine = "no query finds it" if best is None else f"its best rank is {best[0]}, by {best[1]}"
             because = f"{mine}; {case.id_of(rival)} is found {where}"
         note = "found by none" if best is None else f"best by {best[1]}"
-        reasons[tool] = Reason(None, (), own, note, because)
+        reasons[tool] = Reason(None, (), tool_ranks, note, because)
     place = {tool: i for i, tool in enumerate(interleaved(lists, len(case.library)))}
     order = tuple(sorted(case.tools, key=lambda tool: place.get(tool, len(place))))
-    quoted = [f'{name}: "{excerpt(text, 90)}".' for name, text in zip(names, asked, strict=True) if name != "whole"]
+    quoted = [f'{name}: "{excerpt(text, 90)}".' for name, text in zip(names, searched, strict=True) if name != "whole"]
     notes = (f"Columns: the rank by {base} for each query; the rankings are taken in turn.", *quoted)
     return Explanation("which query finds it first", tuple(names), reasons, order, notes)
 
@@ -45,6 +45,6 @@ def _best(ranks: Ranks, names: Sequence[str]) -> tuple[int, str] | None:
     """The best rank and the name of the first query that gives it; None where no query finds the tool."""
     return min(
         ((rank, name) for rank, name in zip(ranks, names, strict=True) if rank is not None),
-        key=lambda found: found[0],
+        key=lambda pair: pair[0],
         default=None,
     )

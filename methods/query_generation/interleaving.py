@@ -22,36 +22,36 @@ def interleaved(lists: Sequence[Sequence[int]], depth: int) -> list[int]:
         lists: tool codes, best first, without padding.
         depth: the most tools to give.
     """
-    found: dict[int, None] = {}
+    taken: dict[int, None] = {}
     for place in range(max(map(len, lists), default=0)):
         for tools in lists:
-            if len(found) >= depth:
-                return list(found)
+            if len(taken) >= depth:
+                return list(taken)
             if place < len(tools):
-                found.setdefault(tools[place])
-    return list(found)
+                taken.setdefault(tools[place])
+    return list(taken)
 
 
 def round_robin(
-    base: Method, asked: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
+    base: Method, row_queries: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
 ) -> tuple[list[list[int]], list[bool]]:
     """Rank the library for each row by all of its queries, interleaved; arguments and errors are those of `search`.
 
     Returns:
         Tool codes of each row, and whether the base failed on all of its queries.
     """
-    lists, failed = search(base, asked, rows, library, depth)
+    lists, failed = search(base, row_queries, rows, library, depth)
     return [interleaved(part, depth) for part in lists], failed
 
 
 def search(
-    base: Method, asked: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
+    base: Method, row_queries: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
 ) -> tuple[list[list[list[int]]], list[bool]]:
     """Rank the library for each row by each of its queries.
 
     Args:
         base: an indexed method, asked for each query by itself.
-        asked: the queries of each row; a row without any gets no tools.
+        row_queries: the queries of each row; a row without any gets no tools.
         rows: the number of each row in the run, which its queries keep.
         library: number of tools.
         depth: the most tools of a row.
@@ -62,8 +62,8 @@ def search(
     Raises:
         Violation: the base breaks the protocol.
     """
-    texts = [text for queries in asked for text in queries]
-    numbers = np.repeat(rows, [len(queries) for queries in asked])
+    texts = [text for queries in row_queries for text in queries]
+    numbers = np.repeat(rows, [len(queries) for queries in row_queries])
     parts = []
     for start in range(0, len(texts), base.batch_size):
         end = min(len(texts), start + base.batch_size)
@@ -72,10 +72,10 @@ def search(
     joined = Ranking.join(parts)
     failed = np.zeros(len(texts), dtype=np.bool_) if joined.failed is None else joined.failed
     lists = [row[row != PAD].tolist() for row in joined.tools]
-    found, unanswered, start = [], [], 0
-    for queries in asked:
+    row_lists, unanswered, start = [], [], 0
+    for queries in row_queries:
         end = start + len(queries)
-        found.append(lists[start:end])
+        row_lists.append(lists[start:end])
         unanswered.append(bool(queries) and bool(failed[start:end].all()))
         start = end
-    return found, unanswered
+    return row_lists, unanswered

@@ -46,7 +46,7 @@ class _Written:
     failed: bool = False
 
 
-class _LocalModel:
+class _CausalWriter:
     """A causal model of transformers, loaded when it first writes."""
 
     def __init__(self, name: str, progress: Progress) -> None:
@@ -106,10 +106,10 @@ class QueryGeneration(Method):
         self._base = context.build(parameters.base)
         if parameters.llm == LOCAL:
             raise UsageError("llm=local: names no model; write the folder after it, as in llm=local:models/generator.")
-        self._local: _LocalModel | None = None
+        self._local: _CausalWriter | None = None
         self._remote: LanguageModel | None = None
         if parameters.llm.startswith(LOCAL):
-            self._local = self.include(_LocalModel(parameters.llm.removeprefix(LOCAL), context.progress))
+            self._local = self.include(_CausalWriter(parameters.llm.removeprefix(LOCAL), context.progress))
             # Greedy decoding on one machine draws nothing.
             self.has_chance = parameters.temperature > 0
         elif parameters.llm != RULES:
@@ -134,12 +134,12 @@ class QueryGeneration(Method):
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         written = self._written(queries.texts)
-        asked = [
+        row_queries = [
             () if part.failed else self._asked(text, part.lines)
             for text, part in zip(queries.texts, written, strict=True)
         ]
-        found, failed = round_robin(self._base, asked, queries.rows, self._tools, depth)
-        return Ranking.of_lists(found, [one or part.failed for one, part in zip(failed, written, strict=True)])
+        rows, failed = round_robin(self._base, row_queries, queries.rows, self._tools, depth)
+        return Ranking.of_lists(rows, [one or part.failed for one, part in zip(failed, written, strict=True)])
 
     def _asked(self, utterance: str, lines: Sequence[str]) -> tuple[str, ...]:
         """What the base is asked: the lines, then the utterance; each once."""
@@ -155,9 +155,9 @@ class QueryGeneration(Method):
             answers = [_Written(self._lines(reply)) for reply in self._by_local_model(distinct)]
         else:
             answers = [_Written(tuple(clauses(text)[: self.parameters.queries])) for text in distinct]
-        found = dict(zip(distinct, answers, strict=True))
-        self._outcomes.update(found)
-        return [found.get(text, _Written(())) for text in texts]
+        by_text = dict(zip(distinct, answers, strict=True))
+        self._outcomes.update(by_text)
+        return [by_text.get(text, _Written(())) for text in texts]
 
     def _lines(self, reply: str) -> tuple[str, ...]:
         return tuple(text_lines(reply, self.parameters.queries))
@@ -203,18 +203,18 @@ class QueryGeneration(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         outcomes = self._outcomes.values()
-        found: dict[str, str | int | float | bool] = {
+        facts: dict[str, str | int | float | bool] = {
             "queries_generated": sum(len(outcome.lines) for outcome in outcomes),
             "replies_unusable": sum(not outcome.lines and not outcome.failed for outcome in outcomes),
         }
         if self._local is not None and self._local.loaded:
-            found["prompt"] = self._prompt(self._local.model.trained_prompt)
-        return found
+            facts["prompt"] = self._prompt(self._local.model.trained_prompt)
+        return facts
 
     def explain(self, case: Case) -> Explanation:
         from bench.methods.query_generation.explain import explain_queries
 
         (written,) = self._written(case.query.texts)
-        asked = () if written.failed else self._asked(case.text, written.lines)
-        (lists,), _ = search(self._base, [asked], case.query.rows, self._tools, self._tools)
-        return explain_queries(case, asked, lists, self._base.name)
+        searched = () if written.failed else self._asked(case.text, written.lines)
+        (lists,), _ = search(self._base, [searched], case.query.rows, self._tools, self._tools)
+        return explain_queries(case, searched, lists, self._base.name)

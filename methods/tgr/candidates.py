@@ -65,14 +65,14 @@ def schema_pairs(tools: Sequence[Tool], within: Within = "library") -> Pairs:
         for name in tool.return_names():
             for key in _keys(name):
                 producers[places[code], key].add(code)
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for code, tool in enumerate(tools):
         for parameter in tool.parameters:
             for key in _keys(parameter.name) if parameter.required else ():
                 makers = producers.get((places[code], key), set())
                 if len(makers) <= _MOST_PRODUCERS:
-                    found.update((min(code, maker), max(code, maker)) for maker in makers if maker != code)
-    return _as_pairs(found)
+                    pairs.update((min(code, maker), max(code, maker)) for maker in makers if maker != code)
+    return _as_pairs(pairs)
 
 
 def _keys(name: str) -> set[tuple[str, ...]]:
@@ -96,17 +96,17 @@ def parent_pairs(tools: Sequence[Tool]) -> Pairs:
 def text_pairs(tools: Sequence[Tool], vectors: NDArray[np.float32], nearest: int) -> Pairs:
     """Each tool with the `nearest` of its category by cosine."""
     categories = _numbered(tool.category for tool in tools)
-    found = [_as_pairs(set())]
+    pairs = [_as_pairs(set())]
     for category in range(int(categories.max(initial=-1)) + 1):
         members = np.flatnonzero(categories == category)
         near = min(nearest, len(members) - 1)
         for block in blocks(len(members), len(members)) if near > 0 else ():
-            own = members[block]
-            scores = similarities(vectors[own], vectors[members], "cosine")
-            scores[np.arange(len(own)), np.arange(block.start, block.stop)] = -np.inf
-            left, right = np.repeat(own, near), members[top_k(scores, near).tools.ravel()]
-            found.append(np.stack([np.minimum(left, right), np.maximum(left, right)], axis=1).astype(np.int32))
-    return np.unique(np.concatenate(found), axis=0)
+            block_members = members[block]
+            scores = similarities(vectors[block_members], vectors[members], "cosine")
+            scores[np.arange(len(block_members)), np.arange(block.start, block.stop)] = -np.inf
+            left, right = np.repeat(block_members, near), members[top_k(scores, near).tools.ravel()]
+            pairs.append(np.stack([np.minimum(left, right), np.maximum(left, right)], axis=1).astype(np.int32))
+    return np.unique(np.concatenate(pairs), axis=0)
 
 
 def _numbered(names: Iterable[str]) -> NDArray[np.int64]:
@@ -115,5 +115,5 @@ def _numbered(names: Iterable[str]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
-def _as_pairs(found: set[tuple[int, int]]) -> Pairs:
-    return np.array(sorted(found), dtype=np.int32).reshape(-1, 2)
+def _as_pairs(pairs: set[tuple[int, int]]) -> Pairs:
+    return np.array(sorted(pairs), dtype=np.int32).reshape(-1, 2)

@@ -135,10 +135,10 @@ def best_threshold(probabilities: NDArray[np.float64], labels: NDArray[np.int64]
         labels: (pairs,) positions in `LABELS`.
     """
     best = probabilities[:, [0, 2]].max(axis=1)
-    found = np.where(probabilities[:, 2] > probabilities[:, 0], 2, 0)
+    predicted = np.where(probabilities[:, 2] > probabilities[:, 0], 2, 0)
     order = np.argsort(-best, kind="stable")
     scores = best[order]
-    right = np.cumsum((found == labels)[order])
+    right = np.cumsum((predicted == labels)[order])
     taken = np.arange(1, len(order) + 1)
     total = int(np.count_nonzero(labels != NEITHER))
     f1 = 2 * right / (taken + total)

@@ -13,7 +13,7 @@ from bench.interface import Case, Contribution, Explanation, Method, Reason
 from bench.interface.explanation import ExplainedAnswer, number, parts_of_sum
 from bench.methods.tgr.convolution import Direction
 from bench.methods.tgr.edges import Edges
-from bench.search.dense import normalized, similarities
+from bench.search.dense import normalize, similarities
 from bench.search.scoring import EmbeddingMethod, ScoringMethod
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def _smoothed(base: Method, case: Case, rows: NDArray[np.float64]) -> _Smoothed:
     if isinstance(base, EmbeddingMethod):
         vectors, query = base.tool_vectors().astype(np.float64), base.query_vectors(case.query)
         mixed = rows @ vectors
-        scores = similarities(query, normalized(mixed), base.similarity)[0]
+        scores = similarities(query, normalize(mixed), base.similarity)[0]
         if base.similarity not in ("cosine", "dot"):
             return _Smoothed(np.zeros_like(rows), scores, False)
-        direction = normalized(query)[0] if base.similarity == "cosine" else query[0].astype(np.float64)
+        direction = normalize(query)[0] if base.similarity == "cosine" else query[0].astype(np.float64)
         lengths = np.linalg.norm(mixed, axis=1, keepdims=True)
         given = rows * (vectors @ direction)
         return _Smoothed(np.divide(given, lengths, out=np.zeros_like(given), where=lengths > 0), scores, True)
@@ -110,9 +110,9 @@ def _parts(
     names = [labels(tool, int(other)) for other in flowing]
     if not smoothed.additive:
         return (), ", ".join(name for name in names if name != OWN) or "no neighbours"
-    found = parts_of_sum(names, smoothed.shares[row, flowing], np.ones(len(flowing), dtype=np.bool_))
+    parts = parts_of_sum(names, smoothed.shares[row, flowing], np.ones(len(flowing), dtype=np.bool_))
     # Its own text first: the rest is what the graph brought.
-    return tuple(sorted(found, key=lambda part: part.name != OWN)), ""
+    return tuple(sorted(parts, key=lambda part: part.name != OWN)), ""
 
 
 def _because(tool: int, case: Case, answer: ExplainedAnswer, smoothed: _Smoothed, neighbours: Mapping[int, int]) -> str:
@@ -130,14 +130,14 @@ def _because(tool: int, case: Case, answer: ExplainedAnswer, smoothed: _Smoothed
         does = "lifts" if after > before else "pulls"
         return f"{does} {{}} from {number(before)} (rank {alone.rank or '-'}) to {number(after)}"
 
-    own = f"it has no neighbour and keeps {number(float(smoothed.scores[row[tool]]))}"
+    sentence = f"it has no neighbour and keeps {number(float(smoothed.scores[row[tool]]))}"
     if neighbours[tool]:
-        own = f"the graph {way(tool).format('it')} with {_counted(neighbours[tool])}"
+        sentence = f"the graph {way(tool).format('it')} with {_counted(neighbours[tool])}"
     name = case.id_of(rival)
     if not neighbours[rival]:
-        return f"{own}; {name} has no neighbour and keeps {number(float(smoothed.scores[row[rival]]))}"
+        return f"{sentence}; {name} has no neighbour and keeps {number(float(smoothed.scores[row[rival]]))}"
     who = "it" if neighbours[tool] else "the graph"
-    return f"{own}; {who} {way(rival).format(name)} with {_counted(neighbours[rival])}"
+    return f"{sentence}; {who} {way(rival).format(name)} with {_counted(neighbours[rival])}"
 
 
 def _counted(neighbours: int) -> str:

@@ -18,7 +18,7 @@ from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.convolution import Direction, propagation
 from bench.methods.tgr.edges import connected_share
 from bench.methods.tgr.sources import GraphSource
-from bench.search.dense import VectorIndex, normalized
+from bench.search.dense import VectorIndex, normalize
 from bench.search.scoring import EmbeddingMethod, ScoringMethod
 from bench.search.topk import top_k
 
@@ -87,7 +87,7 @@ class ToolGraphRetriever(Method):
         chosen = self.parameters
         self._weights = propagation(self._edges, len(library), chosen.direction, chosen.alpha, chosen.layers)
         if isinstance(self._base, EmbeddingMethod):
-            smoothed = normalized(self._weights @ self._base.tool_vectors().astype(np.float64))
+            smoothed = normalize(self._weights @ self._base.tool_vectors().astype(np.float64))
             self._index = VectorIndex(smoothed, self._base.similarity)
         else:
             self._totals = np.asarray(self._weights.sum(axis=1)).ravel()

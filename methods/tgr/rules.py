@@ -46,7 +46,7 @@ _CHANGES = frozenset(
 def name_words(name: str) -> tuple[str, ...]:
     """Words of an identifier in any style: `orderId`, `order_id`, `Order ID`, `GET /v1/orders` -> lower-case words."""
     # IDs, URLs: a plural of capitals is one word.
-    name = re.sub(r"([A-Z]{2,})s(?![a-z])", lambda found: f" {found[1].lower()}s", name)
+    name = re.sub(r"([A-Z]{2,})s(?![a-z])", lambda match: f" {match[1].lower()}s", name)
     spaced = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)([A-Z][a-z])", r"\1\3 \2\4", name)
     return tuple(re.findall(r"[^\W_]+", spaced.lower()))
 

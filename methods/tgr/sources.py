@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from bench.base.errors import UsageError
-from bench.base.paths import expanded, sha256_of
+from bench.base.paths import expand_path, sha256_of
 from bench.base.progress import QUIET, Progress
 from bench.data.edges import read_edges
 from bench.interface import Library
@@ -50,7 +50,7 @@ class GraphSource:
         return self.graph
 
     def _file(self) -> Path:
-        path = expanded(self.graph)
+        path = expand_path(self.graph)
         if not path.is_file():
             names = ", ".join(f"`{name}`" for name in GRAPHS)
             raise UsageError(f"graph={self.graph} is neither {names} nor an existing file.")

@@ -17,7 +17,7 @@ _MOST_NAMED = 4
 
 
 def explain_stages(
-    case: Case, found: Reranking, seen: NDArray[np.bool_], chosen: ToolRerankParameters, base: ExplainedAnswer
+    case: Case, stages: Reranking, seen: NDArray[np.bool_], chosen: ToolRerankParameters, base: ExplainedAnswer
 ) -> Explanation:
     """Where a tool was cut, what the cross-encoder said, and which part of the answer it is in.
 
@@ -26,12 +26,12 @@ def explain_stages(
 
     Args:
         case: the query and the tools that are shown.
-        found: what each stage made of the query.
+        stages: what each stage made of the query.
         seen: (tools,) whether a tool's parent is seen.
         chosen: the method's parameters.
         base: the retriever's answer.
     """
-    paths = _Paths(case, found, seen, chosen)
+    paths = _Paths(case, stages, seen, chosen)
     reasons = {}
     for tool in case.tools:
         path, rival = paths[tool], case.rivals.get(tool)
@@ -39,10 +39,10 @@ def explain_stages(
         cells: tuple[Cell, ...] = (base.positions[tool].rank, kind, path.relevance, path.part)
         because = "" if rival is None else f"{path.in_words}; {case.id_of(rival)}: {paths[rival].in_words}"
         reasons[tool] = Reason(None, (), cells, path.note, because)
-    place = {tool: i for i, tool in enumerate(found.order.tolist())}
+    place = {tool: i for i, tool in enumerate(stages.order.tolist())}
     order = tuple(sorted(case.tools, key=lambda tool: place.get(tool, len(place))))
     columns = ("base rank", "parent", "relevance", "part")
-    return Explanation("how it got there", columns, reasons, order, _notes(found, chosen), (base,))
+    return Explanation("how it got there", columns, reasons, order, _notes(stages, chosen), (base,))
 
 
 @dataclass(frozen=True)
@@ -68,27 +68,27 @@ class _Path:
 class _Paths:
     """The path of each tool."""
 
-    def __init__(self, case: Case, found: Reranking, seen: NDArray[np.bool_], chosen: ToolRerankParameters) -> None:
-        self._case, self._found, self._seen, self._chosen = case, found, seen, chosen
-        tools = np.append(found.reranked, found.brought)
-        relevance = probability(np.append(found.logits, found.brought_logits))
+    def __init__(self, case: Case, stages: Reranking, seen: NDArray[np.bool_], chosen: ToolRerankParameters) -> None:
+        self._case, self._found, self._seen, self._chosen = case, stages, seen, chosen
+        tools = np.append(stages.reranked, stages.brought)
+        relevance = probability(np.append(stages.logits, stages.brought_logits))
         self._relevance: dict[int, float] = dict(zip(tools.tolist(), relevance.tolist(), strict=True))
-        self._first = frozenset(found.reranked[found.split.first].tolist())
+        self._first = frozenset(stages.reranked[stages.split.first].tolist())
 
     def __getitem__(self, tool: int) -> _Path:
-        found, relevance = self._found, self._relevance.get(tool)
-        if tool in found.brought:
+        stages, relevance = self._found, self._relevance.get(tool)
+        if tool in stages.brought:
             return _Path("brought", relevance, "by its parent, which is likely")
-        if tool not in found.reranked:
-            ranks = found.retrieved.tolist()
+        if tool not in stages.reranked:
+            ranks = stages.retrieved.tolist()
             rank = str(ranks.index(tool) + 1) if tool in ranks else "-"
             seen = self._seen[tool]
             kind, depth = ("seen", self._chosen.seen_depth) if seen else ("unseen", self._chosen.unseen_depth)
             return _Path("cut", None, f"rank {rank}: {kind} parents are cut after {depth}")
         part = "first" if tool in self._first else "rest"
-        if found.single:
+        if stages.single:
             return _Path(part, relevance, f"its parent is {'likely' if part == 'first' else 'not likely'}")
-        if found.single is None:
+        if stages.single is None:
             return _Path(part, relevance, "reranked")
         return _Path(part, relevance, self._group(tool))
 
@@ -104,16 +104,16 @@ class _Paths:
         return f"number {alike.index(tool) + 1} of {len(alike)} in the group with {named}"
 
 
-def _notes(found: Reranking, chosen: ToolRerankParameters) -> tuple[str, ...]:
+def _notes(stages: Reranking, chosen: ToolRerankParameters) -> tuple[str, ...]:
     """What was decided for the query as a whole."""
     cut = f"Tools of seen parents are reranked to rank {chosen.seen_depth}, of unseen ones to {chosen.unseen_depth}."
-    if found.single is None:
+    if stages.single is None:
         return (cut, "The hierarchy is left alone (classification=none).")
-    if found.single:
+    if stages.single:
         return (
             cut,
             f"Algorithm 1, for queries of one parent: parents of a tool more relevant than {chosen.single_threshold} "
-            f"come first, {len(found.brought)} more of their tools with them.",
+            f"come first, {len(stages.brought)} more of their tools with them.",
         )
     return (
         cut,

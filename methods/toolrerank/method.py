@@ -31,7 +31,7 @@ from bench.methods.toolrerank.hierarchy import (
 from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 from bench.search.scoring import EmbeddingMethod
 
 
@@ -67,12 +67,12 @@ class HierarchyAwareReranker(Method):
         self._seen = np.isin(self._parents, self._parents[self._used])
         self._base.index(library)
         assert isinstance(self._base, EmbeddingMethod)
-        self._vectors = normalized(self._base.tool_vectors())
+        self._vectors = normalize(self._base.tool_vectors())
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         chosen = self.parameters
         base = self._base.rank(queries, max(chosen.seen_depth, chosen.unseen_depth, depth))
-        rows = [found.order[:depth].tolist() for found in self.stages(queries, base)]
+        rows = [stages.order[:depth].tolist() for stages in self.stages(queries, base)]
         return Ranking.of_lists(rows, None if base.failed is None else base.failed.tolist())
 
     def stages(self, queries: Queries, base: Ranking) -> list[Reranking]:
@@ -127,8 +127,8 @@ class HierarchyAwareReranker(Method):
     def explain(self, case: Case) -> Explanation:
         from bench.methods.toolrerank.explain import explain_stages
 
-        (found,) = self.stages(case.query, self._base.rank(case.query, len(case.library)))
-        return explain_stages(case, found, self._seen, self.parameters, case.answer(self._base))
+        (stages,) = self.stages(case.query, self._base.rank(case.query, len(case.library)))
+        return explain_stages(case, stages, self._seen, self.parameters, case.answer(self._base))
 
 
 class ToolRerank(HierarchyAwareReranker):
@@ -177,5 +177,5 @@ class ToolRerank(HierarchyAwareReranker):
         if self.parameters.classification != "model":
             return np.full(len(queries), self.parameters.classification == "single")
         assert self._classifier is not None
-        found = self._classifier.logits([(text,) for text in queries.texts]).argmax(axis=1)
-        return np.asarray(found == self._classifier.labels.index("single"))
+        predicted = self._classifier.logits([(text,) for text in queries.texts]).argmax(axis=1)
+        return np.asarray(predicted == self._classifier.labels.index("single"))

@@ -32,14 +32,14 @@ from kit import trafficlogs as logs
 from bench.__main__ import run
 from bench.base.errors import BenchError
 from bench.base.spec import parse
-from bench.base.text import told
+from bench.base.text import terminal_text
 from bench.data.beir import export_beir, import_beir, read_about
 from bench.data.card import cards_from, read_cards
 from bench.data.dataset import Dataset
 from bench.data.edges import read_edges
 from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import Tables, Tool
-from bench.data.template import read_template, rendered
+from bench.data.template import read_template, render_tool
 from bench.evaluation.experiment import read_experiment
 from bench.evaluation.run_files import parse_run
 from bench.gating.baseline import read_baseline
@@ -185,7 +185,7 @@ def refused() -> Iterator[None]:
         yield
     except BenchError as error:
         sentence = str(error)
-    told(sentence).encode()
+    terminal_text(sentence).encode()
 
 
 # Catalogues, queries, datasets --------------------------------------------------------------------------------------
@@ -307,14 +307,14 @@ def test_beir(name: str, beir: Path, place: Path) -> None:
     shutil.copytree(beir, folder)
     data = (beir / name).read_bytes()
     if name.endswith(".tsv"):
-        found = files([line.split("\t") for line in data.decode().splitlines()], as_table)
+        result = files([line.split("\t") for line in data.decode().splitlines()], as_table)
     elif name.endswith(".jsonl"):
-        found = files([json.loads(line) for line in data.splitlines()], as_lines)
+        result = files([json.loads(line) for line in data.splitlines()], as_lines)
     else:
-        found = files(json.loads(data), as_json)
+        result = files(json.loads(data), as_json)
 
     @few
-    @given(found, st.booleans())
+    @given(result, st.booleans())
     def check(data: bytes, drop: bool) -> None:
         (folder / name).write_bytes(data)
         with refused():
@@ -396,8 +396,8 @@ def test_exported_tables(name: str, beir: Path, place: Path) -> None:
             forged = {**manifest["files"], name: hashlib.sha256(data).hexdigest()}
             (folder / "dataset.json").write_bytes(as_json({**manifest, "files": forged}))
         with refused():
-            found = read_dataset(folder)
-            kept(list(found.tools), found.queries)
+            result = read_dataset(folder)
+            kept(list(result.tools), result.queries)
 
     check()
 
@@ -416,7 +416,7 @@ JINJA = b"{{ name }}: {{ description }}{% for p in parameters %} {{ p.name }}{% 
 @given(damaged(JINJA).filter(lambda data: re.search(rb"[0-9_]{4301}", data) is None))
 def test_templates(data: bytes) -> None:
     with refused():
-        rendered(read_template(data.decode("utf-8", "surrogateescape")), TOOL)
+        render_tool(read_template(data.decode("utf-8", "surrogateescape")), TOOL)
 
 
 SPECS = (
@@ -613,8 +613,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
             assert run(["run", "-m", "bm25", *few_queries, *results]) == 0
             assert run(["run", "-m", "random", *few_queries, "--repeats", "2", *results]) == 0
             assert run(["bless", "bm25@starter", "--out", str(folder / "base.json"), *results]) == 0
-    found = folder / "results" / "starter"
-    (single,), (repeated,) = found.glob("bm25-*"), found.glob("random-*")
+    result = folder / "results" / "starter"
+    (single,), (repeated,) = result.glob("bm25-*"), result.glob("random-*")
     return Stored(single, repeated, folder / "base.json", folder / "copies" / "starter")
 
 
@@ -728,13 +728,13 @@ def test_run_files(form: str, stored: Stored, beir: Path) -> None:
     lines = out.getvalue().splitlines()[:60]
     if form == "trec":
         cells = [line.split(" ") for line in lines]
-        found = changed(cells).map(as_table) | damaged("\n".join(lines).encode())
+        result = changed(cells).map(as_table) | damaged("\n".join(lines).encode())
     else:
-        found = files([json.loads(line) for line in lines], as_lines)
+        result = files([json.loads(line) for line in lines], as_lines)
     rows = np.arange(len(dataset.queries), dtype=np.int64)
 
     @bounded
-    @given(found)
+    @given(result)
     def check(data: bytes) -> None:
         with refused():
             parse_run(data, "x", dataset, rows)

@@ -43,8 +43,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def ended(*lines: tuple[object, ...], out: str = "", together: bool = False, loaded: Sequence[str] = ()) -> list[Ended]:
     """How commands ended, each in a process of its own, which is killed if it hangs."""
-    asked = [Command([str(word) for word in line], out) for line in lines]
-    return forked(asked, *loaded, together=together)
+    commands = [Command([str(word) for word in line], out) for line in lines]
+    return forked(commands, *loaded, together=together)
 
 
 def beir(folder: Path, queries: dict[str, str], schema: str = "null") -> Path:
@@ -56,8 +56,8 @@ def beir(folder: Path, queries: dict[str, str], schema: str = "null") -> Path:
         {"_id": "t1", "title": "a", "text": "one", "metadata": {"tool": tool}},
         {"_id": "t2", "title": "b", "text": "two"},
     ]
-    asked = [{"_id": name, "text": text} for name, text in queries.items()]
-    for name, lines in (("corpus", rows), ("queries", asked)):
+    by_keies = [{"_id": name, "text": text} for name, text in queries.items()]
+    for name, lines in (("corpus", rows), ("queries", by_keies)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "qrels" / "test.tsv").write_text(
         "query-id\tcorpus-id\tscore\n" + "".join(f"{name}\tt1\t1\n" for name in queries)
@@ -119,7 +119,7 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path, waiting_fails: None, b
     pipe, tools, new = tmp_path / "pipe.toml", tmp_path / "tools.json", tmp_path / "new"
     os.mkfifo(pipe)
     tools.write_text('{"tools": [{"name": "find", "description": "Finds.", "inputSchema": {}}]}')
-    asked: tuple[tuple[tuple[object, ...], int], ...] = (
+    requests: tuple[tuple[tuple[object, ...], int], ...] = (
         (("run", pipe), 2),
         (("data", "add", "mine", "--from", folder), 3),
         (("compare", f"{pipe}@starter", "bm25@starter"), 2),
@@ -136,7 +136,7 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path, waiting_fails: None, b
         (("leaderboard", "build", "--reproduction", pipe, "--out", new), 2),
         (("leaderboard", "serve", "--reproduction", pipe, "--out", new), 2),
     )
-    for arguments, code in asked:
+    for arguments, code in requests:
         bench(*arguments, code=code)
 
 
@@ -147,12 +147,12 @@ def test_no_reader_waits_for_a_named_pipe_inside_a_folder(
     (result,) = (stored / "starter").glob("bm25-*")
     (result / RUN).unlink()
     os.mkfifo(result / RUN)
-    asked: tuple[tuple[tuple[object, ...], int], ...] = (
+    requests: tuple[tuple[tuple[object, ...], int], ...] = (
         (("show", result, "--format", "trec"), 6),
         (("submit", "check", result), 6),
         (("leaderboard", "build", "--results", stored, "--out", tmp_path / "site"), 0),
     )
-    for arguments, code in asked:
+    for arguments, code in requests:
         said = bench(*arguments, code=code)
         assert "regular file" in said.out + said.err
 
@@ -371,18 +371,18 @@ def test_a_result_of_a_service_without_a_version_is_not_kept(service: Service, b
     service.answer = lambda request: request.reply(["pay_invoice"])
     line = ("run", "-m", f"http(url={service.url})", "-d", "starter", "--limit", 5)
     bench(*line, "--json")
-    asked = len(service.seen)
-    assert asked
+    count = len(service.seen)
+    assert count
     bench(*line, "--json", "--overwrite", "missing")
-    assert len(service.seen) == asked
+    assert len(service.seen) == count
     bench(*line, "--json")
-    assert len(service.seen) == 2 * asked
+    assert len(service.seen) == 2 * count
     # One whose version is known is kept.
     known = ("run", "-m", f"http(url={service.url}, revision=v1)", "-d", "starter", "--limit", 5, "--json")
     bench(*known)
-    asked = len(service.seen)
+    count = len(service.seen)
     bench(*known)
-    assert len(service.seen) == asked
+    assert len(service.seen) == count
 
 
 # Keys ---------------------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
     monkeypatch.setenv("SEARCH_TOKEN", token)
 
     def answer(request: Any) -> None:
-        asked = request.sent or {}
+        requests = request.sent or {}
         said = {
             "initialize": {
                 "protocolVersion": "2025-06-18",
@@ -409,12 +409,12 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
             },
             "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("search", token)]},
             "tools/call": {"content": [{"type": "text", "text": json.dumps([token])}]},
-        }.get(str(asked.get("method")))
-        if "id" not in asked:
+        }.get(str(requests.get("method")))
+        if "id" not in requests:
             request.reply(b"", 202)
         else:
             error = {"code": -32601, "message": "no"}
-            body = {"jsonrpc": "2.0", "id": asked["id"], **({"error": error} if said is None else {"result": said})}
+            body = {"jsonrpc": "2.0", "id": requests["id"], **({"error": error} if said is None else {"result": said})}
             request.reply(body, 200, {"Content-Type": "application/json"})
 
     service.answer = answer

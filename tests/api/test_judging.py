@@ -22,27 +22,27 @@ margin = 0.02
 def test_a_comparison_is_that_of_the_command(
     command: Callable[..., Any], bm25: bench.Result, other: bench.Result
 ) -> None:
-    found = bench.compare(bm25, other, metrics=["recall@5", "ndcg@5"], moved=2)
-    asked = ["compare", bm25.id, other.id, "-m", "recall@5", "-m", "ndcg@5", "--moved", 2, "--json"]
-    assert found.to_dict() == command(*asked).json
+    comparison = bench.compare(bm25, other, metrics=["recall@5", "ndcg@5"], moved=2)
+    requests = ["compare", bm25.id, other.id, "-m", "recall@5", "-m", "ndcg@5", "--moved", 2, "--json"]
+    assert comparison.to_dict() == command(*requests).json
     by_name = bench.compare("bm25@starter", str(other.folder), metrics=["recall@5", "ndcg@5"], moved=2)
-    assert by_name == found
+    assert by_name == comparison
 
 
 def test_a_comparison_is_a_data_frame_and_text(bm25: bench.Result, other: bench.Result) -> None:
-    found = bench.compare(bm25, other, metrics=["recall@5"])
-    table: Any = found.table.set_index("system")  # the stubs of pandas know no type of a cell
+    comparison = bench.compare(bm25, other, metrics=["recall@5"])
+    table: Any = comparison.table.set_index("system")  # the stubs of pandas know no type of a cell
     assert table.loc["bm25", "mean"] == bm25.mean("recall@5")
     assert table.loc["random", "mean"] == other.mean("recall@5")
     assert math.isclose(table.loc["random", "difference"], other.mean("recall@5") - bm25.mean("recall@5"))
     assert math.isnan(table.loc["bm25", "difference"])
     assert table["result_id"].tolist() == [bm25.id, other.id]
-    assert repr(found) == "<Comparison random with bm25 on starter>"
-    assert str(found).startswith("recall@5 on starter (test), 17 queries\n")
-    assert "Holm" in str(found)
-    assert f"{bm25.mean('recall@5'):.3f}" in found._repr_html_()
-    assert found.to_markdown().startswith("# Compared with bm25")
-    assert r"\begin{tabular}" in found.to_latex()
+    assert repr(comparison) == "<Comparison random with bm25 on starter>"
+    assert str(comparison).startswith("recall@5 on starter (test), 17 queries\n")
+    assert "Holm" in str(comparison)
+    assert f"{bm25.mean('recall@5'):.3f}" in comparison._repr_html_()
+    assert comparison.to_markdown().startswith("# Compared with bm25")
+    assert r"\begin{tabular}" in comparison.to_latex()
 
 
 def test_what_cannot_be_compared_is_refused(bm25: bench.Result) -> None:
@@ -66,27 +66,27 @@ def test_a_gate_is_that_of_the_command(
     command: Callable[..., Any], gate_files: tuple[Path, Path], bm25: bench.Result, other: bench.Result
 ) -> None:
     for candidate, passed in ((bm25, True), (other, False)):
-        found = bench.gate(candidate, *gate_files)
+        report = bench.gate(candidate, *gate_files)
         said = command(
             *("gate", candidate.id, "--baseline", "b.json", "--policy", "gate.toml", "--json"),
-            code=found.report.exit_code,
+            code=report.report.exit_code,
         )
-        assert found.to_dict() == said.json
-        assert found.passed is passed
-        assert found.outcome == found.report.outcome
-        assert found.rules.loc[0, "candidate"] == pytest.approx(candidate.mean("recall@5"), abs=1e-8)
-        assert "recall@5" in str(found)
-        assert repr(found).startswith(f"<GateResult {found.outcome}: {candidate.method} @ starter (")
-        assert "<td><code>recall@5</code></td>" in found._repr_html_()
+        assert report.to_dict() == said.json
+        assert report.passed is passed
+        assert report.outcome == report.report.outcome
+        assert report.rules.loc[0, "candidate"] == pytest.approx(candidate.mean("recall@5"), abs=1e-8)
+        assert "recall@5" in str(report)
+        assert repr(report).startswith(f"<GateResult {report.outcome}: {candidate.method} @ starter (")
+        assert "<td><code>recall@5</code></td>" in report._repr_html_()
 
 
 def test_a_search_function_is_gated(gate_files: tuple[Path, Path]) -> None:
     starter = bench.load_dataset("starter")
     gold = {query.text: list(query.gold) for query in starter.queries}
-    found = bench.gate(lambda text: gold[text], *gate_files, name="perfect")
-    assert found.outcome in {"pass", "inconclusive"}, "twenty queries may show nothing, but no regression"
-    assert found.rules["difference"].astype(float)[0] > 0.3
-    assert "perfect" in repr(found)
+    report = bench.gate(lambda text: gold[text], *gate_files, name="perfect")
+    assert report.outcome in {"pass", "inconclusive"}, "twenty queries may show nothing, but no regression"
+    assert report.rules["difference"].astype(float)[0] > 0.3
+    assert "perfect" in repr(report)
     with pytest.raises(MethodError, match="mine answered the query"):
         bench.gate(lambda text: ["no such tool"], *gate_files, name="mine")
 

@@ -79,10 +79,10 @@ def test_every_link_between_files_leads_to_a_place_of_the_site(site: Path) -> No
         text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
         for target, anchor in re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)", text):
             if not re.match(r"[a-z]+:", target):
-                found = (page.parent / target).resolve() if target else page
-                assert found.is_file(), f"{page.relative_to(site)}: {target}"
-                assert found.is_relative_to(site.resolve())
-                assert not anchor or anchor in anchors(found), f"{page.relative_to(site)}: {target}#{anchor}"
+                result = (page.parent / target).resolve() if target else page
+                assert result.is_file(), f"{page.relative_to(site)}: {target}"
+                assert result.is_relative_to(site.resolve())
+                assert not anchor or anchor in anchors(result), f"{page.relative_to(site)}: {target}#{anchor}"
                 links += 1
     assert links > 20
 
@@ -142,9 +142,9 @@ def test_links_out_of_docs_are_mended(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(pages, "ROOT", repository)
     pages.write_site(tmp_path / "out")
     out = tmp_path / "out"
-    found = {path.relative_to(out).as_posix(): path.read_text("utf-8") for path in out.rglob("*.*")}
-    assert found["index.md"] == "[a](a.md#part) [web](https://example.org/docs/a.md)"
-    assert found["NEWS.md"] == "[r](index.md)"
-    assert found["a.md"] == "[r](index.md) [n](NEWS.md) [g](files/board/gate.toml) [?](no.md)"
-    assert found["deep/b.md"] == "[a](../a.md)"
-    assert found["files/board/gate.toml"] == "x = 1\n"
+    by_key = {path.relative_to(out).as_posix(): path.read_text("utf-8") for path in out.rglob("*.*")}
+    assert by_key["index.md"] == "[a](a.md#part) [web](https://example.org/docs/a.md)"
+    assert by_key["NEWS.md"] == "[r](index.md)"
+    assert by_key["a.md"] == "[r](index.md) [n](NEWS.md) [g](files/board/gate.toml) [?](no.md)"
+    assert by_key["deep/b.md"] == "[a](../a.md)"
+    assert by_key["files/board/gate.toml"] == "x = 1\n"

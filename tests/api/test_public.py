@@ -138,7 +138,7 @@ def documented() -> list[ModuleType]:
 
 @pytest.mark.parametrize("module", documented(), ids=lambda module: module.__name__)
 def test_examples_in_docstrings_are_right(module: ModuleType) -> None:
-    found = doctest.testmod(module, extraglobs={"bench": bench})
-    assert found.failed == 0
+    result = doctest.testmod(module, extraglobs={"bench": bench})
+    assert result.failed == 0
     if module.__name__.startswith("bench.api."):
-        assert found.attempted > 0
+        assert result.attempted > 0

@@ -24,8 +24,8 @@ COMPARE: Any = bench.compare
 
 def test_the_api_and_the_command_line_share_their_results(command: Callable[..., Any]) -> None:
     ours = bench.run("bm25(k1=1.5)", "starter", limit=20, metrics=["ndcg@7"])
-    asked = ("run", "-m", "bm25(k1=1.5)", "-d", "starter", "--limit", 20, "--metric", "ndcg@7", "--json")
-    (theirs,) = command(*asked).json
+    requests = ("run", "-m", "bm25(k1=1.5)", "-d", "starter", "--limit", 20, "--metric", "ndcg@7", "--json")
+    (theirs,) = command(*requests).json
     assert theirs["manifest"] == ours.stored.manifest.model_dump(mode="json"), "kept, not made anew"
     assert theirs["metrics"]["metrics"]["ndcg@7"]["mean"] == ours.mean("ndcg@7")
 
@@ -60,9 +60,9 @@ def test_names_cannot_be_markup_in_a_notebook() -> None:
     result = bench.score({"0001": []}, "starter", name="<script>alert(1)</script>")
     assert "<script" not in result._repr_html_()
     assert "&lt;script&gt;" in result._repr_html_()
-    found = bench.compare(result, bench.score({"0001": []}, "starter", name="<b>"), metrics=["recall@5"])
-    assert "<script" not in found._repr_html_()
-    assert "<b>" not in found._repr_html_()
+    comparison = bench.compare(result, bench.score({"0001": []}, "starter", name="<b>"), metrics=["recall@5"])
+    assert "<script" not in comparison._repr_html_()
+    assert "<b>" not in comparison._repr_html_()
 
 
 def test_names_cannot_steer_a_terminal_or_a_page() -> None:
@@ -86,17 +86,17 @@ def test_without_pandas_all_works_but_data_frames(bm25: bench.Result, monkeypatc
 
 def test_several_methods_on_several_datasets() -> None:
     starter = bench.load_dataset("starter")
-    found = bench.run(["bm25", bench.build_method("bm25", k1=1.5), "bm25"], starter, limit=5)
-    assert [result.method for result in found] == ["bm25", "bm25(k1=1.5)"], "the same twice is run once"
-    assert found[0].id == bench.run("bm25", "starter", limit=5).id, "a loaded dataset is that of the name"
-    assert isinstance(found[:1], bench.Results)
-    assert found[:1][0].id == found[0].id
-    assert found.means.loc[("starter", "bm25(k1=1.5)"), "ndcg@5"] == found[1].mean("ndcg@5")
-    assert found.means.index.names == ["dataset", "method"]
-    assert list(found.means.columns) == list(found[0].metrics.index), "in the order of the metrics"
-    assert repr(found) == "<Results of 2 runs: bm25 @ starter, bm25(k1=1.5) @ starter>"
-    assert "bm25(k1=1.5) @ starter" in str(found)
-    assert "bm25(k1=1.5) @ starter" in found._repr_html_()
+    outcome = bench.run(["bm25", bench.build_method("bm25", k1=1.5), "bm25"], starter, limit=5)
+    assert [result.method for result in outcome] == ["bm25", "bm25(k1=1.5)"], "the same twice is run once"
+    assert outcome[0].id == bench.run("bm25", "starter", limit=5).id, "a loaded dataset is that of the name"
+    assert isinstance(outcome[:1], bench.Results)
+    assert outcome[:1][0].id == outcome[0].id
+    assert outcome.means.loc[("starter", "bm25(k1=1.5)"), "ndcg@5"] == outcome[1].mean("ndcg@5")
+    assert outcome.means.index.names == ["dataset", "method"]
+    assert list(outcome.means.columns) == list(outcome[0].metrics.index), "in the order of the metrics"
+    assert repr(outcome) == "<Results of 2 runs: bm25 @ starter, bm25(k1=1.5) @ starter>"
+    assert "bm25(k1=1.5) @ starter" in str(outcome)
+    assert "bm25(k1=1.5) @ starter" in outcome._repr_html_()
 
 
 FAILING = """
@@ -112,13 +112,13 @@ def test_a_run_that_fails_is_raised_and_does_not_stop_the_others(
 ) -> None:
     (tmp_path / "failing_method.py").write_text(FAILING)
     monkeypatch.chdir(tmp_path)
-    found = bench.run(["failing_method:Failing", "bm25"], "starter", limit=5)
-    assert [result.method for result in found] == ["bm25"]
-    (error,) = found.errors.values()
-    assert list(found.errors) == [("starter", "failing_method:Failing")]
+    outcome = bench.run(["failing_method:Failing", "bm25"], "starter", limit=5)
+    assert [result.method for result in outcome] == ["bm25"]
+    (error,) = outcome.errors.values()
+    assert list(outcome.errors) == [("starter", "failing_method:Failing")]
     assert "no index today" in str(error)
-    assert "failed: failing_method:Failing @ starter" in str(found)
-    assert repr(found) == "<Results of 1 runs, 1 failed: bm25 @ starter>"
+    assert "failed: failing_method:Failing @ starter" in str(outcome)
+    assert repr(outcome) == "<Results of 1 runs, 1 failed: bm25 @ starter>"
     with pytest.raises(bench.BenchError, match="no index today"):
         bench.run("failing_method:Failing", "starter", limit=5)
 

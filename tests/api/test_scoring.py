@@ -26,13 +26,13 @@ def starter() -> bench.Dataset:
 def scores(starter: bench.Dataset) -> Run:
     """Twelve scored tools for each test query but the first, with ties; gold tools are often among them."""
     rng = np.random.default_rng(5)
-    found: Run = {}
+    by_key: Run = {}
     for row in starter.rows("test")[1:]:
         query = starter.queries[int(row)]
         codes = rng.choice(len(starter.tools), 12, replace=False)
         tools = dict.fromkeys([*query.gold, *(starter.tools[int(code)].tool_id for code in codes)])
-        found[query.query_id] = {tool: float(rng.integers(0, 9)) / 8 for tool in tools}
-    return found
+        by_key[query.query_id] = {tool: float(rng.integers(0, 9)) / 8 for tool in tools}
+    return by_key
 
 
 def ordered(scores: Run) -> dict[str, list[str]]:
@@ -88,8 +88,8 @@ def test_orders_in_every_form_give_the_same_numbers(
     frame = pandas.DataFrame(rows, columns=["query_id", "tool_id", "rank"])
     codes = np.full((len(starter.rows("test")), 40), -1)
     for i, row in enumerate(starter.rows("test")):
-        found = [starter.tool_codes[tool] for tool in lists.get(starter.queries[int(row)].query_id, [])]
-        codes[i, : len(found)] = found
+        tool_codes = [starter.tool_codes[tool] for tool in lists.get(starter.queries[int(row)].query_id, [])]
+        codes[i, : len(tool_codes)] = tool_codes
     shuffled = frame.sample(frac=1, random_state=3)
     for run in (
         "run.jsonl",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from kit.chatserver import ChatServer
 
-from bench.base.config import Session, config_context, current_session, joined_session, metered, uncached_queries
+from bench.base.config import Session, config_context, current_session, join_session, meter_requests, time_without_cache
 from bench.base.errors import UnavailableError
 from bench.base.progress import Progress
 from bench.base.spec import Spec, parse
@@ -37,12 +37,12 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_without_a_session_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BENCH_OFFLINE", "BENCH_NO_CACHE", "BENCH_MIRROR"):
         monkeypatch.delenv(name, raising=False)
-    found = current_session()
-    assert (found.offline, found.cache, found.mirror) == (False, True, None)
+    result = current_session()
+    assert (result.offline, result.cache, result.mirror) == (False, True, None)
     for name in ("BENCH_OFFLINE", "BENCH_NO_CACHE", "BENCH_MIRROR"):
         monkeypatch.setenv(name, "1")
-    found = current_session()
-    assert (found.offline, found.cache, found.mirror) == (True, False, Path("1"))
+    result = current_session()
+    assert (result.offline, result.cache, result.mirror) == (True, False, Path("1"))
 
 
 def test_what_is_given_holds_inside_and_the_rest_is_the_parent_s() -> None:
@@ -50,23 +50,23 @@ def test_what_is_given_holds_inside_and_the_rest_is_the_parent_s() -> None:
         with config_context(offline=True) as inner:
             assert current_session() is inner
             assert (inner.offline, inner.cache, inner.mirror) == (True, False, Path("a"))
-            with joined_session() as joined:
+            with join_session() as joined:
                 assert joined is inner
         assert current_session() is outer
         assert not outer.offline
 
 
 def test_models_are_shared_with_the_parent_and_counts_are_not() -> None:
-    with config_context() as outer, metered() as asked, uncached_queries() as timing:
+    with config_context() as outer, meter_requests() as requests, time_without_cache() as timing:
         with config_context() as inner:
             assert inner.loaded is outer.loaded
             assert (inner.meters, inner.timing) == ([], None)
-        assert (outer.meters, outer.timing) == ([asked], timing)
+        assert (outer.meters, outer.timing) == ([requests], timing)
     assert (outer.meters, outer.timing) == ([], None)
 
 
 def test_a_session_ends_with_an_error_too() -> None:
-    with pytest.raises(KeyError), config_context() as opened, metered():
+    with pytest.raises(KeyError), config_context() as opened, meter_requests():
         raise KeyError
     assert current_session() is not opened
     assert not opened.meters
@@ -86,11 +86,11 @@ def test_an_offline_session_asks_no_endpoint(chat_server: ChatServer) -> None:
 
 
 def test_a_model_keeps_its_session_in_threads_of_the_method(chat_server: ChatServer) -> None:
-    with config_context(), metered() as asked:
+    with config_context(), meter_requests() as requests:
         model = LanguageModel("m")
         with ThreadPoolExecutor(1) as pool:
             pool.submit(model.complete, [Request((Message("user", "a"),))]).result()
-    assert asked.requests == 1
+    assert requests.requests == 1
 
 
 # Two runs in one process --------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_two_threads_time_their_models_separately() -> None:
         """Nothing is loaded here: the number comes from the cache, and that is noted."""
         with config_context():
             model = Lengths("lengths")
-            with uncached_queries() as timing:
+            with time_without_cache() as timing:
                 meet()
                 model.lengths(["tea"])
                 meet()
@@ -207,9 +207,9 @@ def test_two_threads_have_settings_of_their_own() -> None:
         def work() -> bool:
             with config_context(offline=offline):
                 meet()
-                found = current_session().offline
+                result = current_session().offline
                 meet()
-            return found
+            return result
 
         return work
 
@@ -222,7 +222,7 @@ def test_two_threads_have_settings_of_their_own() -> None:
 def environment_writes(source: str) -> list[int]:
     """Lines that change `os.environ`: assignments, deletions, and calls of its methods that write."""
     writing = {"update", "setdefault", "pop", "popitem", "clear", "__setitem__", "__delitem__"}
-    found = []
+    collected = []
 
     def is_environment(node: ast.expr) -> bool:
         return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
@@ -241,8 +241,8 @@ def environment_writes(source: str) -> list[int]:
         else:
             written = False
         if written and isinstance(node, ast.expr | ast.stmt):
-            found.append(node.lineno)
-    return found
+            collected.append(node.lineno)
+    return collected
 
 
 @pytest.mark.parametrize(
@@ -259,13 +259,13 @@ def test_a_write_to_the_environment_is_found(line: str) -> None:
 
 def test_nothing_writes_to_the_environment() -> None:
     """Arguments travel as arguments: a variable would hold for every thread, and outlive the call."""
-    found = {
+    collected = {
         f"{path.relative_to(ROOT)}:{line}"
         for folder in ("bench", "methods", "datasets", "leaderboard")
         for path in sorted((ROOT / folder).rglob("*.py"))
         for line in environment_writes(path.read_text("utf-8"))
     }
-    assert not found
+    assert not collected
 
 
 def test_sessions_of_the_environment_are_not_kept() -> None:

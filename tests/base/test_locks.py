@@ -15,7 +15,7 @@ import pytest
 from filelock import FileLock
 
 from bench.base.errors import StorageError
-from bench.base.locks import locked, recover, replaced_folder, standing
+from bench.base.locks import lock, recover, replace_folder, standing
 from bench.base.progress import Quiet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def old(tmp_path: Path) -> Path:
 
 def test_a_new_folder_appears_whole(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "yet" / "there"
-    with replaced_folder(folder) as fresh:
+    with replace_folder(folder) as fresh:
         assert fresh.parent == folder.parent
         assert list(fresh.iterdir()) == []
         (fresh / "file").write_text("new")
@@ -64,7 +64,7 @@ def test_a_new_folder_appears_whole(tmp_path: Path) -> None:
 
 def test_the_old_folder_stands_until_the_new_one_is_whole_and_nothing_of_it_stays(old: Path) -> None:
     (old / "other").write_text("old")
-    with replaced_folder(old) as fresh:
+    with replace_folder(old) as fresh:
         (fresh / "file").write_text("new")
         assert tree(old) == {"file": "old", "other": "old"}
     assert tree(old.parent) == {"folder/file": "new"}
@@ -73,7 +73,7 @@ def test_the_old_folder_stands_until_the_new_one_is_whole_and_nothing_of_it_stay
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(3)])
 def test_after_an_error_the_old_folder_stands_and_nothing_is_left(old: Path, error: BaseException) -> None:
-    with pytest.raises(type(error)) as caught, replaced_folder(old) as fresh:
+    with pytest.raises(type(error)) as caught, replace_folder(old) as fresh:
         give_up(fresh, error)
     assert caught.value is error
     assert tree(old.parent) == {"folder/file": "old"}
@@ -81,7 +81,7 @@ def test_after_an_error_the_old_folder_stands_and_nothing_is_left(old: Path, err
 
 
 def test_a_full_disk_is_told_and_the_old_folder_stands(old: Path) -> None:
-    with pytest.raises(StorageError) as caught, replaced_folder(old) as fresh:
+    with pytest.raises(StorageError) as caught, replace_folder(old) as fresh:
         give_up(fresh, OSError(errno.ENOSPC, "No space left on device"))
     assert str(caught.value) == f"cannot write {old}: the disk is full. Existing files are unchanged."
     assert tree(old.parent) == {"folder/file": "old"}
@@ -89,7 +89,7 @@ def test_a_full_disk_is_told_and_the_old_folder_stands(old: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="a part of the path is a file"), replaced_folder(tmp_path / "file" / "a"):
+    with pytest.raises(StorageError, match="a part of the path is a file"), replace_folder(tmp_path / "file" / "a"):
         pass
     assert tree(tmp_path) == {"file": "in the way"}
 
@@ -101,7 +101,7 @@ def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
         left = tmp_path / f".new-{name}-0123abcd"
         left.mkdir()
         (left / "file").write_text("half")
-        with replaced_folder(folder) as fresh:
+        with replace_folder(folder) as fresh:
             assert not left.exists()
             (fresh / "file").write_text("new")
         assert tree(folder) == {"file": "new"}
@@ -110,9 +110,9 @@ def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
 
 def test_what_another_process_is_writing_for_another_folder_stays(tmp_path: Path) -> None:
     # Its lock is another one, though its name begins the same.
-    with replaced_folder(tmp_path / "tiny-two") as theirs:
+    with replace_folder(tmp_path / "tiny-two") as theirs:
         (theirs / "file").write_text("two")
-        with replaced_folder(tmp_path / "tiny") as mine:
+        with replace_folder(tmp_path / "tiny") as mine:
             (mine / "file").write_text("one")
     assert tree(tmp_path) == {"tiny/file": "one", "tiny-two/file": "two"}
 
@@ -122,7 +122,7 @@ def test_what_another_process_is_writing_for_another_folder_stays(tmp_path: Path
 KILLED = """
 import os, sys
 from pathlib import Path
-from bench.base.locks import replaced_folder
+from bench.base.locks import replace_folder
 
 folder, renames = Path(sys.argv[1]), int(sys.argv[2])
 rename, done = os.rename, []
@@ -134,7 +134,7 @@ def counted(source, target):
     rename(source, target)
 
 os.rename = counted
-with replaced_folder(folder) as fresh:
+with replace_folder(folder) as fresh:
     (fresh / "file").write_text("new")
 os._exit(9)
 """
@@ -150,13 +150,13 @@ def killed(folder: Path, renames: int) -> None:
 @pytest.mark.parametrize(("renames", "stands"), [(0, "old"), (1, "old"), (2, "new")])
 def test_whenever_a_process_is_killed_a_whole_folder_stands(old: Path, renames: int, stands: str) -> None:
     killed(old, renames)
-    (found,) = standing(list(old.parent.iterdir()))
-    assert tree(found) == {"file": stands}
-    assert found.name == (".old-folder" if renames == 1 else "folder")
+    (result,) = standing(list(old.parent.iterdir()))
+    assert tree(result) == {"file": stands}
+    assert result.name == (".old-folder" if renames == 1 else "folder")
     recover(old)
     assert tree(old) == {"file": stands}
     assert standing(list(old.parent.iterdir())) == [old]
-    with replaced_folder(old) as fresh:
+    with replace_folder(old) as fresh:
         assert tree(old) == {"file": stands}
         (fresh / "file").write_text("newer")
     assert [path.name for path in old.parent.iterdir()] == ["folder"]
@@ -166,7 +166,7 @@ def test_whenever_a_process_is_killed_a_whole_folder_stands(old: Path, renames: 
 def test_a_replacement_after_one_that_was_killed_loses_nothing_if_it_fails_too(old: Path) -> None:
     killed(old, 1)
     assert not old.exists()
-    with pytest.raises(ValueError, match="no"), replaced_folder(old):
+    with pytest.raises(ValueError, match="no"), replace_folder(old):
         raise ValueError("no")
     assert tree(old.parent) == {"folder/file": "old"}
 
@@ -189,8 +189,8 @@ def test_recovering_where_nothing_happened_changes_nothing(old: Path) -> None:
 def test_standing_are_folders_in_their_place_and_those_set_aside_whose_place_is_empty(tmp_path: Path) -> None:
     for name in ("b", "a", ".old-a", ".old-c", ".new-b-0123abcd", ".new-d-0123abcd", ".locks", ".e.partial"):
         (tmp_path / name).mkdir()
-    found = standing(list(tmp_path.iterdir()))
-    assert [path.name for path in found] == [".old-c", "a", "b"]
+    result = standing(list(tmp_path.iterdir()))
+    assert [path.name for path in result] == [".old-c", "a", "b"]
     assert standing([]) == []
 
 
@@ -213,11 +213,11 @@ class Listening(Quiet):
 def test_a_free_lock_is_taken_without_a_word_and_its_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "not" / "there" / "a.lock"
     notes = Listening()
-    with locked(path, "making a", notes):
+    with lock(path, "making a", notes):
         assert path.is_file()
     # To remove it would let a third process in.
     assert path.is_file()
-    with locked(path, "making a", notes):
+    with lock(path, "making a", notes):
         pass
     assert notes.lines == []
 
@@ -227,25 +227,25 @@ def test_who_must_wait_is_told_for_what(tmp_path: Path) -> None:
     other = FileLock(path)
     other.acquire()
     notes = Listening(other)
-    with locked(path, "making a", notes):
+    with lock(path, "making a", notes):
         assert not other.is_locked
     assert notes.lines == ["another process is making a; waiting for it"]
 
 
 def test_after_the_longest_wait_the_holder_is_to_be_ended(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
-    with FileLock(path), pytest.raises(StorageError) as caught, locked(path, "making a", longest=0.05):
+    with FileLock(path), pytest.raises(StorageError) as caught, lock(path, "making a", longest=0.05):
         pytest.fail("two hold the lock")
     assert str(caught.value).startswith(f"another process has held {path} ")
     assert str(caught.value).endswith("end it.")
-    with locked(path, "making a", longest=0.05):
+    with lock(path, "making a", longest=0.05):
         pass
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), ValueError("no"), KeyboardInterrupt()])
 def test_an_error_in_the_work_frees_the_lock_and_stays_what_it_is(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "a.lock"
-    with pytest.raises(type(error)) as caught, locked(path, "making a"):
+    with pytest.raises(type(error)) as caught, lock(path, "making a"):
         raise error
     assert caught.value is error
     assert not isinstance(caught.value, StorageError)
@@ -255,16 +255,16 @@ def test_an_error_in_the_work_frees_the_lock_and_stays_what_it_is(tmp_path: Path
 
 def test_a_lock_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="a part of the path is a file"), locked(tmp_path / "file" / "a.lock", "x"):
+    with pytest.raises(StorageError, match="a part of the path is a file"), lock(tmp_path / "file" / "a.lock", "x"):
         pass
 
 
 HOLD = """
 import sys
 from pathlib import Path
-from bench.base.locks import locked
+from bench.base.locks import lock
 
-with locked(Path(sys.argv[1]), "holding"):
+with lock(Path(sys.argv[1]), "holding"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -282,11 +282,11 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    with pytest.raises(StorageError), locked(tmp_path / "a.lock", "holding", longest=0.05):
+    with pytest.raises(StorageError), lock(tmp_path / "a.lock", "holding", longest=0.05):
         pass
     holder.send_signal(signal.SIGKILL)
     assert holder.wait(60) == -signal.SIGKILL
-    with locked(tmp_path / "a.lock", "holding", longest=0.05):
+    with lock(tmp_path / "a.lock", "holding", longest=0.05):
         pass
 
 
@@ -295,7 +295,7 @@ def test_one_at_a_time_is_inside(tmp_path: Path) -> None:
 
     def work() -> None:
         for _ in range(5):
-            with locked(path, "working"):
+            with lock(path, "working"):
                 inside.append(1)
                 most.append(len(inside))
                 threading.Event().wait(0.002)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.base.text import clean, label, one_line, shortened, slug, told, unique_slug
+from bench.base.text import clean, label, one_line, shorten, slug, terminal_text, unique_slug
 
 
 def test_letters_that_need_joiners_keep_them() -> None:
@@ -41,23 +41,23 @@ def test_one_line_is_one_line() -> None:
 
 @given(st.text(max_size=400))
 def test_one_line_holds_visible_characters_spaces_and_joiners(text: str) -> None:
-    found = one_line(text, 300)
-    assert len(found) <= 300
-    assert found.replace("\u200c", "").replace("\u200d", "").isprintable()
-    assert one_line(found, 300) == found
+    result = one_line(text, 300)
+    assert len(result) <= 300
+    assert result.replace("\u200c", "").replace("\u200d", "").isprintable()
+    assert one_line(result, 300) == result
 
 
 @given(st.text(max_size=200))
 def test_a_cleaned_text_is_valid_xml_and_has_the_same_lines(text: str) -> None:
     root = ElementTree.Element("a")
-    root.text = found = clean(text)
+    root.text = result = clean(text)
     ElementTree.fromstring(ElementTree.tostring(root, encoding="utf-8"))
-    assert found.count("\n") == text.count("\n")
-    assert not {unicodedata.category(sign) for sign in found} & {"Cs", "Co", "Cn", "Zl", "Zp"}
+    assert result.count("\n") == text.count("\n")
+    assert not {unicodedata.category(sign) for sign in result} & {"Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def test_a_long_text_is_cut_and_marked() -> None:
-    assert [shortened("abcd", most) for most in (5, 4, 3)] == ["abcd", "abcd", "ab…"]
+    assert [shorten("abcd", most) for most in (5, 4, 3)] == ["abcd", "abcd", "ab…"]
 
 
 def test_a_label_leaves_the_folders_of_a_machine_out() -> None:
@@ -93,10 +93,10 @@ def test_a_unique_slug_tells_no_folder_of_a_machine() -> None:
 
 
 def test_a_message_is_cut_in_the_middle_and_cleaned() -> None:
-    assert told("as it is,\nin two lines\r\nor three") == "as it is,\nin two lines\nor three"
-    assert told("a\x1b[2Jb\rc\u202ed") == "a\ufffd[2Jb\ufffdc\ufffdd"
-    long = told("what: " + "x" * 100_000 + "; do this.")
+    assert terminal_text("as it is,\nin two lines\r\nor three") == "as it is,\nin two lines\nor three"
+    assert terminal_text("a\x1b[2Jb\rc\u202ed") == "a\ufffd[2Jb\ufffdc\ufffdd"
+    long = terminal_text("what: " + "x" * 100_000 + "; do this.")
     assert len(long) <= 4000
     assert long.startswith("what: x")
     assert long.endswith("x; do this.")
-    assert len(told("y" * 300, 200)) <= 200
+    assert len(terminal_text("y" * 300, 200)) <= 200

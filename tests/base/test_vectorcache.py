@@ -28,8 +28,8 @@ def some(count: int, dimensions: int = 64, seed: int = 0) -> Vectors:
     return {text_key(f"text {i}"): row for i, row in enumerate(numbers)}
 
 
-def same(found: Vectors, expected: Vectors) -> bool:
-    return found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in expected)
+def same(result: Vectors, expected: Vectors) -> bool:
+    return result.keys() == expected.keys() and all(np.array_equal(result[key], expected[key]) for key in expected)
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def test_any_float32_comes_back_with_its_bits(tmp_path_factory: pytest.TempPathF
     cache = VectorCache("model", tmp_path_factory.mktemp("vectors"))
     vector = np.array(numbers, dtype=np.float32)
     cache.put({text_key("x"): vector})
-    (found,) = cache.get([text_key("x")]).values()
-    assert found.dtype == np.float32
-    assert found.tobytes() == vector.tobytes()
+    (result,) = cache.get([text_key("x")]).values()
+    assert result.dtype == np.float32
+    assert result.tobytes() == vector.tobytes()
     cache.close()
 
 
@@ -73,9 +73,9 @@ def test_the_first_answer_stays(cache: VectorCache, tmp_path: Path) -> None:
     first = some(10, seed=1)
     cache.put(first)
     cache.put(some(20, seed=2))
-    found = cache.get(list(some(20)))
-    assert same({key: found[key] for key in first}, first)
-    assert len(found) == 20
+    entry = cache.get(list(some(20)))
+    assert same({key: entry[key] for key in first}, first)
+    assert len(entry) == 20
     assert same(VectorCache("model", tmp_path).get(list(first)), first)
 
 
@@ -163,8 +163,8 @@ def test_two_processes_that_write_at_once_lose_nothing_and_agree(tmp_path: Path)
         assert vector.tolist() in ([0.0] * 64, [1.0] * 64)
         assert seen[0][str(i)] == seen[1][str(i)] == vector[0]
     for number in (0, 1):
-        own = cache.get([text_key(f"{number}:{i}") for i in range(400)])
-        assert [own[text_key(f"{number}:{i}")][0] for i in range(400)] == list(range(400))
+        entry = cache.get([text_key(f"{number}:{i}") for i in range(400)])
+        assert [entry[text_key(f"{number}:{i}")][0] for i in range(400)] == list(range(400))
 
 
 OPENER = """
@@ -258,9 +258,9 @@ def test_a_damaged_file_gives_no_wrong_vector_and_takes_new_ones(
     cache.close()
     cache.path.write_bytes(damage(cache.path.read_bytes()))
     cache = VectorCache("model", tmp_path)
-    found = cache.get(list(vectors))
+    entry = cache.get(list(vectors))
     # Fewer are fine, others are not.
-    assert same(found, {key: vectors[key] for key in found})
+    assert same(entry, {key: vectors[key] for key in entry})
     cache.put(vectors)
     assert same(cache.get(list(vectors)), vectors)
     cache.close()
@@ -312,9 +312,9 @@ def test_a_record_that_is_no_vector_is_as_good_as_none(tmp_path: Path, record: s
         connection.execute(f"UPDATE vectors SET vector = {record} WHERE key = ?", (first,))
         connection.commit()
     cache = VectorCache("model", tmp_path)
-    found = cache.get(list(vectors))
-    assert first not in found
-    assert same(found, {key: vectors[key] for key in found})
+    entry = cache.get(list(vectors))
+    assert first not in entry
+    assert same(entry, {key: vectors[key] for key in entry})
     cache.put(vectors)
     assert same(cache.get([first, *others]), vectors)
 

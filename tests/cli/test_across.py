@@ -20,7 +20,7 @@ from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.registry import load_dataset
 from bench.registry.versions import MOST_EARLIER, current_content, load_version
-from bench.results.across_catalogues import asked_of, values_as_asked
+from bench.results.across_catalogues import take_snapshot, values_as_asked
 from bench.results.finding import find_result
 from bench.results.store import StoredResult
 
@@ -234,8 +234,8 @@ def test_two_datasets_compare_across_catalogues(bench: Bench, write: Write, meas
     (dataset,) = said.json["datasets"]
     assert [system["name"] for system in dataset["systems"]] == ["bm25 @ mine", "bm25 @ edited"]
     assert dataset["systems"][1]["marks"] == ["another catalogue: 1 tool edited, 0 added, 0 removed"]
-    (found,) = dataset["catalogues"]
-    assert found["change"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
+    (result,) = dataset["catalogues"]
+    assert result["change"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
     (lost,) = dataset["moves"][0]["lost"]
     assert (lost["query_id"], lost["baseline"], lost["system"]) == ("rain", 1, 0)
     assert lost["tools"][0]["before"] == 1
@@ -256,16 +256,16 @@ def test_results_from_before_and_after_a_replacement_compare(
     now = find_result(tmp_path / "results", "bm25@mine").manifest.result_id
     (before,) = ids - {now}
     assert "`--across catalogues`" in bench("compare", before, now, code=6).err
-    found = bench("compare", before, now, "--across", "catalogues", "-m", "pass@1", "--json").json["datasets"][0]
-    assert found["moves"][0]["lost"][0]["text"] == QUERIES[0]["query"]
-    assert found["catalogues"][0]["change"]["content_hash"] != current_content("mine")
+    dataset = bench("compare", before, now, "--across", "catalogues", "-m", "pass@1", "--json").json["datasets"][0]
+    assert dataset["moves"][0]["lost"][0]["text"] == QUERIES[0]["query"]
+    assert dataset["catalogues"][0]["change"]["content_hash"] != current_content("mine")
     # Removed gold is missed, whichever way it is compared.
     write(forecast=None)
     run(bench, "mine", "--replace", "--drop-unknown-gold")
     last = find_result(tmp_path / "results", "bm25@mine").manifest.result_id
-    found = bench("compare", before, last, "--across", "catalogues", "-m", "recall@5", "--json").json["datasets"][0]
-    assert found["moves"][0]["lost"][0]["tools"][0]["removed"]
-    assert found["metrics"][0]["standings"][1]["mean"] == 0.75
+    dataset = bench("compare", before, last, "--across", "catalogues", "-m", "recall@5", "--json").json["datasets"][0]
+    assert dataset["moves"][0]["lost"][0]["tools"][0]["removed"]
+    assert dataset["metrics"][0]["standings"][1]["mean"] == 0.75
     assert "1 query is new (rain)" in bench("compare", last, before, "--across", "catalogues", code=6).err
 
 
@@ -312,10 +312,10 @@ def test_a_baseline_has_ids_and_digests_and_no_text(bench: Bench, write: Write, 
     jsonschema.validate(json.loads(text), shipped_schema("baseline"))
     for words in [*TOOLS.values(), *(str(query["query"]) for query in QUERIES)]:
         assert words not in text
-    asked = read_baseline(Path("b.json")).asked
-    assert asked is not None
-    assert asked.tools == sorted(TOOLS)
-    assert asked.requirements(4) == [frozenset({"parcel", "route"})]
+    requests = read_baseline(Path("b.json")).asked
+    assert requests is not None
+    assert requests.tools == sorted(TOOLS)
+    assert requests.requirements(4) == [frozenset({"parcel", "route"})]
 
 
 def test_scoring_by_what_was_asked_gives_a_run_s_own_values(
@@ -324,9 +324,9 @@ def test_scoring_by_what_was_asked_gives_a_run_s_own_values(
     (path,) = (tmp_path / "results").glob("mine/*")
     result = StoredResult.read(path)
     ids = result.per_query["query_id"].to_pylist()
-    asked = asked_of(load_dataset("mine"), ids)
+    requests = take_snapshot(load_dataset("mine"), ids)
     metrics = list(result.metrics.metrics)
-    again = values_as_asked(result.run, result.per_query, asked, ids, metrics)
+    again = values_as_asked(result.run, result.per_query, requests, ids, metrics)
     assert {"auroc", "forbidden@5", "recall@5"} <= set(metrics)
     for metric in metrics:
         assert again[metric].to_pylist() == result.per_query[metric].to_pylist(), metric
@@ -380,11 +380,11 @@ def test_run_files_and_search_functions_are_gated_across_catalogues(
     Path("gate.toml").write_text('catalogue = "may change"\n[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n')
     report = gate(bench, "--json", code=0, candidate="run.jsonl").json
     assert report["catalogue"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
-    found = api.gate(answers.__getitem__, "b.json", "gate.toml").report
-    assert found.catalogue is not None
-    assert (found.catalogue.edited[0].tool_id, found.outcome) == ("forecast", "pass")
+    result = api.gate(answers.__getitem__, "b.json", "gate.toml").report
+    assert result.catalogue is not None
+    assert (result.catalogue.edited[0].tool_id, result.outcome) == ("forecast", "pass")
     # The ranks of the run and of the function are the same ones.
-    assert [tool.model_dump() for tool in found.tools] == report["tools"]
+    assert [tool.model_dump() for tool in result.tools] == report["tools"]
     Path("gate.toml").write_text('[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n')
     assert api.gate(answers.__getitem__, "b.json", "gate.toml").outcome == "not comparable"
 
@@ -395,7 +395,7 @@ def test_python_compares_across_catalogues_as_the_command_does(
     write(forecast="Does things.")
     run(bench, "edited")
     told = bench("compare", "bm25@mine", "bm25@edited", "--across", "catalogues", "--json").json
-    found = api.compare("bm25@mine", "bm25@edited", across="catalogues", results=tmp_path / "results")
-    assert json.loads(found.model_dump_json()) == told
+    comparison = api.compare("bm25@mine", "bm25@edited", across="catalogues", results=tmp_path / "results")
+    assert json.loads(comparison.model_dump_json()) == told
     with pytest.raises(UsageError, match="across is 'tools'"):
         api.compare("bm25@mine", "bm25@edited", across="tools")  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from scipy import stats
 from bench.data.dataset import Dataset
 from bench.registry import load_dataset
 from bench.results.finding import find_result
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.units import robust_mean
 
 Bench = Callable[..., Any]
@@ -47,16 +47,16 @@ def test_differences_are_those_of_the_stored_values(bench: Bench, lexical: Path)
         a, b = first.values(metric["metric"]), second.values(metric["metric"])
         kept = ~np.isnan(a)
         d = (b - a)[kept]
-        (found,) = metric["differences"]
-        assert found["difference"] == pytest.approx(d.mean())
-        assert (found["wins"], found["ties"], found["losses"]) == (
+        (result,) = metric["differences"]
+        assert result["difference"] == pytest.approx(d.mean())
+        assert (result["wins"], result["ties"], result["losses"]) == (
             int((d > 0).sum()),
             int((d == 0).sum()),
             int((d < 0).sum()),
         )
-        mean, error, freedom = (part[0] for part in robust_mean(d[:, None], numbered(first.units[kept])))
+        mean, error, freedom = (part[0] for part in robust_mean(d[:, None], number_units(first.units[kept])))
         assert freedom < len(d) - 1
-        assert found["p_t"] == pytest.approx(2 * stats.t.sf(abs(mean) / error, freedom))
+        assert result["p_t"] == pytest.approx(2 * stats.t.sf(abs(mean) / error, freedom))
         assert {item["system"]: item["mean"] for item in metric["standings"]} == pytest.approx(
             {"bm25": a[kept].mean(), "tfidf": b[kept].mean()}
         )
@@ -119,21 +119,21 @@ def test_the_queries_that_moved_most_come_with_their_texts(bench: Bench, starter
 
 
 def test_slices_part_the_queries(bench: Bench, lexical: Path) -> None:
-    asked = ("compare", "bm25@starter", "tfidf@starter", "-m", "recall@5", "--by", "gold")
-    said = bench(*asked, "--by", "prerequisite", "--json").json
+    requests = ("compare", "bm25@starter", "tfidf@starter", "-m", "recall@5", "--by", "gold")
+    said = bench(*requests, "--by", "prerequisite", "--json").json
     slices = said["datasets"][0]["slices"]
     for name in ("gold", "prerequisite"):
-        own = [item for item in slices if item["slice"] == name]
-        assert sum(item["n"] for item in own) == said["datasets"][0]["n"]
-    assert "recall@5 by gold" in bench(*asked).out
+        parts = [item for item in slices if item["slice"] == name]
+        assert sum(item["n"] for item in parts) == said["datasets"][0]["n"]
+    assert "recall@5 by gold" in bench(*requests).out
     assert "has no slice 'colour'" in bench("compare", "bm25@starter", "tfidf@starter", "--by", "colour", code=2).err
 
 
 def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical: Path, mirror: Path) -> None:
     methods = ("bm25", "tfidf", "bm25-okapi")
     bench("run", "-q", "-d", "apibank", *(word for name in methods for word in ("-m", name)))
-    asked = ("compare", *methods, "-d", "starter", "-d", "apibank", "-m", "recall@5", "-m", "ndcg@10")
-    said = bench(*asked, "--json").json
+    requests = ("compare", *methods, "-d", "starter", "-d", "apibank", "-m", "recall@5", "-m", "ndcg@10")
+    said = bench(*requests, "--json").json
     assert [item["dataset"] for item in said["datasets"]] == ["starter", "apibank"]
     assert said["family"] == "8 comparisons with bm25: 2 systems x 2 metrics x 2 datasets"
     assert len(said["macro"]) == 2
@@ -152,7 +152,7 @@ def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical:
         )
         # Demšar 2006: q for three systems at 5% is 2.343.
         assert macro["critical"] == pytest.approx(2.343 * (3 * 4 / (6 * 2)) ** 0.5, abs=0.002)
-    assert "mean ranks that differ by" in bench(*asked, "--picture", "ranks.svg").out
+    assert "mean ranks that differ by" in bench(*requests, "--picture", "ranks.svg").out
     assert "critical difference" in Path("ranks.svg").read_text("utf-8")
     err = bench("compare", "bm25@starter", "tfidf@starter", "bm25@apibank", code=2).err
     assert "apibank has bm25, and starter has bm25, tfidf: name the same methods on each dataset" in err
@@ -176,10 +176,10 @@ def test_a_run_file_without_a_dataset_is_refused(bench: Bench, lexical: Path, st
 
 @pytest.mark.parametrize("form", ["table", "markdown", "csv", "latex", "json"])
 def test_every_form_names_every_system(bench: Bench, lexical: Path, form: str) -> None:
-    asked = ("compare", "bm25@starter", "tfidf@starter", "bm25-okapi@starter", "-m", "recall@5", "--format", form)
-    said = bench(*asked)
+    requests = ("compare", "bm25@starter", "tfidf@starter", "bm25-okapi@starter", "-m", "recall@5", "--format", form)
+    said = bench(*requests)
     assert all(name in said.out for name in ("bm25", "tfidf", "bm25-okapi"))
-    assert bench(*asked).out == said.out
+    assert bench(*requests).out == said.out
     if form == "csv":
         assert len(list(csv.DictReader(io.StringIO(said.out)))) == 3
     if form == "table":
@@ -246,7 +246,7 @@ def test_an_order_that_depends_on_a_twin_of_the_gold_is_told_in_every_form(bench
     assert "lenient" in shown
     assert "counts (10 queries have one)" in " ".join(shown.split())
     audit = bench("data", "audit", "twins", "--json").json
-    found = {item["check"]: (item["count"], item["total"]) for item in audit["findings"]}
-    assert (found["alternative-tool"], found["alternative-query"]) == ((1, 1), (10, 10))
+    by_key = {item["check"]: (item["count"], item["total"]) for item in audit["findings"]}
+    assert (by_key["alternative-tool"], by_key["alternative-query"]) == ((1, 1), (10, 10))
     # Both tools have one text: half of the queries find the gold one first.
     assert audit["ceilings"]["same_tool_text"] == 10

@@ -18,8 +18,8 @@ Bench = Callable[..., Any]
 
 
 def stats(bench: Bench, dataset: str) -> dict[str, Any]:
-    found: dict[str, Any] = bench("data", "stats", dataset, "--json").json
-    return found
+    result: dict[str, Any] = bench("data", "stats", dataset, "--json").json
+    return result
 
 
 # Looking ------------------------------------------------------------------------------------------------------------
@@ -69,17 +69,17 @@ def test_fetch_takes_the_files_from_a_mirror(bench: Bench, mirror: Path) -> None
 
 
 def test_stats_count_what_is_there(bench: Bench) -> None:
-    found = stats(bench, "starter")
+    result = stats(bench, "starter")
     data = load_dataset("starter")
-    assert found["tools"] == 179
-    assert found["queries"] == {"train": 166, "dev": 75, "test": 134}
+    assert result["tools"] == 179
+    assert result["queries"] == {"train": 166, "dev": 75, "test": 134}
     sizes = [len(query.gold) for query in data.queries]
-    assert found["gold tools per query"] == {str(size): sizes.count(size) for size in sorted(set(sizes))}
-    assert found["slice prerequisite"]["unnamed"] == sum(
+    assert result["gold tools per query"] == {str(size): sizes.count(size) for size in sorted(set(sizes))}
+    assert result["slice prerequisite"]["unnamed"] == sum(
         q.slices.get("prerequisite") == "unnamed" for q in data.queries
     )
-    assert found["tools seen in train"] == len({tool for q in data.queries if q.split == "train" for tool in q.gold})
-    assert found["content_hash"] == data.content_hash
+    assert result["tools seen in train"] == len({tool for q in data.queries if q.split == "train" for tool in q.gold})
+    assert result["content_hash"] == data.content_hash
     table = bench("data", "stats", "starter").out
     assert re.search(r"^ queries +train: 166, dev: 75, test: 134 *$", table, re.M)
 
@@ -96,17 +96,17 @@ def test_audit_shows_every_finding(bench: Bench) -> None:
 
 def test_audit_compares_with_other_datasets(bench: Bench) -> None:
     said = bench("data", "audit", "starter", "--against", "starter", "--json").json["findings"]
-    found = {row["check"]: row for row in said if row["check"].startswith(("shared-", "near-"))}
-    assert found["shared-query"]["share"] == found["shared-tool"]["share"] == 1
-    assert found["near-query"]["count"] == found["near-query"]["total"] > 100
+    by_key = {row["check"]: row for row in said if row["check"].startswith(("shared-", "near-"))}
+    assert by_key["shared-query"]["share"] == by_key["shared-tool"]["share"] == 1
+    assert by_key["near-query"]["count"] == by_key["near-query"]["total"] > 100
     assert "did you mean 'starter'" in bench("data", "audit", "starter", "--against", "startr", code=2).err
 
 
 def test_audit_shows_how_dependent_the_queries_are(bench: Bench) -> None:
-    found = bench("data", "audit", "starter", "--json").json
-    assert found["unit"] == "gold+parent"
-    rules = {rule["name"]: rule for rule in found["units"]}
-    assert {"gold", "group", "text", "parent", "gold+parent", found["proposed_unit"]} == rules.keys()
+    result = bench("data", "audit", "starter", "--json").json
+    assert result["unit"] == "gold+parent"
+    rules = {rule["name"]: rule for rule in result["units"]}
+    assert {"gold", "group", "text", "parent", "gold+parent", result["proposed_unit"]} == rules.keys()
     assert rules["gold+parent"]["sizes"] == {"queries": 126, "units": 93, "largest": 4, "effective": 71.5}
     assert rules["group"]["methods"]["bm25"] == {"correlation": None, "effect": pytest.approx(1.0)}
     effect = rules["gold+parent"]["methods"]["bm25"]["effect"]
@@ -119,15 +119,15 @@ def test_audit_shows_how_dependent_the_queries_are(bench: Bench) -> None:
 def test_info_shows_the_unit_and_its_sizes(bench: Bench, folder: Path) -> None:
     said = " ".join(bench("data", "info", "toolbench-i3-inst").out.split())
     assert "unit gold+group, 61 judged queries in 15 units, at most 20 in one (effective 6.6). Upstream's" in said
-    found = bench("data", "info", "toolbench-i3-inst", "--json").json
-    assert (found["unit"]["name"], found["unit"]["by"]) == ("gold+group", ["gold", "group"])
-    assert found["dependence"] == {"queries": 61, "units": 15, "largest": 20, "effective": 6.6}
+    result = bench("data", "info", "toolbench-i3-inst", "--json").json
+    assert (result["unit"]["name"], result["unit"]["by"]) == ("gold+group", ["gold", "group"])
+    assert result["dependence"] == {"queries": 61, "units": 15, "largest": 20, "effective": 6.6}
     assert bench("data", "info", "toolbench-g1", "--json").json["dependence"] is None
     # Of an added dataset the tables are here, and are counted.
     bench("data", "add", "mine", "--from", folder, "--unit", "none")
-    found = bench("data", "info", "mine", "--json").json
-    assert found["unit"] == {"by": [], "reason": "Chosen by the user who added the dataset.", "name": "none"}
-    assert found["dependence"] == {"queries": 2, "units": 2, "largest": 1, "effective": 2.0}
+    result = bench("data", "info", "mine", "--json").json
+    assert result["unit"] == {"by": [], "reason": "Chosen by the user who added the dataset.", "name": "none"}
+    assert result["dependence"] == {"queries": 2, "units": 2, "largest": 1, "effective": 2.0}
 
 
 def test_a_unit_that_there_is_not_is_refused(bench: Bench, folder: Path) -> None:
@@ -140,10 +140,10 @@ def test_a_unit_that_there_is_not_is_refused(bench: Bench, folder: Path) -> None
 
 
 def test_verify_checks_files_and_tables(bench: Bench, mirror: Path) -> None:
-    found = bench("data", "verify", "apibank", "--json").json
-    assert found["problems"] == []
-    assert found["files"] == len(dataset_entries()["apibank"].card.files())
-    assert found["hash"] == load_dataset("apibank").content_hash
+    result = bench("data", "verify", "apibank", "--json").json
+    assert result["problems"] == []
+    assert result["files"] == len(dataset_entries()["apibank"].card.files())
+    assert result["hash"] == load_dataset("apibank").content_hash
     assert bench("data", "verify", "starter").out.startswith("starter: 0 files match their checksums, content hash ")
 
 
@@ -215,8 +215,8 @@ def test_the_form_of_hugging_face_is_read_by_its_library(bench: Bench, folder: P
 
     bench("data", "add", "mine", "--from", folder)
     bench("data", "export", "mine", "--out", "exported", "--format", "hf")
-    found = datasets.load_from_disk("exported")
-    assert {name: found[name].num_rows for name in found} == {"tools": 3, "queries": 4, "gold": 4}
+    from_disk = datasets.load_from_disk("exported")
+    assert {name: from_disk[name].num_rows for name in from_disk} == {"tools": 3, "queries": 4, "gold": 4}
 
 
 def test_a_folder_of_one_s_own_is_added_and_run(bench: Bench, folder: Path) -> None:
@@ -275,10 +275,10 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
     data = load_dataset("mine")
     # q4's gold was all unknown, so q4 takes no part: it is no query without gold.
     assert [query.query_id for query in data.queries] == ["q1", "q2", "q3"]
-    (found,) = [
+    (result,) = [
         row for row in bench("data", "audit", "mine", "--json").json["findings"] if row["check"] == "unknown-gold"
     ]
-    assert (found["count"], found["examples"]) == (2, ["q1: gone", "q4: gone"])
+    assert (result["count"], result["examples"]) == (2, ["q1: gone", "q4: gone"])
     assert "2 judgements of tools outside the library were dropped on import; 1" in bench("data", "info", "mine").out
 
 

@@ -34,8 +34,8 @@ def log(tmp_path: Path) -> Path:
     """Calls of a conversation, a call of a tool that nobody has, and a line that the disk's end cut."""
     rows = [*logs.chat_log()]
     for text, names in (("Write to bob@example.org, +49 30 1234567", ("post_letter", "think")), ("Think!", ("think",))):
-        asked = {"timestamp": "2026-11-21T10:00:00Z", "messages": [{"role": "user", "content": text}]}
-        rows.append({**asked, "response": logs.chat_answer(*names)})
+        by_key = {"timestamp": "2026-11-21T10:00:00Z", "messages": [{"role": "user", "content": text}]}
+        rows.append({**by_key, "response": logs.chat_answer(*names)})
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"mess')
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
     return tmp_path / "log.jsonl"

@@ -86,9 +86,12 @@ def test_what_is_not_taken_over_is_told_kept_and_audited(bench: Bench, tools: Pa
     tools.write_text(json.dumps({"tools": [*TOOLS, {"description": "no name"}, 7]}))
     said = bench("data", "import", "mine", tools)
     assert said.err == "tools.json, /tools/3: the tool has no name\ntools.json, /tools/4: it is no object\n"
-    found = findings(bench, "mine")["import-remark"]
-    assert (found["count"], found["total"]) == (2, 5)
-    assert found["examples"] == ["tools.json, /tools/3: the tool has no name", "tools.json, /tools/4: it is no object"]
+    import_remark = findings(bench, "mine")["import-remark"]
+    assert (import_remark["count"], import_remark["total"]) == (2, 5)
+    assert import_remark["examples"] == [
+        "tools.json, /tools/3: the tool has no name",
+        "tools.json, /tools/4: it is no object",
+    ]
     assert "Left out or not resolved on import: 2 parts" in bench("data", "info", "mine").out
     shown = bench("data", "import", "mine", tools, "--replace", "--json").json
     assert shown["remarks"][0] == {"place": "tools.json, /tools/3", "remark": "the tool has no name"}
@@ -97,10 +100,10 @@ def test_what_is_not_taken_over_is_told_kept_and_audited(bench: Bench, tools: Pa
 def test_tools_of_one_name_on_two_servers_are_counted(bench: Bench, tools: Path) -> None:
     said = bench("data", "import", "mine", f"one={tools}", f"two={tools}")
     assert said.out.startswith("imported mine: 6 tools of 2 servers, 0 queries")
-    found = findings(bench, "mine")
-    assert (found["shared-name"]["count"], found["shared-name"]["harmful"]) == (6, False)
-    assert found["shared-name"]["examples"][0] == "one/forecast = two/forecast"
-    assert found["duplicate-description"]["count"] == 6
+    by_check = findings(bench, "mine")
+    assert (by_check["shared-name"]["count"], by_check["shared-name"]["harmful"]) == (6, False)
+    assert by_check["shared-name"]["examples"][0] == "one/forecast = two/forecast"
+    assert by_check["duplicate-description"]["count"] == 6
 
 
 def test_a_failed_import_leaves_what_was_there(bench: Bench, tools: Path) -> None:
@@ -183,8 +186,8 @@ def test_a_jinja_template_is_part_of_a_result(bench: Bench, tools: Path, tmp_pat
     path.write_text("{{ name }}\n")
 
     def run(template: object) -> dict[str, Any]:
-        found = bench("run", "-m", "bm25", "-d", "mine", "--template", template, "--json").json[0]
-        manifest: dict[str, Any] = found["manifest"]
+        result = bench("run", "-m", "bm25", "-d", "mine", "--template", template, "--json").json[0]
+        manifest: dict[str, Any] = result["manifest"]
         return manifest
 
     first = run(path)

@@ -102,13 +102,13 @@ def test_what_was_not_measured_on_the_same_ends_with_two(bench: Bench, blessed: 
 
 def _results(bench: Bench) -> list[dict[str, str]]:
     """Results of bm25: their id, and what is particular about them."""
-    found = []
+    collected = []
     for item in bench("list", "results", "--json").json["results"]:
         if item["method"] == "bm25":
             data = bench("show", item["id"], "--json").json["manifest"]["dataset"]
             label = f"limit {data['limit']}" if data["limit"] else f"split {data['split']}"
-            found.append({"label": label, "id": item["id"]})
-    return found
+            collected.append({"label": label, "id": item["id"]})
+    return collected
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def _results(bench: Bench) -> list[dict[str, str]]:
 def test_what_is_missing_or_damaged_was_not_run_and_has_its_report(
     bench: Bench, blessed: Path, arguments: list[str], said: str
 ) -> None:
-    found = gate(bench, *arguments, "--junit", "x.xml", "--markdown", "x.md", code=3)
-    assert said in found.out
-    assert "not run: it could not be evaluated, which is not a pass" in found.out
+    report = gate(bench, *arguments, "--junit", "x.xml", "--markdown", "x.md", code=3)
+    assert said in report.out
+    assert "not run: it could not be evaluated, which is not a pass" in report.out
     assert ElementTree.parse("x.xml").getroot().attrib["errors"] == "1"
     assert "## Gate: not run" in Path("x.md").read_text()
 
@@ -276,8 +276,8 @@ def test_a_reason_is_kept_where_the_same_evidence_was_timed_anew(bench: Bench, b
     assert "stays as it is" in bench("bless", "bm25@starter", "--out", "b.json").out
     assert read_baseline(blessed) == slower
     bench("bless", "bm25@starter", "--out", "b.json", "--reason", "another machine")
-    found = read_baseline(blessed)
-    assert (found.latency, found.blessed.reason) == (before.latency, "another machine")
+    baseline = read_baseline(blessed)
+    assert (baseline.latency, baseline.blessed.reason) == (before.latency, "another machine")
     assert "stays as it is" in bench("bless", "bm25@starter", "--out", "b.json", "--reason", "and again").out
     assert read_baseline(blessed).blessed.reason == "another machine"
 

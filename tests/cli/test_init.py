@@ -59,7 +59,7 @@ def test_nothing_is_overwritten_and_nothing_is_half_written(bench: Bench, there:
     # A link that leads nowhere is a file that is there.
     path.symlink_to("nowhere")
     assert f"mine/{there} already exists, and nothing was written" in bench("init", "mine", code=2).err
-    assert [found for found in Path("mine").rglob("*") if not found.is_dir()] == [path]
+    assert [item for item in Path("mine").rglob("*") if not item.is_dir()] == [path]
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing_of_it(bench: Bench) -> None:
@@ -165,8 +165,10 @@ def test_the_one_line_jobs_of_the_guide_do_what_they_say(bench: Bench, monkeypat
 
 def test_the_note_on_gitlab_is_posted_with_the_report(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
-    found = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)]
-    (line,) = next(block["after_script"] for block in found if isinstance(block, dict) and "after_script" in block)
+    safe_loads = [
+        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+    ]
+    (line,) = next(block["after_script"] for block in safe_loads if isinstance(block, dict) and "after_script" in block)
     received: list[tuple[str, str | None, str]] = []
 
     class Notes(BaseHTTPRequestHandler):

@@ -69,9 +69,9 @@ def _commands(command: click.Command) -> Iterator[click.Command]:
     yield command
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), name)
-            assert found is not None
-            yield from _commands(found)
+            result = command.get_command(click.Context(command), name)
+            assert result is not None
+            yield from _commands(result)
 
 
 def test_every_command_has_both_options_or_none_and_is_not_given_them() -> None:

@@ -26,8 +26,8 @@ def process(*arguments: str, shell: str = "", **environment: str) -> subprocess.
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 def test_a_full_disk_under_standard_output_is_told() -> None:
-    asked = [("list", "metrics"), ("list", "metrics", "--json"), ("schema", "manifest")]
-    for done in forked([Command(arguments, str(FULL)) for arguments in asked]):
+    requests = [("list", "metrics"), ("list", "metrics", "--json"), ("schema", "manifest")]
+    for done in forked([Command(arguments, str(FULL)) for arguments in requests]):
         assert done.code == 7
         assert done.err == (
             "bench: cannot write what was asked for: No space left on device. Stored results are not touched by it.\n"

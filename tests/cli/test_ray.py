@@ -27,7 +27,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.ray_cluster import run_cell
 from bench.evaluation.ray_shards import Shards
 from bench.evaluation.runner import Runner
-from bench.evaluation.worker import Cell
+from bench.evaluation.worker import RunCell
 from bench.registry import build_method, load_dataset
 from bench.results.store import StoredResult, find_results
 
@@ -198,11 +198,11 @@ def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
     monkeypatch.setattr("bench.evaluation.ray_cluster._task", lambda demand: pytest.fail("a node would ask"))
     grid = ["-m", f'http(url="{service.url}")', "-d", "starter", "--limit", 4, "--results", "results", "--json"]
     bench("run", *grid, "--ray", ray_cluster.address)
-    asked = len(service.seen)
-    assert asked >= 4
+    count = len(service.seen)
+    assert count >= 4
     again = bench("run", *grid, "--jobs", 2)
     assert "run again, because it asks what may have changed" in again.err
-    assert len(service.seen) > asked
+    assert len(service.seen) > count
     # By a worker, beside others, and not by this process.
     assert again.json[0]["manifest"]["environment"]["hardware"]["jobs"] == 2
 
@@ -228,7 +228,7 @@ def test_what_cannot_run_is_told_in_a_sentence_before_a_cluster_is_joined(
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", "nowhere"):
         said = bench(*run, address, code=4)
         assert f"cannot join the Ray cluster at {address!r}" in said.err
-    monkeypatch.setattr("bench.evaluation.ray_cluster.installed", lambda module: False)
+    monkeypatch.setattr("bench.evaluation.ray_cluster.is_installed", lambda module: False)
     said = bench(*run, "local", code=4)
     assert '--ray needs the package ray, which is not installed; install it with `pip install "' in said.err
     assert not list(Path().glob("results/*/*/manifest.json"))
@@ -255,9 +255,9 @@ def test_what_listens_and_is_no_cluster_is_told(bench: Bench, monkeypatch: pytes
 class Recording:
     """An executor that only takes down the cells."""
 
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[RunCell] = field(default_factory=list)
 
-    def run(self, cells: Sequence[Cell], progress: Progress) -> Generator[Path | BenchError]:
+    def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
         self.cells += cells
         yield from (UsageError("not run") for _ in cells)
 

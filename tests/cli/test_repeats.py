@@ -86,9 +86,9 @@ def test_the_number_of_repeats_is_checked(bench: Bench, tmp_path: Path) -> None:
         assert "--repeats" in bench("run", "-m", "random", "--repeats", wrong, code=2).err
     experiment = tmp_path / "experiment.toml"
     experiment.write_text('methods = ["random"]\ndatasets = ["starter"]\nlimit = 5\nrepeats = 2\n')
-    found = bench("run", experiment, "--json", "-q").json
-    assert found[0]["manifest"]["repeats"] == 2
-    assert found[0]["manifest"]["environment"]["command"].endswith("--limit 5 --repeats 2")
+    result = bench("run", experiment, "--json", "-q").json
+    assert result[0]["manifest"]["repeats"] == 2
+    assert result[0]["manifest"]["environment"]["command"].endswith("--limit 5 --repeats 2")
     assert "defines the run" in bench("run", experiment, "--repeats", "3", code=2).err
     experiment.write_text('methods = ["random"]\ndatasets = ["starter"]\nrepeats = 101\n')
     assert "repeats" in bench("run", experiment, code=2).err
@@ -117,14 +117,14 @@ def test_explain_shows_the_first_repeat_and_any_other(bench: Bench, repeated: St
     first = bench("explain", "random@starter", query)
     assert "repeat 1 of 3 (--repeat N shows another)" in first.out
     for number in (1, 3):
-        found = bench("explain", "random@starter", query, "--repeat", number, "--json").json
-        assert found["repeat"] == number
+        result = bench("explain", "random@starter", query, "--repeat", number, "--json").json
+        assert result["repeat"] == number
         part = repeated.of_repeat(number)
-        assert found["metrics"]["ndcg@10"] == part.values("ndcg@10")[0]
+        assert result["metrics"]["ndcg@10"] == part.values("ndcg@10")[0]
         top = [row["tool_id"] for row in part.run.to_pylist() if row["query_id"] == query][:10]
-        assert [item["tool_id"] for item in found["shown"] if item["rank"] and item["rank"] <= 10] == top
+        assert [item["tool_id"] for item in result["shown"] if item["rank"] and item["rank"] <= 10] == top
     # The method that is made again draws as in that repeat: its ranks agree.
-    assert found["why"] is not None or "gives no" in (found["missing"] or "")
+    assert result["why"] is not None or "gives no" in (result["missing"] or "")
     assert "there is no repeat 4" in bench("explain", "random@starter", query, "--repeat", "4", code=2).err
     beside("bm25")
     assert (
@@ -163,14 +163,16 @@ def test_a_baseline_with_repeats_passes_its_own_result_and_sees_other_sets(
     digest = answers_digest(repeated.run, repeated.repeats)
     column = repeated.repeats.column_names.index("recommended")
     for place in (0, len(sets) - 1):
-        own = [*sets[:place], ["other"], *sets[place + 1 :]]
-        assert answers_digest(repeated.run, repeated.repeats.set_column(column, "recommended", pa.array(own))) != digest
+        parts = [*sets[:place], ["other"], *sets[place + 1 :]]
+        assert (
+            answers_digest(repeated.run, repeated.repeats.set_column(column, "recommended", pa.array(parts))) != digest
+        )
     assert json.loads(baseline.read_text("utf-8"))["rankings"] == digest
 
 
 def test_slices_take_the_means(bench: Bench, repeated: StoredResult) -> None:
-    found = bench("show", "random@starter", "--by", "gold", "--json").json["slices"]
-    total = sum(item["n"] * item["metrics"]["recall@5"]["mean"] for item in found if item["n"])
+    slices = bench("show", "random@starter", "--by", "gold", "--json").json["slices"]
+    total = sum(item["n"] * item["metrics"]["recall@5"]["mean"] for item in slices if item["n"])
     assert total / repeated.metrics.n == pytest.approx(repeated.metrics.metrics["recall@5"].mean)
 
 
@@ -215,9 +217,9 @@ def test_the_site_shows_repeats(bench: Bench, repeated: StoredResult, beside: Be
     lines = gzip.decompress((site / "r" / f"{result_id}.run.gz").read_bytes()).decode().splitlines()
     assert len(lines) == len(repeated.of_repeat(1).run)
     exported = json.loads((site / "results.json").read_text("utf-8"))["results"]
-    (own,) = [item for item in exported if item["result_id"] == result_id]
-    assert own["marks"] == ["synthetic queries", "3 repeats"]
-    assert own["manifest"]["repeats"] == 3
+    (values,) = [item for item in exported if item["result_id"] == result_id]
+    assert values["marks"] == ["synthetic queries", "3 repeats"]
+    assert values["manifest"]["repeats"] == 3
     # Both rows are on the board: with and without repeats are two questions.
     board = json.loads((site / "results.json").read_text("utf-8"))["boards"][0]
     assert len(board["results"]) == 3

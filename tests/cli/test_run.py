@@ -59,11 +59,11 @@ def test_a_graph_without_edges_is_told(bench: Bench) -> None:
 def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
     said = bench("run", "--limit", 8, "--all")
     assert said.out.startswith("tgr @ starter\n6 judged queries (test), 0 failed, 2 without gold; 179 tools as name_d")
-    found = values(said.out)
+    result = values(said.out)
     # The eight queries and their gold are fixed, and so is the encoder.
-    assert found["recall@5"] == pytest.approx(0.472, abs=0.03)
-    assert found["pass@10"] == pytest.approx(0.333, abs=0.01)
-    assert {"ndcg@5", "ndcg@10", "mmrr@100", "map@100", "tracc@5"} <= set(found)
+    assert result["recall@5"] == pytest.approx(0.472, abs=0.03)
+    assert result["pass@10"] == pytest.approx(0.333, abs=0.01)
+    assert {"ndcg@5", "ndcg@10", "mmrr@100", "map@100", "tracc@5"} <= set(result)
     assert "note: only 8 queries were evaluated (--limit): not comparable with full results" in said.out
     assert "about: graph rules, edges 63" in said.out
     folder = Path(said.out.rstrip().rpartition("stored in ")[2])
@@ -165,10 +165,10 @@ def test_the_same_plan_twice_is_run_once(bench: Bench) -> None:
 
 def test_an_experiment_file_says_what_to_run(bench: Bench) -> None:
     Path("e.toml").write_text('methods = ["bm25", "tfidf"]\ndatasets = ["starter"]\nlimit = 5\nmetrics = ["ndcg@7"]\n')
-    found = bench("run", "e.toml", "--json").json
-    assert [result["manifest"]["method"]["spec"] for result in found] == ["bm25", "tfidf"]
-    assert all(result["manifest"]["dataset"]["limit"] == 5 for result in found)
-    assert all("ndcg@7" in result["metrics"]["metrics"] for result in found)
+    outcome = bench("run", "e.toml", "--json").json
+    assert [result["manifest"]["method"]["spec"] for result in outcome] == ["bm25", "tfidf"]
+    assert all(result["manifest"]["dataset"]["limit"] == 5 for result in outcome)
+    assert all("ndcg@7" in result["metrics"]["metrics"] for result in outcome)
     refused = bench("run", "e.toml", "--limit", 3, code=2)
     assert "e.toml defines the run; remove the options that repeat it." in refused.err
 
@@ -210,9 +210,9 @@ def test_nothing_is_wider_than_a_hundred_columns_where_there_is_no_terminal(benc
     assert longest(bench("run", "-m", "oracle", "--limit", 9).out) <= 100
 
 
-def on_terminals(*asked: tuple[int, list[str]]) -> list[str]:
+def on_terminals(*requests: tuple[int, list[str]]) -> list[str]:
     """What commands print on terminals of so many columns, without colours."""
-    shown: list[bytearray] = [bytearray() for _ in asked]
+    shown: list[bytearray] = [bytearray() for _ in requests]
     opened, threads, commands = [], [], []
 
     def read(screen: int, into: bytearray) -> None:
@@ -222,7 +222,7 @@ def on_terminals(*asked: tuple[int, list[str]]) -> list[str]:
                 into += part
         os.close(screen)
 
-    for (columns, arguments), into in zip(asked, shown, strict=True):
+    for (columns, arguments), into in zip(requests, shown, strict=True):
         screen, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         opened.append(terminal)

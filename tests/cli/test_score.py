@@ -49,13 +49,13 @@ def test_another_split_is_scored_when_it_is_named(bench: Bench) -> None:
     Path("mine.trec").write_text("0002 Q0 branchyard.search_code 1 2.5 x\n")
     refused = bench("score", "mine.trec", "-d", "starter", code=6)
     assert "query 0002 belongs to the train split, which is not scored; select it with --split." in refused.err
-    found = bench("score", "mine.trec", "-d", "starter", "--split", "train", "--json").json
-    assert found["metrics"]["metrics"]["hit@1"]["mean"] == pytest.approx(1 / found["metrics"]["n"])
+    result = bench("score", "mine.trec", "-d", "starter", "--split", "train", "--json").json
+    assert result["metrics"]["metrics"]["hit@1"]["mean"] == pytest.approx(1 / result["metrics"]["n"])
 
 
 def test_a_scored_file_stands_beside_runs_in_a_folder_of_its_own(bench: Bench, tmp_path: Path) -> None:
     Path("mine.trec").write_text("0001 Q0 larderly.substitute 1 2.5 x\n")
-    found = bench("score", "mine.trec", "-d", "starter", "--name", "../up & away", "--json").json
-    folder = Path(found["folder"])
+    result = bench("score", "mine.trec", "-d", "starter", "--name", "../up & away", "--json").json
+    folder = Path(result["folder"])
     assert folder.parent == tmp_path / "results" / "starter"
-    assert folder.name == f"up-away-{found['manifest']['result_id']}"
+    assert folder.name == f"up-away-{result['manifest']['result_id']}"

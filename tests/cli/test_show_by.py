@@ -29,13 +29,13 @@ def rows(table: str) -> dict[str, list[str]]:
 def test_a_table_by_slice_ends_with_all_queries(bench: Bench, result: str) -> None:
     said = bench("show", result, "--by", "parent")
     assert said.out.startswith("bm25 @ starter (test), by parent; below each mean: its 95% interval\n")
-    found = rows(said.out)
-    assert list(found) == ["parent", "seen", "dev", "mixed", "unseen", "-", "all"]
-    assert found["parent"][:4] == ["n", "recall@5", "ndcg@5", "pass@5"]
-    assert [found[value][0] for value in ("seen", "dev", "mixed", "unseen", "-", "all")] == "68 3 28 27 0 126".split()
-    assert set(found["-"][1:-1]) == {"-"}
+    outcome = rows(said.out)
+    assert list(outcome) == ["parent", "seen", "dev", "mixed", "unseen", "-", "all"]
+    assert outcome["parent"][:4] == ["n", "recall@5", "ndcg@5", "pass@5"]
+    assert [outcome[value][0] for value in ("seen", "dev", "mixed", "unseen", "-", "all")] == "68 3 28 27 0 126".split()
+    assert set(outcome["-"][1:-1]) == {"-"}
     shown = bench("show", result).out
-    assert re.search(rf"^ recall@5 +{found['all'][1]} ", shown, re.M)
+    assert re.search(rf"^ recall@5 +{outcome['all'][1]} ", shown, re.M)
     assert all(len(line) <= 100 for line in said.out.splitlines())
 
 
@@ -54,9 +54,9 @@ def test_json_has_every_number_of_the_table_and_more(bench: Bench, result: str) 
 
 
 def test_a_metric_asked_for_comes_first(bench: Bench, result: str) -> None:
-    found = rows(bench("show", result, "--by", "prerequisite", "--metric", "hit@1").out)
-    assert found["prerequisite"][:3] == ["n", "hit@1", "recall@5"]
-    assert list(found) == ["prerequisite", "none", "unnamed", "-", "all"]
+    outcome = rows(bench("show", result, "--by", "prerequisite", "--metric", "hit@1").out)
+    assert outcome["prerequisite"][:3] == ["n", "hit@1", "recall@5"]
+    assert list(outcome) == ["prerequisite", "none", "unnamed", "-", "all"]
 
 
 def test_queries_that_a_run_file_does_not_mention_failed_in_their_slice(bench: Bench, folder: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_result_of_other_data_is_not_cut_by_todays_slices(bench: Bench, folder
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\tpost.send\t1\n")
     bench("data", "add", "mine", "--from", folder, "--replace")
     said = bench("show", "bm25@mine", "--by", "gold", code=2)
-    found = re.search(r"name the earlier result by its id \((\w{12})\)", said.err)
-    assert found is not None
-    said = bench("show", found[1], "--by", "gold", code=6)
+    results = re.search(r"name the earlier result by its id \((\w{12})\)", said.err)
+    assert results is not None
+    said = bench("show", results[1], "--by", "gold", code=6)
     assert re.search(r"was made on mine at that time \(content hash .{12}, now .{12}\); run it again\.", said.err)

@@ -49,8 +49,8 @@ def imported(commands: list[list[str]], names: list[str], variables: Mapping[str
         env={**os.environ, **variables},
     )
     assert done.returncode == 0, done.stderr
-    found = map(json.loads, done.stdout.splitlines())
-    return {" ".join(command): names for command, names in zip(commands, found, strict=True) if names}
+    result = map(json.loads, done.stdout.splitlines())
+    return {" ".join(command): names for command, names in zip(commands, result, strict=True) if names}
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -88,13 +88,13 @@ def test_forbidden_tools_alternatives_and_no_tool(bench: Bench, tmp_path: Path) 
     bench("data", "import", "mine", tmp_path / "tools.json", "--queries", tmp_path / "queries.jsonl")
     bench("run", "-m", "bm25", "-d", "mine", "--template", "description")
     report = valid(bench("tools", "bm25@mine", "--k", "1", "--json").json)
-    found = {row["tool_id"]: row for row in report["tools"]}
-    assert {name: (row["wanted"], row["found"], row["by_other"]) for name, row in found.items()} == {
+    by_key = {row["tool_id"]: row for row in report["tools"]}
+    assert {name: (row["wanted"], row["found"], row["by_other"]) for name, row in by_key.items()} == {
         "send": (1, 0, 0),
         "post": (1, 1, 1),
         "drop": (0, 0, 0),
     }
-    assert (found["drop"]["forbidden"], found["drop"]["forbidden_shown"], found["drop"]["unwanted"]) == (2, 1, 2)
+    assert (by_key["drop"]["forbidden"], by_key["drop"]["forbidden_shown"], by_key["drop"]["unwanted"]) == (2, 1, 2)
     said = bench("tools", "bm25@mine", "--k", "1").out
     assert "shown to queries that forbid them: 1" in said
     assert re.search(r"^ tool .* forbidden ", said, re.M)
@@ -170,9 +170,9 @@ def test_a_page_needs_no_other_file(bench: Bench, lexical: Path, tmp_path: Path)
     said = bench("tools", "bm25@starter", "--html", page)
     assert said.out.strip() == f"written to {page}"
     text = page.read_text("utf-8")
-    found = Alone(text)
-    assert found.asked == ["data:,", "#main"]
-    assert found.tags.count("tr") > 179
+    alone = Alone(text)
+    assert alone.asked == ["data:,", "#main"]
+    assert alone.tags.count("tr") > 179
     assert "gains by" in text
     both = bench("tools", "bm25@starter", "--html", page, "--json")
     assert valid(both.json)["k"] == 5

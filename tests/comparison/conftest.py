@@ -10,15 +10,15 @@ from kit.tiny import instance, notes, run, runner, tiny
 from bench.comparison.report import (
     Comparison,
     DatasetReport,
-    Difference,
     MacroReport,
     MacroStanding,
     MetricReport,
     Move,
-    Moves,
+    QueryMoves,
     SliceReport,
     Standing,
     System,
+    SystemDifference,
 )
 
 __all__ = ["instance", "make", "notes", "run", "runner", "tiny"]
@@ -26,8 +26,8 @@ __all__ = ["instance", "make", "notes", "run", "runner", "tiny"]
 Make = Callable[..., Comparison]
 
 
-def difference(system: str, corrected: float, mean: float = -0.1) -> Difference:
-    return Difference(
+def difference(system: str, corrected: float, mean: float = -0.1) -> SystemDifference:
+    return SystemDifference(
         system=system,
         difference=mean,
         low=mean - 0.05,
@@ -59,7 +59,7 @@ def make() -> Make:
         macro: bool = False,
     ) -> Comparison:
         order = sorted(range(len(names)), key=lambda i: -means[i])
-        own = [difference(name, p) for name, p in zip(names[1:], corrected, strict=True)]
+        differences = [difference(name, p) for name, p in zip(names[1:], corrected, strict=True)]
         standings = [
             Standing(
                 system=names[i],
@@ -79,7 +79,7 @@ def make() -> Make:
             n=100,
             units=100,
             standings=standings,
-            differences=own,
+            differences=differences,
             pairs=[[1.0] * size for _ in range(size)],
         )
         slices = [
@@ -90,7 +90,7 @@ def make() -> Make:
                 n=40,
                 units=40,
                 means=dict(zip(names, means, strict=True)),
-                differences=own,
+                differences=differences,
             )
         ]
         move = Move(query_id="q1", text=text, system=1.0, baseline=0.0)
@@ -124,7 +124,7 @@ def make() -> Make:
                     ],
                     metrics=[metric],
                     slices=slices,
-                    moves=[Moves(system=names[1], metric="recall@5", gained=[move], lost=[])],
+                    moves=[QueryMoves(system=names[1], metric="recall@5", gained=[move], lost=[])],
                     warnings=[],
                 )
             ],

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from bench.comparison.compare import Question, compared
+from bench.comparison.compare import ComparisonQuestion, compare_fields
 from bench.comparison.render import latex
 from bench.comparison.report import Comparison, MetricReport
 from bench.comparison.systems import Field, on_same_queries
@@ -34,13 +34,13 @@ def made(name: str, queries: int) -> Dataset:
     """Queries that each want one tool; `half` says in which half of the dataset a query is."""
     card = Card(id=name, title="", summary="", licence="", redistribution=True, template="name_description")
     tools = [Tool(tool, tool, f"Does {tool}.", "", "") for tool in TOOLS]
-    asked = [
+    requests = [
         Query(
             f"q{i:02}", f"request {i}", {TOOLS[i % 20]: 1}, "test", {"half": "first" if 2 * i < queries else "second"}
         )
         for i in range(queries)
     ]
-    return Dataset.build(name, card, Tables(tools, asked, []))
+    return Dataset.build(name, card, Tables(tools, requests, []))
 
 
 def system(dataset: Dataset, folder: Path, name: str, ranks: Sequence[int], extra: Sequence[int]) -> StoredResult:
@@ -73,13 +73,13 @@ def field(dataset: Dataset, folder: Path, names: Sequence[str] = ("few", "none",
 
 
 def report(comparison: Comparison, metric: str, dataset: int = 0) -> MetricReport:
-    (found,) = [item for item in comparison.datasets[dataset].metrics if item.metric == metric]
-    return found
+    (result,) = [item for item in comparison.datasets[dataset].metrics if item.metric == metric]
+    return result
 
 
-def values(own: Field, metric: str) -> dict[str, NDArray[np.float64]]:
-    _, table = own.values(metric)
-    return {name: table[:, i] for i, name in enumerate(own.names)}
+def values(part: Field, metric: str) -> dict[str, NDArray[np.float64]]:
+    _, table = part.values(metric)
+    return {name: table[:, i] for i, name in enumerate(part.names)}
 
 
 @pytest.fixture
@@ -88,15 +88,15 @@ def small() -> Dataset:
 
 
 def test_the_number_of_queries_needed_is_that_of_the_sample_standard_deviation(small: Dataset, tmp_path: Path) -> None:
-    own = field(small, tmp_path)
-    found = report(compared([own], Question(("mrr@10",)), lambda _: small), "mrr@10")
+    part = field(small, tmp_path)
+    result = report(compare_fields([part], ComparisonQuestion(("mrr@10",)), lambda _: small), "mrr@10")
     checked = 0
-    for difference in found.differences:
-        d = values(own, "mrr@10")[difference.system] - values(own, "mrr@10")["few"]
+    for difference in result.differences:
+        d = values(part, "mrr@10")[difference.system] - values(part, "mrr@10")["few"]
         needed = difference.needed
         assert needed is not None
         # The smallest number of units whose detectable effect is no larger than the difference found.
-        units = own.units_of(own.values("mrr@10")[0])
+        units = part.units_of(part.values("mrr@10")[0])
         count = int(units.max()) + 1
         assert 1 < count < len(d)
         sd = float(robust_mean(d[:, None], units)[1][0]) * math.sqrt(count)
@@ -109,30 +109,30 @@ def test_the_number_of_queries_needed_is_that_of_the_sample_standard_deviation(s
 def test_where_less_is_better_the_smallest_mean_is_first_in_order_tier_and_ranks(
     small: Dataset, tmp_path: Path
 ) -> None:
-    own = field(small, tmp_path)
-    found = report(compared([own], Question((SIZE,)), lambda _: small), SIZE)
-    assert not found.higher_is_better
-    assert [item.system for item in found.standings] == ["none", "few", "many"]
-    assert [item.tier for item in found.standings] == [1, 2, 3]
-    assert [(item.rank_low, item.rank_high) for item in found.standings] == [(1, 1), (2, 2), (3, 3)]
-    wins = {item.system: (item.wins, item.losses) for item in found.differences}
+    part = field(small, tmp_path)
+    result = report(compare_fields([part], ComparisonQuestion((SIZE,)), lambda _: small), SIZE)
+    assert not result.higher_is_better
+    assert [item.system for item in result.standings] == ["none", "few", "many"]
+    assert [item.tier for item in result.standings] == [1, 2, 3]
+    assert [(item.rank_low, item.rank_high) for item in result.standings] == [(1, 1), (2, 2), (3, 3)]
+    wins = {item.system: (item.wins, item.losses) for item in result.differences}
     assert wins["none"][0] > wins["none"][1]
     assert wins["many"][0] < wins["many"][1]
     # A difference keeps the metric's own direction.
-    assert {item.system: np.sign(item.difference) for item in found.differences} == {"none": -1, "many": 1}
+    assert {item.system: np.sign(item.difference) for item in result.differences} == {"none": -1, "many": 1}
 
 
 @pytest.mark.parametrize("metric", ["mrr@10", SIZE])
 def test_the_best_mean_is_bold_in_either_direction(metric: str, small: Dataset, tmp_path: Path) -> None:
-    own = field(small, tmp_path)
-    table = latex(compared([own], Question((metric,)), lambda _: small))
+    part = field(small, tmp_path)
+    table = latex(compare_fields([part], ComparisonQuestion((metric,)), lambda _: small))
     (line,) = [line for line in table.splitlines() if r"\textbf" in line]
-    assert line.startswith(rf"none & \textbf{{{values(own, metric)['none'].mean():.3f}}}")
+    assert line.startswith(rf"none & \textbf{{{values(part, metric)['none'].mean():.3f}}}")
 
 
 def test_the_queries_that_gained_are_those_whose_set_got_better(small: Dataset, tmp_path: Path) -> None:
-    own = field(small, tmp_path)
-    (none, many) = compared([own], Question((SIZE,), moved=4), lambda _: small).datasets[0].moves
+    part = field(small, tmp_path)
+    (none, many) = compare_fields([part], ComparisonQuestion((SIZE,), moved=4), lambda _: small).datasets[0].moves
     assert (none.system, many.system) == ("none", "many")
     assert none.gained
     assert all(move.system < move.baseline for move in none.gained)
@@ -141,7 +141,7 @@ def test_the_queries_that_gained_are_those_whose_set_got_better(small: Dataset, 
     changes = [move.system - move.baseline for move in many.lost]
     assert changes == sorted(changes, reverse=True)
     assert len(changes) == 4
-    assert changes[0] == (values(own, SIZE)["many"] - values(own, SIZE)["few"]).max()
+    assert changes[0] == (values(part, SIZE)["many"] - values(part, SIZE)["few"]).max()
 
 
 def test_metrics_are_shared_if_every_result_has_them(small: Dataset, tmp_path: Path) -> None:
@@ -155,32 +155,34 @@ def test_metrics_are_shared_if_every_result_has_them(small: Dataset, tmp_path: P
 
 
 def test_p_values_of_all_metrics_are_one_family(small: Dataset, tmp_path: Path) -> None:
-    own = field(small, tmp_path)
-    found = compared([own], Question(("mrr@10", "recall@1", SIZE)), lambda _: small)
-    every = [item for metric in found.datasets[0].metrics for item in metric.differences]
+    part = field(small, tmp_path)
+    result = compare_fields([part], ComparisonQuestion(("mrr@10", "recall@1", SIZE)), lambda _: small)
+    every = [item for metric in result.datasets[0].metrics for item in metric.differences]
     assert [item.corrected for item in every] == pytest.approx(step_down([item.p for item in every]))
     assert any(item.corrected > item.p for item in every)
-    assert found.family == "6 comparisons with few: 2 systems x 3 metrics"
+    assert result.family == "6 comparisons with few: 2 systems x 3 metrics"
 
 
 def test_slices_are_a_family_of_their_own(small: Dataset, tmp_path: Path) -> None:
-    own = field(small, tmp_path)
-    found = compared([own], Question(("mrr@10",), slices=("half",)), lambda _: small).datasets[0].slices
-    assert [(item.value, item.n) for item in found] == [("first", 12), ("second", 12)]
-    every = [item for part in found for item in part.differences]
+    member = field(small, tmp_path)
+    slices = (
+        compare_fields([member], ComparisonQuestion(("mrr@10",), slices=("half",)), lambda _: small).datasets[0].slices
+    )
+    assert [(item.value, item.n) for item in slices] == [("first", 12), ("second", 12)]
+    every = [item for part in slices for item in part.differences]
     assert [item.corrected for item in every] == pytest.approx(step_down([item.p for item in every]))
     assert any(item.corrected > item.p for item in every)
-    assert found[0].means["none"] == pytest.approx(values(own, "mrr@10")["none"][:12].mean())
+    assert slices[0].means["none"] == pytest.approx(values(member, "mrr@10")["none"][:12].mean())
 
 
 def step_down(p: Sequence[float]) -> list[float]:
     """Holm's correction, written out."""
     order = np.argsort(p, kind="stable")
-    found, highest = [0.0] * len(p), 0.0
+    result, highest = [0.0] * len(p), 0.0
     for place, i in enumerate(order.tolist()):
         highest = max(highest, min(1.0, (len(p) - place) * p[i]))
-        found[i] = highest
-    return found
+        result[i] = highest
+    return result
 
 
 @pytest.mark.parametrize("names", [("few", "none"), ("few", "none", "many")])
@@ -188,17 +190,19 @@ def test_over_datasets_the_best_has_the_first_rank_in_either_direction(names: tu
     datasets = [made("one", 24), made("two", 30), made("three", 26), made("four", 22)]
     fields = [field(dataset, tmp_path / dataset.spec, names, seed=i) for i, dataset in enumerate(datasets)]
     known = {dataset.spec: dataset for dataset in datasets}
-    found = {item.metric: item for item in compared(fields, Question(("mrr@10", SIZE)), known.get).macro}
-    for metric, macro in found.items():
+    by_metric = {
+        item.metric: item for item in compare_fields(fields, ComparisonQuestion(("mrr@10", SIZE)), known.get).macro
+    }
+    for metric, macro in by_metric.items():
         assert [item.system for item in macro.standings] == (
             ["none", "few", "many"] if len(names) > 2 else ["none", "few"]
         )
         assert [item.rank for item in macro.standings] == list(range(1, len(names) + 1))
-        means = {name: np.mean([values(own, metric)[name].mean() for own in fields]) for name in names}
+        means = {name: np.mean([values(row, metric)[name].mean() for row in fields]) for name in names}
         assert {item.system: item.mean for item in macro.standings} == pytest.approx(means)
         if len(names) == 2:
             # Two systems are one pair: the sign test has nothing to add to their comparison.
             assert macro.friedman is None
         else:
-            table = np.array([[values(own, metric)[name].mean() for name in names] for own in fields])
+            table = np.array([[values(row, metric)[name].mean() for name in names] for row in fields])
             assert macro.friedman == pytest.approx(stats.friedmanchisquare(*table.T).pvalue)

@@ -24,7 +24,7 @@ from bench.evaluation.external import score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Library, Method, Queries, Ranking
-from bench.interface.explanation import Case, Explanation, Reason, called
+from bench.interface.explanation import Case, Explanation, Reason, name_with_id
 from bench.methods.bm25 import BM25
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
@@ -170,8 +170,8 @@ def test_apibank_is_explained_from_the_mirror(mirror: Path, run: Run) -> None:
 
 def made(tools: dict[str, str], edges: tuple[tuple[str, str], ...] = (), past: tuple[Query, ...] = ()) -> Dataset:
     rows = [Tool(name, name, text) for name, text in tools.items()]
-    asked = Query("asked", "post the letter", {"send": 1, "token": 1}, "test")
-    return Dataset.build("made", CARD, Tables(rows, [asked, *past], [Edge(a, b, "result") for a, b in edges]))
+    query = Query("asked", "post the letter", {"send": 1, "token": 1}, "test")
+    return Dataset.build("made", CARD, Tables(rows, [query, *past], [Edge(a, b, "result") for a, b in edges]))
 
 
 def reason_of(explained: Explained, tool: str) -> Reason:
@@ -397,9 +397,9 @@ def test_a_query_of_another_split_is_told(run: Run) -> None:
 
 
 def test_a_tool_whose_id_is_a_number_is_called_by_its_name_too() -> None:
-    assert called(Tool("353", "US Gas Prices", "")) == "353 US Gas Prices"
-    assert called(Tool("353", "", "")) == "353"
-    assert called(Tool("gas.prices", "US Gas Prices", "")) == "gas.prices"
+    assert name_with_id(Tool("353", "US Gas Prices", "")) == "353 US Gas Prices"
+    assert name_with_id(Tool("353", "", "")) == "353"
+    assert name_with_id(Tool("gas.prices", "US Gas Prices", "")) == "gas.prices"
 
 
 def test_an_id_that_begins_another_is_itself(run: Run) -> None:

@@ -62,8 +62,8 @@ def test_vectors_that_are_gone_from_the_cache_are_not_asked_for_again(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     result = stored(tmp_path, 'dense(encoder="openai:emb-1")')
-    asked = len(chat_server.requests)
-    assert asked > 0
+    count = len(chat_server.requests)
+    assert count > 0
     explained = explain(result, DATASET, "asked")
     assert explained.answer is not None, explained.missing
     assert explained.answer.explanation.reasons
@@ -71,10 +71,10 @@ def test_vectors_that_are_gone_from_the_cache_are_not_asked_for_again(
     explained = explain(result, DATASET, "asked")
     assert explained.answer is None
     assert "the cache lacks" in explained.missing
-    assert len(chat_server.requests) == asked
+    assert len(chat_server.requests) == count
     # The caller itself is online, as before.
     stored(tmp_path / "again", 'dense(encoder="openai:emb-1")')
-    assert len(chat_server.requests) > asked
+    assert len(chat_server.requests) > count
 
 
 def test_a_language_model_is_not_asked_by_a_method_that_did_not_say_it_would(
@@ -84,10 +84,10 @@ def test_a_language_model_is_not_asked_by_a_method_that_did_not_say_it_would(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     result = stored(tmp_path, "silent_plugin:Silent")
-    asked = len(chat_server.prompts)
-    assert asked > 0
+    count = len(chat_server.prompts)
+    assert count > 0
     monkeypatch.setenv("BENCH_LLM_JOURNAL", str(tmp_path / "empty.jsonl"))
     explained = explain(result, DATASET, "asked")
     assert explained.answer is None
     assert explained.missing
-    assert len(chat_server.prompts) == asked
+    assert len(chat_server.prompts) == count

@@ -24,9 +24,9 @@ def test_means_stand_at_their_places_best_first(make: Make) -> None:
     # 0.7, 0.5 and 0.4: twice as far from the first to the second as from the second to the third.
     assert dots[0] > dots[1] > dots[2]
     assert (dots[0] - dots[1]) / (dots[1] - dots[2]) == pytest.approx(2, abs=0.01)
-    found = texts(draw(make()))
-    assert found.index("other") < found.index("base") < found.index("third")
-    assert found.count("tier 1") == found.count("tier 2") == 1
+    result = texts(draw(make()))
+    assert result.index("other") < result.index("base") < result.index("third")
+    assert result.count("tier 1") == result.count("tier 2") == 1
 
 
 def test_every_row_has_its_dot_and_whisker_between_the_ends_of_the_axis(make: Make) -> None:
@@ -89,9 +89,9 @@ def test_only_the_largest_sets_of_systems_have_a_bar(
     _, *bars = (line for line in root.iter(f"{SVG}line") if line.get("class") == "group")
     unit = (right - left) / (len(ranks) - 1)
     # A bar reaches 4 pixels past the ranks at its ends.
-    found = [((float(bar.attrib["x1"]) + 4, float(bar.attrib["x2"]) - 4)) for bar in bars]
+    collected = [((float(bar.attrib["x1"]) + 4, float(bar.attrib["x2"]) - 4)) for bar in bars]
     expected = [(left + (first - 1) * unit, left + (last - 1) * unit) for first, last in joined]
-    assert found == [pytest.approx(ends, abs=0.1) for ends in expected]
+    assert collected == [pytest.approx(ends, abs=0.1) for ends in expected]
 
 
 @pytest.mark.parametrize(("critical", "share"), [(1.5, 0.75), (2, 1), (7, 1)])
@@ -118,8 +118,8 @@ def test_names_of_ranked_systems_start_at_the_left_edge_or_end_at_the_right(make
 def test_texts_are_cut_at_120_signs(make: Make) -> None:
     report = make(macro=True)
     over = report.macro[0].model_copy(update={"datasets": [f"dataset-{i}" for i in range(40)]})
-    found = texts(draw(report.model_copy(update={"macro": [over]})))
-    assert max(map(len, found)) == 120
+    result = texts(draw(report.model_copy(update={"macro": [over]})))
+    assert max(map(len, result)) == 120
 
 
 def test_hostile_names_are_text(make: Make) -> None:

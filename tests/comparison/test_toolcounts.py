@@ -81,8 +81,8 @@ def test_a_median_lies_between_two_ranks_or_beyond_the_ranking() -> None:
     ranked = np.array([[0, 1], [1, 0], [1, 2], [1, 2]], dtype=np.int32)
     for queries, median in ((1, 1), (2, 1.5), (3, 2), (4, np.nan)):
         wanted = GoldGroups.of([[([0], 1)]] * queries)
-        found = count_tools(ranked[:queries], wanted, None, np.arange(queries), 3, 1)
-        assert found.median_rank[0] == pytest.approx(median, nan_ok=True)
+        tools = count_tools(ranked[:queries], wanted, None, np.arange(queries), 3, 1)
+        assert tools.median_rank[0] == pytest.approx(median, nan_ok=True)
 
 
 def test_a_share_has_an_interval_from_twenty_groups_on() -> None:
@@ -117,8 +117,8 @@ def cases(draw: st.DrawFn) -> tuple[np.ndarray, GoldGroups, Gold, int, int]:
     ranked = np.full((queries, depth), -1, dtype=np.int32)
     rows = []
     for query in range(queries):
-        own = draw(st.lists(codes, unique=True, max_size=depth))
-        ranked[query, : len(own)] = own
+        values = draw(st.lists(codes, unique=True, max_size=depth))
+        ranked[query, : len(values)] = values
         gold = draw(st.lists(codes, unique=True, max_size=3))
         others = [code for code in range(tools) if code not in gold]
         rest = st.lists(st.sampled_from(others), unique=True, max_size=2) if others else st.just([])
@@ -136,10 +136,10 @@ def test_sums_agree_with_recall_and_with_the_places_that_were_filled(
     counts = count_tools(ranked, wanted, forbidden, np.arange(len(ranked)), tools, k)
     # What each query finds of its requirements is its recall.
     (recall,) = evaluate_groups(ranked, wanted, parse_metrics([f"recall@{k}"]), np.zeros(len(ranked), bool)).values.T
-    found = np.bincount(counts.query, weights=counts.rank <= k, minlength=len(ranked))
+    bincount = np.bincount(counts.query, weights=counts.rank <= k, minlength=len(ranked))
     judged = wanted.counts > 0
-    assert found[judged] / wanted.counts[judged] == pytest.approx(recall[judged])
-    assert counts.found.sum() == found.sum()
+    assert bincount[judged] / wanted.counts[judged] == pytest.approx(recall[judged])
+    assert counts.found.sum() == bincount.sum()
     assert (counts.wanted == np.bincount(counts.tool, minlength=tools)).all()
     # Every place among the first k is of one tool.
     assert counts.shown.sum() == (ranked[:, :k] >= 0).sum()

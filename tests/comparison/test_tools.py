@@ -15,7 +15,7 @@ import pytest
 import bench
 from bench.base.errors import ResultError, UsageError
 from bench.comparison.explain import explain
-from bench.comparison.tool_report import Place, ToolRow, ToolsReport, counted, tool_named, tools_report
+from bench.comparison.tool_report import Place, ToolRow, ToolsReport, count_ranking, tool_named, tools_report
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
@@ -58,7 +58,7 @@ def row(report: ToolsReport, tool: str) -> ToolRow:
 
 
 def test_an_example_by_hand(run: Run, made: Dataset) -> None:
-    report = tools_report(counted(run("bm25", dataset=made), made, 1))
+    report = tools_report(count_ranking(run("bm25", dataset=made), made, 1))
     assert (report.queries, report.judged, report.requirements, report.found) == (6, 5, 5, 2)
     assert (report.library, report.wanted_tools, report.never_found) == (5, 4, ["box.clear"])
     # Equally often missed, and never shown unwanted: by id.
@@ -90,22 +90,22 @@ def test_an_example_by_hand(run: Run, made: Dataset) -> None:
 
 
 def test_the_detail_of_a_tool_lists_its_queries(run: Run, made: Dataset) -> None:
-    found = counted(run("bm25", dataset=made), made, 1)
-    report = tools_report(found, tool="map.find")
+    counts = count_ranking(run("bm25", dataset=made), made, 1)
+    report = tools_report(counts, tool="map.find")
     assert [item.tool_id for item in report.tools] == ["map.find"]
     assert report.detail is not None
     (missed,) = report.detail.missed
     assert (missed.query_id, missed.rank, missed.first) == ("q4", 2, [Place(tool_id="shop.find", wanted=False)])
     assert missed.why == report.tools[0].loses_to[0].why
-    post = tools_report(found, tool="post").detail
+    post = tools_report(counts, tool="post").detail
     assert post is not None
     assert post.alternatives == ["mail.send"]
-    mail = tools_report(found, tool="mail.send").detail
+    mail = tools_report(counts, tool="mail.send").detail
     assert mail is not None
     assert not mail.missed
     (wrong,) = mail.unwanted
     assert (wrong.query_id, wrong.rank, wrong.forbidden, wrong.wanted) == ("q1", 1, False, ["post.send"])
-    shop = tools_report(found, tool="shop.find").detail
+    shop = tools_report(counts, tool="shop.find").detail
     assert shop is not None
     assert [(item.query_id, item.forbidden, item.wanted) for item in shop.unwanted] == [
         ("q4", True, ["map.find"]),
@@ -117,7 +117,7 @@ def test_the_detail_of_a_tool_lists_its_queries(run: Run, made: Dataset) -> None
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_shares_weighted_by_query_are_recall(run: Run, tiny: Dataset, method: str, k: int) -> None:
     result = run(method, metrics=[f"recall@{k}"])
-    counts = counted(result, tiny, k).counts
+    counts = count_ranking(result, tiny, k).counts
     wanted = np.bincount(counts.query, minlength=len(result.per_query))
     hits = (counts.rank <= k) / wanted[counts.query]
     assert hits.sum() / (wanted > 0).sum() == pytest.approx(result.metrics.metrics[f"recall@{k}"].mean)
@@ -127,9 +127,9 @@ def test_shares_weighted_by_query_are_recall(run: Run, tiny: Dataset, method: st
 
 def test_reasons_are_those_of_explain(run: Run, tiny: Dataset) -> None:
     result = run("bm25")
-    found = counted(result, tiny, 1)
+    counts = count_ranking(result, tiny, 1)
     checked = 0
-    for item in tools_report(found).tools:
+    for item in tools_report(counts).tools:
         for pair in item.loses_to[:1]:
             explained = explain(result, tiny, pair.example)
             assert explained.answer is not None
@@ -142,12 +142,12 @@ def test_reasons_are_those_of_explain(run: Run, tiny: Dataset) -> None:
 
 
 def test_only_as_many_as_asked_are_explained_and_listed(run: Run, tiny: Dataset) -> None:
-    found = counted(run("random"), tiny, 2)
-    assert len(tools_report(found, most=3).tools) == 3
-    some = tools_report(found, explained=2)
+    counts = count_ranking(run("random"), tiny, 2)
+    assert len(tools_report(counts, most=3).tools) == 3
+    some = tools_report(counts, explained=2)
     assert len(some.tools) == 12
     assert sum(pair.why is not None for item in some.tools for pair in item.loses_to) == 2
-    none = tools_report(found, explained=0)
+    none = tools_report(counts, explained=0)
     assert all(pair.why is None for item in none.tools for pair in item.loses_to)
     assert none.why_note == ""
 
@@ -161,7 +161,7 @@ def test_a_run_file_is_compared_by_words(made: Dataset, tmp_path: Path) -> None:
     ]
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     result = score_run_file(content, "run.jsonl", made, tmp_path / "results", name="theirs", command="bench score")
-    report = tools_report(counted(result, made, 1))
+    report = tools_report(count_ranking(result, made, 1))
     assert report.why_note == "A run file has only ranks and scores: its method is unknown."
     whys = {item.tool_id: item.loses_to[0].why for item in report.tools if item.loses_to}
     assert whys == {
@@ -185,7 +185,7 @@ class Gone(Method):
 
 
 def test_a_method_that_is_gone_is_compared_by_words(run: Run, made: Dataset) -> None:
-    report = tools_report(counted(run(Gone, dataset=made), made, 1))
+    report = tools_report(count_ranking(run(Gone, dataset=made), made, 1))
     assert "The method cannot be made again: there is no method 'gone'" in report.why_note
     # shop.find comes first for all: of the queries that want map.find, the first is q3, "the way".
     (pair,) = row(report, "map.find").loses_to
@@ -196,7 +196,7 @@ def test_a_method_that_is_gone_is_compared_by_words(run: Run, made: Dataset) -> 
 def test_a_query_of_several_searches_is_compared_by_words(run: Run) -> None:
     queries = [replace(query, calls=("finds", "a thing")) if query.query_id == "q4" else query for query in QUERIES]
     dataset = Dataset.build("made", CARD, Tables(TOOLS, queries))
-    report = tools_report(counted(run("bm25", dataset=dataset), dataset, 1))
+    report = tools_report(count_ranking(run("bm25", dataset=dataset), dataset, 1))
     pairs = {item.tool_id: item.loses_to[0] for item in report.tools if item.loses_to}
     assert {name: (pair.example, pair.why_by) for name, pair in pairs.items()} == {
         "map.find": ("q4", "words"),
@@ -206,26 +206,26 @@ def test_a_query_of_several_searches_is_compared_by_words(run: Run) -> None:
 
 def test_one_repeat_is_counted(run: Run, tiny: Dataset) -> None:
     result = run("random", repeats=3)
-    reports = [tools_report(counted(result, tiny, 3, repeat)) for repeat in (1, 2, 3)]
+    reports = [tools_report(count_ranking(result, tiny, 3, repeat)) for repeat in (1, 2, 3)]
     assert [report.repeat for report in reports] == [1, 2, 3]
     assert len({report.model_dump_json() for report in reports}) == 3
     metric = result.metrics.repeats
     assert metric is not None
     # The metric is the mean over the queries, of which all that are judged want two tools or one.
     for report, mean in zip(reports, metric.metrics["recall@5"].means, strict=True):
-        deeper = counted(result, tiny, 5, report.repeat or 1).counts
+        deeper = count_ranking(result, tiny, 5, report.repeat or 1).counts
         wanted = np.bincount(deeper.query, minlength=len(result.per_query))
         assert ((deeper.rank <= 5) / wanted[deeper.query]).sum() / (wanted > 0).sum() == pytest.approx(mean)
     with pytest.raises(UsageError, match="there is no repeat 4"):
-        counted(result, tiny, 3, 4)
+        count_ranking(result, tiny, 3, 4)
 
 
 def test_what_cannot_be_counted_is_refused(run: Run, tiny: Dataset, made: Dataset) -> None:
     result = run("bm25", depth=4)
     with pytest.raises(UsageError, match="k is 5, and the rankings of bm25 @ tiny have at most 4 tools"):
-        counted(result, tiny, 5)
+        count_ranking(result, tiny, 5)
     with pytest.raises(ResultError, match="was made on tiny as it was then"):
-        counted(result, made)
+        count_ranking(result, made)
     for name, message in (("t", "12 tools of tiny begin with 't'"), ("t1", "2 tools"), ("zz", "has no tool 'zz'")):
         with pytest.raises(UsageError, match=message):
             tool_named(tiny, name)
@@ -251,7 +251,7 @@ def test_a_ranking_of_somebody_s_making_is_refused(
         table = table.set_column(table.column_names.index(name), name, pa.chunked_array([values]))
     vars(result)["run"] = pa.concat_tables([result.run.slice(1), table])
     with pytest.raises(ResultError, match=message):
-        counted(result, tiny)
+        count_ranking(result, tiny)
 
 
 def test_tables_of_other_types_and_queries_are_refused(run: Run, tiny: Dataset) -> None:
@@ -260,12 +260,12 @@ def test_tables_of_other_types_and_queries_are_refused(run: Run, tiny: Dataset) 
     ranks = table["rank"].cast(pa.string())
     vars(result)["run"] = table.set_column(table.column_names.index("rank"), "rank", ranks)
     with pytest.raises(ResultError, match="the column rank of the ranking of bm25 @ tiny is damaged"):
-        counted(result, tiny)
+        count_ranking(result, tiny)
     values = result.per_query
     names = pa.chunked_array([["nowhere", *values["query_id"].to_pylist()[1:]]])
     vars(result)["per_query"] = values.set_column(values.column_names.index("query_id"), "query_id", names)
     with pytest.raises(ResultError, match="names the unknown query 'nowhere'"):
-        counted(result, tiny)
+        count_ranking(result, tiny)
 
 
 @pytest.mark.slow("simulations")
@@ -280,10 +280,10 @@ def test_many_tools_are_reported(tmp_path: Path) -> None:
     ]
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     result = score_run_file(content, "run.jsonl", dataset, tmp_path / "results", name="theirs", command="bench score")
-    found = counted(result, dataset)
-    report = tools_report(found, most=20)
+    counts = count_ranking(result, dataset)
+    report = tools_report(counts, most=20)
     assert (report.library, len(report.tools), report.requirements) == (MANY, 20, 200)
-    assert len(report.never_found) == (found.counts.rank == MISSING).sum()
+    assert len(report.never_found) == (counts.counts.rank == MISSING).sum()
 
 
 @pytest.mark.usefixtures("isolated")

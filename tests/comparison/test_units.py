@@ -12,7 +12,7 @@ import pytest
 
 from bench.base.errors import ResultError
 from bench.comparison import render, tables
-from bench.comparison.compare import Question, compared
+from bench.comparison.compare import ComparisonQuestion, compare_fields
 from bench.comparison.report import Comparison
 from bench.comparison.systems import Field, on_same_queries
 from bench.data.card import Card, Relation, Unit
@@ -30,12 +30,12 @@ def copies(needs: int, times: int, by: list[Relation] = BY_GOLD, name: str = "co
     card = Card(
         id=name, title="", summary="", licence="", redistribution=True, template="description", unit=unit, source=source
     )
-    asked = [
+    queries = [
         Query(f"q{need:02}-{time:02}", f"request {need} {time}", {TOOLS[need].tool_id: 1})
         for need in range(needs)
         for time in range(times)
     ]
-    return Dataset.build(name, card, Tables(TOOLS, asked))
+    return Dataset.build(name, card, Tables(TOOLS, queries))
 
 
 def field(dataset: Dataset, folder: Path, *right: list[int]) -> Field:
@@ -54,7 +54,7 @@ def field(dataset: Dataset, folder: Path, *right: list[int]) -> Field:
 
 
 def comparison(*fields: Field, **more: Any) -> Comparison:
-    return compared(fields, Question(("hit@1",), moved=0, **more), lambda _: None)
+    return compare_fields(fields, ComparisonQuestion(("hit@1",), moved=0, **more), lambda _: None)
 
 
 SOME, MORE = list(range(10)), list(range(17))
@@ -80,14 +80,14 @@ def test_copies_of_a_query_are_no_evidence(tmp_path: Path) -> None:
 
 
 def test_the_same_queries_taken_as_independent_are_shown_marked(tmp_path: Path) -> None:
-    found = comparison(field(copies(30, 12), tmp_path, SOME, MORE), independent=True)
-    (difference,) = found.datasets[0].metrics[0].differences
+    result = comparison(field(copies(30, 12), tmp_path, SOME, MORE), independent=True)
+    (difference,) = result.datasets[0].metrics[0].differences
     assert difference.independent is not None
     assert difference.independent.p < 1e-4 < difference.p
     assert difference.low is not None
     assert difference.independent.low is not None
     assert difference.independent.low > difference.low + 0.1
-    said = render.markdown(found)
+    said = render.markdown(result)
     assert "360 judged queries, 30 groups (effective 30)" in said
     assert "### As if queries were independent" in said
     assert render.INDEPENDENT in said
@@ -113,10 +113,10 @@ def test_fewer_than_twenty_units_decide_nothing_however_many_queries_there_are(t
 
 
 def test_datasets_of_one_source_count_once(tmp_path: Path) -> None:
-    own = field(copies(30, 2, name="own"), tmp_path, SOME, MORE)
+    values = field(copies(30, 2, name="own"), tmp_path, SOME, MORE)
     one = field(copies(30, 2, name="one", source="shared"), tmp_path, SOME, SOME)
     two = field(copies(30, 3, name="two", source="shared"), tmp_path, SOME, SOME)
-    (macro,) = comparison(own, one, two).macro
+    (macro,) = comparison(values, one, two).macro
     assert (macro.datasets, macro.sources) == (["own", "one", "two"], ["own", "shared", "shared"])
     means = {item.system: item.mean for item in macro.standings}
     assert means == pytest.approx({"s0": 1 / 3, "s1": (17 / 30 + 1 / 3) / 2})
@@ -126,20 +126,22 @@ def test_datasets_of_one_source_count_once(tmp_path: Path) -> None:
 
 
 def test_datasets_of_one_source_have_the_same_weight_in_its_ranks(tmp_path: Path) -> None:
-    own = field(copies(30, 1, name="own"), tmp_path, SOME, SOME)
+    values = field(copies(30, 1, name="own"), tmp_path, SOME, SOME)
     small = field(copies(30, 2, name="small", source="shared"), tmp_path, list(range(20)), list(range(10)))
     # Three times as many queries, of which s1 answers more: over all queries of the source it would lead.
     large = field(copies(30, 6, name="large", source="shared"), tmp_path, list(range(5)), list(range(12)))
-    (macro,) = comparison(own, small, large).macro
+    (macro,) = comparison(values, small, large).macro
     assert {item.system: item.rank for item in macro.standings} == {"s0": 1.25, "s1": 1.75}
 
 
 def test_slices_have_their_own_units(tmp_path: Path) -> None:
     dataset = copies(30, 4)
-    found = compared(
-        [field(dataset, tmp_path, SOME, MORE)], Question(("hit@1",), slices=("gold",), moved=0), lambda _: dataset
+    result = compare_fields(
+        [field(dataset, tmp_path, SOME, MORE)],
+        ComparisonQuestion(("hit@1",), slices=("gold",), moved=0),
+        lambda _: dataset,
     )
-    (part,) = found.datasets[0].slices
+    (part,) = result.datasets[0].slices
     assert (part.n, part.units) == (120, 30)
 
 
@@ -163,8 +165,8 @@ def test_intervals_of_stored_means_are_those_of_units(tmp_path: Path) -> None:
     often = field(copies(60, 9), tmp_path / "b", list(range(40)))
     alone = field(copies(60, 9, by=[]), tmp_path / "c", list(range(40)))
     widths = []
-    for own in (once, often, alone):
-        value = own.results[0].metrics.metrics["hit@1"]
+    for values in (once, often, alone):
+        value = values.results[0].metrics.metrics["hit@1"]
         assert value.low is not None
         assert value.high is not None
         widths.append(value.high - value.low)

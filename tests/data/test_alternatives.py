@@ -75,6 +75,6 @@ def test_a_tool_that_is_gold_itself_is_no_alternative() -> None:
     gold = Gold.of([{0: 2, 3: 1}, {0: 1, 1: 1}, {}, {5: 3}])
     groups = with_alternatives(gold, tools)
     assert groups.starts.tolist() == [0, 2, 4, 4, 5]
-    found = [groups.tools[first:last].tolist() for first, last in pairwise(groups.members)]
-    assert found == [[0, 1, 2], [3], [0, 2], [1, 2], [5]]
+    result = [groups.tools[first:last].tolist() for first, last in pairwise(groups.members)]
+    assert result == [[0, 1, 2], [3], [0, 2], [1, 2], [5]]
     assert groups.grades.tolist() == [2, 1, 1, 1, 3]

@@ -44,7 +44,7 @@ def write(
     return folder
 
 
-def asked(tables: Tables) -> dict[str, tuple[str, dict[str, int]]]:
+def gold_by_query(tables: Tables) -> dict[str, tuple[str, dict[str, int]]]:
     """Split and gold of each query."""
     return {query.query_id: (query.split, dict(query.gold)) for query in tables.queries}
 
@@ -59,7 +59,7 @@ def test_a_plain_folder_is_read(folder: Path) -> None:
         # Without a title a tool is called by its id.
         Tool("post.send", "post.send", "Sends a letter.", "", "post.send", source="Sends a letter."),
     ]
-    assert asked(tables) == {"q1": ("train", {"crm.find": 1}), "q2": ("test", {"post.send": 2})}
+    assert gold_by_query(tables) == {"q1": ("train", {"crm.find": 1}), "q2": ("test", {"post.send": 2})}
     assert (tables.edges, tables.unknown_gold, tables.left_out) == ([], [], [])
     assert read_about(folder) == {}
 
@@ -78,7 +78,7 @@ def test_a_plain_folder_is_read(folder: Path) -> None:
 )
 def test_judgements_may_be_written_in_several_ways(folder: Path, text: str) -> None:
     tables = import_beir(write(folder, qrels={"test": text}))
-    assert asked(tables) == {"q1": ("test", {"crm.find": 1}), "q2": ("test", {"post.send": 2})}
+    assert gold_by_query(tables) == {"q1": ("test", {"crm.find": 1}), "q2": ("test", {"post.send": 2})}
 
 
 @pytest.mark.parametrize("metadata", [None, [], ["tool"], "tool", 3, {}, {"url": "x", "language": ["en"]}], ids=repr)
@@ -86,8 +86,8 @@ def test_metadata_of_others_is_left_alone(folder: Path, metadata: object) -> Non
     corpus: list[Row] = [{**row, "metadata": metadata} for row in CORPUS]
     queries: list[Row] = [{**row, "metadata": metadata} for row in QUERIES]
     plain = import_beir(write(folder))
-    found = import_beir(write(folder.with_name("other"), corpus, queries))
-    assert (found.tools, found.queries) == (plain.tools, plain.queries)
+    beir = import_beir(write(folder.with_name("other"), corpus, queries))
+    assert (beir.tools, beir.queries) == (plain.tools, plain.queries)
 
 
 def test_the_group_of_a_query_is_a_text_of_its_metadata(folder: Path) -> None:
@@ -102,7 +102,7 @@ def test_numbers_as_ids_and_nothing_as_a_text_are_read(folder: Path) -> None:
     assert [(tool.tool_id, tool.name, tool.description) for tool in tables.tools] == [
         ("1", "1", "x"), ("2", "2", ""), ("3", "3", "")
     ]  # fmt: skip
-    assert asked(tables) == {"7": ("test", {"1": 1})}
+    assert gold_by_query(tables) == {"7": ("test", {"1": 1})}
 
 
 def test_line_separators_within_a_text_do_not_end_the_line(folder: Path) -> None:
@@ -119,7 +119,7 @@ def test_line_separators_within_a_text_do_not_end_the_line(folder: Path) -> None
 def test_queries_that_no_split_claims_are_left_out_and_listed(folder: Path) -> None:
     more: list[Row] = [{"_id": "q4", "text": "x"}, {"_id": "q3", "text": "y", "metadata": {"slices": {"kind": "way"}}}]
     tables = import_beir(write(folder, queries=[*QUERIES, *more]))
-    assert list(asked(tables)) == ["q1", "q2"]
+    assert list(gold_by_query(tables)) == ["q1", "q2"]
     assert list(tables.left_out) == ["q4", "q3"]
 
 
@@ -128,7 +128,7 @@ def test_a_judgement_of_0_claims_a_query_that_has_no_gold(folder: Path, grade: s
     more = {"_id": "q3", "text": "what a day"}
     qrels = {**QRELS, "dev": f"q3\tcrm.find\t{grade}\n"}
     tables = import_beir(write(folder, queries=[*QUERIES, more], qrels=qrels))
-    assert asked(tables)["q3"] == ("dev", {})
+    assert gold_by_query(tables)["q3"] == ("dev", {})
     assert tables.left_out == []
 
 
@@ -140,8 +140,8 @@ def test_the_metadata_may_name_the_split_of_a_query_that_nobody_judged(folder: P
     ]
     qrels = {"test": QRELS["test"] + "q4\tcrm.find\t1\n", "train": QRELS["train"]}
     tables = import_beir(write(folder, queries=[*QUERIES, *more], qrels=qrels))
-    assert asked(tables)["q3"] == ("dev", {})
-    assert asked(tables)["q4"] == ("test", {"crm.find": 1})
+    assert gold_by_query(tables)["q3"] == ("dev", {})
+    assert gold_by_query(tables)["q4"] == ("test", {"crm.find": 1})
 
 
 UNKNOWN = {"test": "q1\tcrm.find\t1\nq1\tgone\t1\nq2\tgone\t2\nq2\tlost\t1\n"}
@@ -154,7 +154,7 @@ def test_gold_outside_the_corpus_is_an_error(folder: Path) -> None:
 
 def test_gold_outside_the_corpus_is_dropped_if_asked_and_queries_without_any_are_left_out(folder: Path) -> None:
     tables = import_beir(write(folder, qrels=UNKNOWN), drop_unknown_gold=True)
-    assert asked(tables) == {"q1": ("test", {"crm.find": 1})}
+    assert gold_by_query(tables) == {"q1": ("test", {"crm.find": 1})}
     assert list(tables.unknown_gold) == [("q1", "gone"), ("q2", "gone"), ("q2", "lost")]
     assert list(tables.left_out) == ["q2"]
 
@@ -162,7 +162,7 @@ def test_gold_outside_the_corpus_is_dropped_if_asked_and_queries_without_any_are
 def test_a_query_whose_gold_was_all_dropped_is_no_query_without_gold(folder: Path) -> None:
     queries = [QUERIES[0], {**QUERIES[1], "metadata": {"split": "test"}}]
     tables = import_beir(write(folder, queries=queries, qrels=UNKNOWN), drop_unknown_gold=True)
-    assert list(asked(tables)) == ["q1"]
+    assert list(gold_by_query(tables)) == ["q1"]
     assert list(tables.left_out) == ["q2"]
 
 
@@ -206,9 +206,9 @@ def test_a_tool_out_of_form_is_told_with_file_line_and_field(folder: Path, row: 
 def test_what_a_hand_written_tool_leaves_out_is_empty(folder: Path) -> None:
     tool = {"name": "n", "description": None, "parameters": [{"name": "to", "type": None}]}
     corpus = [{"_id": "post.send", "metadata": {"tool": tool}}, *(row for row in CORPUS if row["_id"] != "post.send")]
-    found = next(tool for tool in import_beir(write(folder, corpus=corpus)).tools if tool.tool_id == "post.send")
+    first = next(tool for tool in import_beir(write(folder, corpus=corpus)).tools if tool.tool_id == "post.send")
     whole = Tool("post.send", "n", "", parameters=(Parameter("to", "", "", required=False),))
-    assert dataclasses.replace(found, source=None) == whole
+    assert dataclasses.replace(first, source=None) == whole
 
 
 def test_all_faults_of_a_file_are_told_at_once(folder: Path) -> None:
@@ -345,8 +345,8 @@ def test_an_export_of_an_older_bench_says_nothing_of_units(folder: Path) -> None
     stored = json.loads(path.read_text("utf-8"))
     del stored["unit"], stored["source"]
     path.write_text(json.dumps(stored), "utf-8")
-    found = read_about(folder)
-    assert (found["unit"]["by"], found["source"]) == (["gold"], "")
+    about = read_about(folder)
+    assert (about["unit"]["by"], about["source"]) == (["gold"], "")
 
 
 @pytest.mark.parametrize("key", ["title", "licence", "redistribution", "template", "known_issues"])

@@ -144,8 +144,8 @@ def test_a_hold_out_by_hand() -> None:
     tools = [Tool(name, name, "", "x", name) for name in "abcde"]
     golds = {"1": "a", "2": "b", "3": "be", "4": "c", "5": "d", "6": "e", "7": "ab", "8": "c"}
     past = [Query(name, "", dict.fromkeys(gold, 1), "train") for name, gold in golds.items()]
-    asked = [Query(f"t{name}", "", dict.fromkeys(gold, 1)) for name, gold in [*golds.items(), ("9", "ce")]]
-    made = hold_out(Tables(tools, [*past, *asked]), HoldOutOptions(share=0.2, common=1, dev=3))
+    queries = [Query(f"t{name}", "", dict.fromkeys(gold, 1)) for name, gold in [*golds.items(), ("9", "ce")]]
+    made = hold_out(Tables(tools, [*past, *queries]), HoldOutOptions(share=0.2, common=1, dev=3))
     # `printf 0:1 | sha256sum` and so on: what is left of train comes in the order 7, 4, 8, 2, 5, 1.
     assert {split: sorted(ids(made, split)) for split in ("train", "dev")} == {
         "train": ["1", "5"],

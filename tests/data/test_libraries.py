@@ -22,11 +22,11 @@ from bench.data.tables import Edge, Query, Tables, Tool
 def small(*queries: Query, edges: tuple[Edge, ...] = ()) -> Dataset:
     """Twelve tools; by default two queries that name five of them."""
     tools = [Tool(f"t{i:02}", f"tool_{word}", f"Does {word}.", "c", f"p{i // 4}") for i, word in enumerate(WORDS)]
-    asked = queries or (
+    requests = queries or (
         Query("a", "mail it", {"t00": 1, "t01": 1}, "train", any_of={"t00": ("t02",)}, group="g", searches=("mail",)),
         Query("b", "travel", {"t05": 2}, forbidden=("t06",), slices={"kind": "one"}),
     )
-    return Dataset.build("small", CARD.model_copy(update={"id": "small"}), Tables(tools, asked, edges))
+    return Dataset.build("small", CARD.model_copy(update={"id": "small"}), Tables(tools, requests, edges))
 
 
 def catalogue(count: int = 20, *more: Tool) -> Dataset:
@@ -68,8 +68,8 @@ def test_draws_are_nested_keep_what_queries_name_and_have_the_size(sizes: list[i
 
 
 def test_another_seed_is_another_draw() -> None:
-    found = {frozenset(ids(draw(small(), catalogue(), tools=8, seed=seed))) for seed in range(6)}
-    assert len(found) > 1
+    collected = {frozenset(ids(draw(small(), catalogue(), tools=8, seed=seed))) for seed in range(6)}
+    assert len(collected) > 1
     assert len({frozenset(ids(draw(small(), catalogue(), tools=16, seed=seed))) for seed in range(6)}) > 1
 
 
@@ -190,17 +190,17 @@ def test_the_rule_of_near_duplicates() -> None:
         Tool("far", "get_news", "Headlines of the day in your city."),
         Tool("empty", "?", ""),
     ]
-    found = near_duplicates(tools, judged)
-    assert found == {"same": ("g",), "namesake": ("g",)}
+    result = near_duplicates(tools, judged)
+    assert result == {"same": ("g",), "namesake": ("g",)}
     assert near_duplicates(tools, []) == near_duplicates([], judged) == {}
 
 
 @given(st.lists(st.tuples(st.text(max_size=12), st.text(max_size=30)), max_size=6))
 def test_any_texts_can_be_compared_and_a_copy_of_a_tool_with_words_is_found(texts: list[tuple[str, str]]) -> None:
     tools = [Tool(str(i), name, text) for i, (name, text) in enumerate(texts)]
-    found = near_duplicates(tools, tools)
+    result = near_duplicates(tools, tools)
     assert all(
-        tool.tool_id in found.get(tool.tool_id, ())
+        tool.tool_id in result.get(tool.tool_id, ())
         for tool in tools
         if any(map(str.isascii, tool.name)) and tool.name.isalnum()
     )

@@ -62,18 +62,18 @@ def test_a_slice_is_added_and_nothing_else_changes() -> None:
 
 @given(queries)
 def test_the_values_partition_the_judged_dev_and_test_queries(rows: list[Query]) -> None:
-    found = novelty(rows, UNITS)
-    assert found.keys() == {query.query_id for query in rows if query.gold and query.split != "train"}
-    assert set(found.values()) <= set(NOVELTY)
+    result = novelty(rows, UNITS)
+    assert result.keys() == {query.query_id for query in rows if query.gold and query.split != "train"}
+    assert set(result.values()) <= set(NOVELTY)
 
 
 @given(queries)
 def test_what_is_called_unseen_no_past_query_uses_and_what_is_called_seen_train_uses(rows: list[Query]) -> None:
-    found = novelty(rows, UNITS)
+    result = novelty(rows, UNITS)
     for query in rows:
         train = {tool for other in rows if other.split == "train" for tool in other.gold}
         past = train | {tool for other in rows if other.split == "dev" and query.split == "test" for tool in other.gold}
-        value = found.get(query.query_id)
+        value = result.get(query.query_id)
         assert (value == "seen") == (value is not None and query.gold.keys() <= train)
         assert (value == "unseen") == (value is not None and not query.gold.keys() & past)
         assert value != "mixed" or query.gold.keys() & train

@@ -11,8 +11,8 @@ from bench.data.tables import Query
 def test_queries_of_people_are_not_counted() -> None:
     origins = ["", "traces", written_by("small"), written_by("large"), "", written_by("large")]
     queries = [Query(f"q{i}", "text", {}, origin=origin) for i, origin in enumerate(origins)]
-    found = count_origins(queries)
-    assert list(found.items()) == [("model large", 2), ("model small", 1), ("traces", 1)]
+    result = count_origins(queries)
+    assert list(result.items()) == [("model large", 2), ("model small", 1), ("traces", 1)]
     assert count_origins(queries[:1]) == {}
 
 

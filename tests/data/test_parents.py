@@ -30,10 +30,10 @@ NAMES = st.sampled_from(["", "x", "y"])
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=12))
 def test_codes_and_families_say_what_parents_say(places: list[tuple[str, str]]) -> None:
     tools = [Tool(f"t{i}", "t", "", category, parent) for i, (category, parent) in enumerate(places)]
-    codes, found = parent_codes(tools), families(tools)
-    assert sorted(code for family in found for code in family) == list(range(len(tools)))
+    codes, result = parent_codes(tools), families(tools)
+    assert sorted(code for family in result for code in family) == list(range(len(tools)))
     for i in range(len(tools)):
         for j in range(len(tools)):
             kin = parent_of(tools[i]) == parent_of(tools[j])
             assert (codes[i] == codes[j]) == kin
-            assert any({i, j} <= set(family) for family in found) == kin
+            assert any({i, j} <= set(family) for family in result) == kin

@@ -153,8 +153,8 @@ def test_pandas_reads_each_table_in_one_line(folder: Path) -> None:
     assert [one["name"] for one in tools.parameters[2]] == ["to", "copies"]
     assert tools.returns.isna().tolist() == [True, True, False]
     queries = pandas.read_parquet(f"{folder}/queries.parquet").set_index("query_id")
-    own = ["text", "split", "group", "forbidden", "searches", "context", "origin", "calls"]
-    assert queries.columns.tolist() == [*own, "slice_kind", "slice_size"]
+    parts = ["text", "split", "group", "forbidden", "searches", "context", "origin", "calls"]
+    assert queries.columns.tolist() == [*parts, "slice_kind", "slice_size"]
     assert queries.group.to_dict() == {"1": "Ann", "2": "", "3": ""}
     assert queries.split.to_dict() == {"1": "train", "2": "test", "3": "dev"}
     assert queries.slice_size.fillna("-").to_dict() == {"1": "two", "2": "-", "3": "one"}

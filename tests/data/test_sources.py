@@ -47,7 +47,7 @@ class Upstream(ThreadingHTTPServer):
 
     def ranges(self, name: str = NAME) -> list[str | None]:
         """The Range header of each request for a file, in order."""
-        return [asked for requested, asked, _ in self.requests if requested == name]
+        return [request for requested, request, _ in self.requests if requested == name]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that hangs up is no news."""

@@ -9,7 +9,7 @@ import pytest
 
 from bench.base.errors import UsageError
 from bench.data.tables import TEMPLATES, Parameter, Tool
-from bench.data.template import MOST_SOURCE, read_template, rendered, template_name, valid_template
+from bench.data.template import MOST_SOURCE, read_template, render_tool, template_name, valid_template
 
 SCHEMA = {
     "type": "object",
@@ -87,7 +87,7 @@ def test_a_tool_of_another_dataset_has_the_same_fields() -> None:
 )  # fmt: skip
 def test_a_template_that_fails_is_said_with_the_tool(template: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
-        rendered(template, TOOL)
+        render_tool(template, TOOL)
     assert sentence in str(caught.value)
 
 

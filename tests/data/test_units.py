@@ -47,8 +47,8 @@ def of_text(*texts: str) -> Dataset:
 
 
 def codes(dataset: Dataset, *by: Relation) -> list[int]:
-    found: list[int] = unit_codes(dataset, by).tolist()
-    return found
+    result: list[int] = unit_codes(dataset, by).tolist()
+    return result
 
 
 # Names --------------------------------------------------------------------------------------------------------------
@@ -170,12 +170,12 @@ words = st.sampled_from("post mail send letter road map find train ticket 7 , !"
 @st.composite
 def queries(draw: st.DrawFn) -> list[Query]:
     count = draw(st.integers(1, 12))
-    found = []
+    collected = []
     for i in range(count):
         text = " ".join(draw(st.lists(words, max_size=7)))
         gold = draw(st.lists(st.sampled_from([tool.tool_id for tool in TOOLS]), max_size=2, unique=True))
-        found.append(Query(f"{i:02}", text, dict.fromkeys(gold, 1), group=draw(st.sampled_from(["", "s", "t"]))))
-    return found
+        collected.append(Query(f"{i:02}", text, dict.fromkeys(gold, 1), group=draw(st.sampled_from(["", "s", "t"]))))
+    return collected
 
 
 rules = st.lists(st.sampled_from(RELATIONS), unique=True)
@@ -192,8 +192,8 @@ def test_the_order_of_the_queries_does_not_matter(made: list[Query], by: list[Re
     new = list(range(len(made)))
     random.shuffle(new)
     moved = build([Query(f"{new[i]:02}", q.text, q.gold, q.split, group=q.group) for i, q in enumerate(made)])
-    found = np.array(codes(moved, *by))[new]
-    assert pairs(found.tolist()) == pairs(codes(build(made), *by))
+    values = np.array(codes(moved, *by))[new]
+    assert pairs(values.tolist()) == pairs(codes(build(made), *by))
 
 
 @given(queries(), rules, rules)
@@ -216,8 +216,8 @@ def test_a_union_is_the_least_that_is_coarser_than_each(
 @given(queries(), rules)
 @settings(deadline=None)
 def test_codes_count_from_zero_in_order_of_first_appearance(made: list[Query], by: list[Relation]) -> None:
-    found = codes(build(made), *by)
-    assert list(dict.fromkeys(found)) == list(range(max(found) + 1))
+    result = codes(build(made), *by)
+    assert list(dict.fromkeys(result)) == list(range(max(result) + 1))
 
 
 @given(st.lists(st.lists(words | st.text("abc ", max_size=3), max_size=9).map(" ".join), min_size=1, max_size=25))
@@ -248,7 +248,7 @@ def test_components_are_those_of_scipy(graph: tuple[int, NDArray[np.int64], NDAr
     labels = components(nodes, starts, ends)
     matrix = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(nodes, nodes))
     theirs = connected_components(matrix, directed=False)[1]
-    smallest = [int(np.flatnonzero(theirs == own)[0]) for own in theirs]
+    smallest = [int(np.flatnonzero(theirs == row)[0]) for row in theirs]
     assert labels.tolist() == smallest
 
 

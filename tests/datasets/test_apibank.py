@@ -294,7 +294,7 @@ def test_script_headings(utterance: str, heading: str) -> None:
     text = (
         f"Scene: A\n\n{utterance}: Say it. \nKey Info:\nNote(1)\n\n{heading}\n\nEcho(word=1)\nShout(Echo=2): x\nEcho()"
     )
-    assert parsing.script(text, "s.txt") == parsing.Sample(("Say it.",), ("Echo", "Shout"))
+    assert parsing.script(text, "s.txt") == parsing.DialogueSample(("Say it.",), ("Echo", "Shout"))
 
 
 @pytest.mark.parametrize(

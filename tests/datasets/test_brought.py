@@ -28,8 +28,8 @@ IDS = {
 
 def read(name: str, folder: Path) -> dict[str, Dataset]:
     """What an importer gives, built."""
-    found: dict[str, Tables] = import_module(f"bench.datasets.{name}.importer").read(folder)
-    return {card: Dataset.build(card, dataset_entries()[card].card, tables) for card, tables in found.items()}
+    content: dict[str, Tables] = import_module(f"bench.datasets.{name}.importer").read(folder)
+    return {card: Dataset.build(card, dataset_entries()[card].card, tables) for card, tables in content.items()}
 
 
 def write(path: Path, *rows: Any) -> None:
@@ -119,8 +119,8 @@ def test_the_statistics_are_those_of_35_subsets() -> None:
 
 
 def test_toolret_is_read_without_and_with_instructions(small: Path) -> None:
-    found = read("toolret", small)
-    plain, instructed = found["toolret"], found["toolret-instructed"]
+    content = read("toolret", small)
+    plain, instructed = content["toolret"], content["toolret-instructed"]
     assert gold(plain) == gold(instructed)
     assert gold(plain) == {
         "one_query_0": ["one_tool_0"],
@@ -264,9 +264,9 @@ def test_ultratool_has_the_tools_of_all_toolsets(tmp_path: Path) -> None:
         },
     ]
     write(tmp_path / "data" / "English-dataset" / "test_set" / "tool_usage.json", *rows)
-    found = read("ultratool", tmp_path)
-    assert list(found) == ["ultratool"]
-    dataset = found["ultratool"]
+    content = read("ultratool", tmp_path)
+    assert list(content) == ["ultratool"]
+    dataset = content["ultratool"]
     assert gold(dataset) == {"0000": ["file_write"], "0001": ["file_delete", "file_write"]}
     assert [query.text for query in dataset.queries] == ["write it", "write, delete"]
     tools = {tool.tool_id: tool for tool in dataset.tools}

@@ -39,12 +39,12 @@ def flat(tools: list[Any]) -> frozenset[str]:
 
 
 def test_tools_are_those_of_the_snapshots(github: Dataset, mirror: Path) -> None:
-    found = {tool.tool_id: tool for tool in github.tools}
+    by_tool_id = {tool.tool_id: tool for tool in github.tools}
     snapshots = [json.loads(path.read_text("utf-8")) for path in (mirror / FOLDER / loader.SNAPSHOTS).glob("*.snap")]
-    assert found.keys() == {snapshot["name"] for snapshot in snapshots}
-    assert len(found) == 117
+    assert by_tool_id.keys() == {snapshot["name"] for snapshot in snapshots}
+    assert len(by_tool_id) == 117
     for snapshot in snapshots:
-        tool = found[snapshot["name"]]
+        tool = by_tool_id[snapshot["name"]]
         assert tool.description.split() == snapshot["description"].split()
         assert json.loads(tool.input_schema or "") == snapshot["inputSchema"]
         assert tool.title == snapshot["annotations"]["title"]
@@ -75,7 +75,7 @@ def test_no_gold_set_is_in_both_splits(github: Dataset) -> None:
         if query.gold:
             splits[frozenset(query.gold)].add(query.split)
     assert len(splits) == 156
-    assert all(len(found) == 1 for found in splits.values())
+    assert all(len(item) == 1 for item in splits.values())
 
 
 def test_the_review_is_what_the_card_says(github: Dataset) -> None:
@@ -123,9 +123,9 @@ def test_the_views_ask_the_searches(mirror: Path, github: Dataset) -> None:
     assert search.spec == "github-mcp(view=search)"
     assert len({data.content_hash for data in (github, search, searches)}) == 3
     for one, all_of_them in zip(search.queries, searches.queries, strict=True):
-        asked = request[one.query_id]
-        assert (one.text, one.calls, one.gold, one.split) == (asked.searches[0], (), asked.gold, asked.split)
-        assert all_of_them.calls == (asked.searches if len(asked.searches) > 1 else ())
+        requests = request[one.query_id]
+        assert (one.text, one.calls, one.gold, one.split) == (requests.searches[0], (), requests.gold, requests.split)
+        assert all_of_them.calls == (requests.searches if len(requests.searches) > 1 else ())
     again = load_dataset("github-mcp(view=searches)")
     assert [query.calls for query in again.queries] == [query.calls for query in searches.queries]
 

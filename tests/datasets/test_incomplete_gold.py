@@ -10,7 +10,7 @@ import pytest
 from kit.datasets import loaded
 
 from bench.evaluation.lenient import alternative_counts, lenient_gold
-from bench.results.comparability import lenient_mean, ordered, reversals
+from bench.results.comparability import lenient_mean, order_results, reversals
 from bench.results.finding import latest
 from bench.results.store import StoredResult
 from bench.validation.ceilings import ceilings
@@ -36,9 +36,9 @@ def row_of(name: str) -> str:
     queries, judgements = alternative_counts(lenient_gold(dataset, rows), dataset.gold.take(rows))
     gold = dataset.gold.take(rows)
     total, judged = len(gold.tools), int(np.count_nonzero(gold.counts))
-    found = [StoredResult.read(path.parent) for path in sorted((RESULTS / name).glob("*/manifest.json"))]
-    own = [item for item in found if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]
-    board = ordered(latest(own), "recall@5")
+    results = [StoredResult.read(path.parent) for path in sorted((RESULTS / name).glob("*/manifest.json"))]
+    parts = [item for item in results if item.manifest.dataset.spec == name and item.manifest.dataset.limit is None]
+    board = order_results(latest(parts), "recall@5")
     assert board, f"no kept result on {name}"
     bounds = {item.metric: item.queries for item in ceilings(dataset).metrics}
     best = ", ".join(f"{bounds[metric]:.3f}" for metric in ("recall@5", "pass@5", "ndcg@5"))

@@ -31,17 +31,17 @@ def read(mirror: Path, name: str) -> Any:
 
 
 def test_tools_are_those_of_upstream(live: Dataset, mirror: Path) -> None:
-    found = {tool.tool_id: tool for tool in live.tools}
+    by_tool_id = {tool.tool_id: tool for tool in live.tools}
     listed = {
         f"{server}/{tool['name']}": (entry["category"], server, tool)
         for entry in read(mirror, "tools/LiveMCPTool/tools.json")
         for server, answer in entry["tools"].items()
         for tool in answer["tools"]
     }
-    assert found.keys() == listed.keys()
-    assert len(found) == 527
+    assert by_tool_id.keys() == listed.keys()
+    assert len(by_tool_id) == 527
     for name, (category, server, record) in listed.items():
-        tool = found[name]
+        tool = by_tool_id[name]
         assert (tool.category, tool.parent, tool.name) == (category, server, record["name"])
         assert tool.description.split() == (record["description"] or "").split()
         assert json.loads(tool.input_schema or "") == record["inputSchema"]

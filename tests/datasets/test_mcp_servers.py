@@ -40,19 +40,19 @@ def test_tools_are_those_that_upstream_lists_and_join_livemcpbench(mirror: Path)
     among(servers, loaded("livemcpbench"))
 
 
-def among(servers: Dataset, own: Dataset) -> None:
+def among(servers: Dataset, values: Dataset) -> None:
     """LiveMCPBench with the tools of the catalogue: 172 of these are near-duplicates of tools that queries name."""
 
     def drawn(**options: object) -> Dataset:
         chosen = LibraryOptions.model_validate({"distractors": "mcp-servers", **options})
-        return with_library(own, chosen, servers, "drawn")
+        return with_library(values, chosen, servers, "drawn")
 
     everything, right = drawn(), drawn(duplicates="right")
     assert (len(everything.tools), len(right.tools)) == (527 + 17570 - 172, 527 + 17570)
-    assert everything.queries == own.queries
+    assert everything.queries == values.queries
     meeting = {tool for query in right.queries for others in query.any_of.values() for tool in others}
     assert sum(tool.startswith("mcp-servers/") for tool in meeting) == 172
-    assert everything.units.tolist() == right.units.tolist() == own.units.tolist()
+    assert everything.units.tolist() == right.units.tolist() == values.units.tolist()
 
 
 def test_the_alias_and_the_files() -> None:

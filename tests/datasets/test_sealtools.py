@@ -79,14 +79,14 @@ def test_the_known_issues_are_what_the_card_says(sealtools: Dataset) -> None:
     assert single == {None: 200, "in-domain": 200, "out-of-domain": 94}
     category = {tool.tool_id: tool.category for tool in sealtools.tools}
     several = [(len({category[tool] for tool in tools}), len(tools)) for tools in gold.values() if len(tools) > 1]
-    assert (len(several), sum(found > 1 for found, _ in several)) == (1560, 1534)
-    assert sum(found == size for found, size in several) == 1178
+    assert (len(several), sum(item > 1 for item, _ in several)) == (1560, 1534)
+    assert sum(item == size for item, size in several) == 1178
     shared: dict[str, list[str]] = {}
     for tool in sealtools.tools:
         shared.setdefault(tool.description, []).append(tool.tool_id)
     groups = [tools for tools in shared.values() if len(tools) > 1]
-    found = Counter(len(set.union(*used.values()).intersection(tools)) for tools in groups)
-    assert (sum(map(len, groups)), found) == (41, {0: 5, 1: 10, 2: 5})
+    result = Counter(len(set.union(*used.values()).intersection(tools)) for tools in groups)
+    assert (sum(map(len, groups)), result) == (41, {0: 5, 1: 10, 2: 5})
     assert sum(not tool.parameters for tool in sealtools.tools) == 226
     assert sum(query.text != query.text.strip() for query in sealtools.queries) == 17
     assert sum(" api" in query.text.lower() for query in sealtools.queries) == 50

@@ -32,14 +32,14 @@ def test_decisions_of_the_review_name_gold_and_another_tool() -> None:
 
 def test_reviewed_gold_has_alternatives_and_is_otherwise_the_same() -> None:
     starter, reviewed = loaded("starter"), loaded("starter(gold=reviewed)")
-    found = {(row["query_id"], row["gold"], row["tool"]) for row in review() if row["meets"]}
+    collected = {(row["query_id"], row["gold"], row["tool"]) for row in review() if row["meets"]}
     alternatives = {
         (query.query_id, gold, other)
         for query in reviewed.queries
         for gold, others in query.any_of.items()
         for other in others
     }
-    assert alternatives == found
+    assert alternatives == collected
     assert not any(query.any_of for query in starter.queries)
     assert [(q.query_id, q.gold, q.split, q.slices) for q in reviewed.queries] == [
         (q.query_id, q.gold, q.split, q.slices) for q in starter.queries

@@ -88,8 +88,8 @@ def test_counts_and_records(mirror: Path, name: str) -> None:
     assert {query.split for query in dataset.queries} == {"test"}
     assert all(query.gold.keys() <= dataset.tool_codes.keys() for query in dataset.queries)
     assert all(set(query.gold.values()) == {1} for query in dataset.queries)
-    found = [dataset.queries[row] for row in (0, 9, -1)]
-    assert [(query.query_id, len(query.text), digest(query.text)) for query in found] == records
+    queries = [dataset.queries[row] for row in (0, 9, -1)]
+    assert [(query.query_id, len(query.text), digest(query.text)) for query in queries] == records
 
 
 def test_the_query_counts_of_the_design(mirror: Path) -> None:
@@ -101,9 +101,9 @@ def test_the_query_counts_of_the_design(mirror: Path) -> None:
 def test_all_six_share_one_library(mirror: Path) -> None:
     libraries = [loaded(name).tools for name in CARDS]
     assert all(library == libraries[0] for library in libraries)
-    found = [libraries[0][row] for row in (0, 9, 1245, -1)]
-    texts = [tool.text("toolbench") for tool in found]
-    assert [(tool.tool_id, len(text), digest(text)) for tool, text in zip(found, texts, strict=True)] == [
+    collected = [libraries[0][row] for row in (0, 9, 1245, -1)]
+    texts = [tool.text("toolbench") for tool in collected]
+    assert [(tool.tool_id, len(text), digest(text)) for tool, text in zip(collected, texts, strict=True)] == [
         ("Advertising/20211230 testing upload swagger//open-api/v1.0/indoor-air-quality/iot/", 242, "8b5c873b0ab92c3a"),
         ("Advertising/asdfadsf/Get Categories", 162, "9127a06851e658e7"),
         ("Movies/OTT details/Advanced Search", 1527, "8b08eba77eff9015"),

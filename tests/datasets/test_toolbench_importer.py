@@ -35,10 +35,10 @@ def record(query_id: int | None, relevant: list[dict[str, Any]], *others: dict[s
 
 def read(folder: Path) -> dict[str, Tables]:
     """What the importer gives, and that it builds."""
-    found: dict[str, Tables] = importer.read(folder)
-    for card_id, tables in found.items():
+    content: dict[str, Tables] = importer.read(folder)
+    for card_id, tables in content.items():
         Dataset.build(card_id, dataset_entry(card_id).card, tables)
-    return found
+    return content
 
 
 def shown(tables: Tables) -> dict[str, tuple[str, dict[str, int]]]:
@@ -78,9 +78,9 @@ def write_retrieval(folder: Path, **changed: list[list[Any]]) -> None:
 
 def test_retrieval_layout(tmp_path: Path) -> None:
     write_retrieval(tmp_path / "retrieval" / "G2")
-    found = read(tmp_path)
-    assert list(found) == ["toolbench-g2"]
-    tables = found["toolbench-g2"]
+    content = read(tmp_path)
+    assert list(content) == ["toolbench-g2"]
+    tables = content["toolbench-g2"]
     assert [(tool.tool_id, tool.category, tool.parent, tool.name) for tool in tables.tools] == [
         ("1", "Food", "Kitchen", "cook"),
         ("2", "Food", "Kitchen", "bake"),
@@ -147,9 +147,9 @@ def test_instruction_layout_below_data(tmp_path: Path) -> None:
     changed = {**COOK, "api_description": "other words"}
     write_json(data / "test_instruction" / "G1_category.json", [record(30, [changed], BAKE)])
     write_json(data / "test_instruction" / "G2_category.json", [record(8, [COOK])])
-    found = read(tmp_path)
-    assert list(found) == ["toolbench-g1"]
-    tables = found["toolbench-g1"]
+    content = read(tmp_path)
+    assert list(content) == ["toolbench-g1"]
+    tables = content["toolbench-g1"]
     assert [tool.tool_id for tool in tables.tools] == ["Food/Kitchen/cook", "Food/Kitchen/bake", "Sports/Club/play"]
     assert tables.tools[0].description == 'about "cook"'
     assert shown(tables) == {
@@ -168,8 +168,8 @@ def test_retrieval_goes_before_instruction(tmp_path: Path) -> None:
     write_json(tmp_path / "instruction" / "G3_query.json", [record(5, [COOK])])
     write_json(tmp_path / "test_instruction" / "G3_instruction.json", [record(6, [COOK])])
     write_retrieval(tmp_path / "retrieval" / "G1")
-    found = read(tmp_path)
-    assert {card: [tool.tool_id for tool in tables.tools] for card, tables in found.items()} == {
+    content = read(tmp_path)
+    assert {card: [tool.tool_id for tool in tables.tools] for card, tables in content.items()} == {
         "toolbench-g1": ["1", "2", "3"],
         "toolbench-g3": ["Food/Kitchen/cook"],
     }
@@ -208,11 +208,11 @@ def test_upstreams_example_with_tests(mirror: Path, tmp_path: Path) -> None:
         write_json(tmp_path / "instruction" / f"{group}_query.json", data)
         tests = [one for one in data if one["query_id"] == first]
         write_json(tmp_path / "test_instruction" / f"{group}_instruction.json", tests)
-    found = read(tmp_path)
+    content = read(tmp_path)
     counts = {
         card: (len(tables.tools), sum(query.split == "train" for query in tables.queries), len(tables.queries))
-        for card, tables in found.items()
+        for card, tables in content.items()
     }
     assert counts == {"toolbench-g1": (12, 4, 5), "toolbench-g2": (7, 2, 3), "toolbench-g3": (11, 1, 2)}
-    sizes = {card: sorted(len(query.gold) for query in tables.queries) for card, tables in found.items()}
+    sizes = {card: sorted(len(query.gold) for query in tables.queries) for card, tables in content.items()}
     assert sizes == {"toolbench-g1": [2] * 5, "toolbench-g2": [2] * 3, "toolbench-g3": [3, 4]}

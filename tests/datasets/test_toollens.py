@@ -46,12 +46,12 @@ def test_counts(toollens: Dataset) -> None:
 
 
 def test_tools(toollens: Dataset) -> None:
-    found = [
+    collected = [
         (i, t.tool_id, t.category, t.parent, t.name, len(t.parameters), digest(t.text("source")))
         for i, t in enumerate(toollens.tools)
         if i in {0, 9, 232, 463}
     ]
-    assert found == [
+    assert collected == [
         (0, "0", "Food", "Worldwide Recipes", "Suggestions", 1, "beff3f747c9f0aaa"),
         (9, "106", "Food", "Recipe Finder", "dinner/ingredient", 1, "7cb12d971444b899"),
         (232, "307", "Finance", "Hryvna Today", "/v1/rates/banks", 0, "03485b7efac5d5eb"),
@@ -60,12 +60,12 @@ def test_tools(toollens: Dataset) -> None:
 
 
 def test_queries(toollens: Dataset) -> None:
-    found = [
+    collected = [
         (i, q.query_id, q.split, sorted(q.gold), digest(q.text))
         for i, q in enumerate(toollens.queries)
         if i in {0, 9, 9385, 18769}
     ]
-    assert found == [
+    assert collected == [
         (0, "0", "train", ["19", "75", "8"], "b3a64b5283af107a"),
         (9, "10004", "train", ["30", "31", "75"], "7adb9aed2035fdd5"),
         (9385, "18444", "train", ["329", "406", "75"], "7133533d2a4fbfee"),

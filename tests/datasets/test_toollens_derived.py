@@ -134,19 +134,24 @@ def test_the_known_issues_of_unseen_are_what_the_card_says(unseen: Dataset) -> N
 
 
 def test_the_audit_of_unseen_finds_what_is_new_and_no_query_twice(unseen: Dataset) -> None:
-    found = {finding.check: finding.count for finding in audit(unseen)}
-    assert found["leaked-query"] == found["leaked-query-dev"] == found["duplicate-query"] == 0
-    assert (found["leaked-bundle"], found["unseen-parent"]) == (1160, 717)
+    by_check = {finding.check: finding.count for finding in audit(unseen)}
+    assert by_check["leaked-query"] == by_check["leaked-query-dev"] == by_check["duplicate-query"] == 0
+    assert (by_check["leaked-bundle"], by_check["unseen-parent"]) == (1160, 717)
 
 
 def test_the_slices_differ_for_a_method_that_learns_nothing(unseen: Dataset, tmp_path: Path) -> None:
     runner = Runner(tmp_path / "results", load=lambda spec: unseen, build=build_method)
     (result,) = runner.run([Plan(parse("toollens-unseen"), parse("bm25"))])
     assert isinstance(result, StoredResult)
-    found = {item.value: item for item in by_slice(result, unseen, "parent", ["recall@5"])}
-    assert {value: item.n for value, item in found.items()} == {"seen": 1160, "dev": 186, "mixed": 332, "unseen": 199}
-    assert found["seen"].metrics["recall@5"].mean == pytest.approx(0.241, abs=0.002)
-    assert found["unseen"].metrics["recall@5"].mean == pytest.approx(0.324, abs=0.002)
+    by_value = {item.value: item for item in by_slice(result, unseen, "parent", ["recall@5"])}
+    assert {value: item.n for value, item in by_value.items()} == {
+        "seen": 1160,
+        "dev": 186,
+        "mixed": 332,
+        "unseen": 199,
+    }
+    assert by_value["seen"].metrics["recall@5"].mean == pytest.approx(0.241, abs=0.002)
+    assert by_value["unseen"].metrics["recall@5"].mean == pytest.approx(0.324, abs=0.002)
 
 
 @pytest.mark.parametrize(

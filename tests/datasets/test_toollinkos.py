@@ -100,13 +100,13 @@ def test_the_known_issues_are_what_the_card_says(linked: Dataset, mirror: Path) 
         needs[edge.dependent].add(edge.prerequisite)
 
     def reached(start: str) -> set[str]:
-        found: set[str] = set()
+        distinct: set[str] = set()
         pending = [start]
         while pending:
-            for tool in needs[pending.pop()] - found:
-                found.add(tool)
+            for tool in needs[pending.pop()] - distinct:
+                distinct.add(tool)
                 pending.append(tool)
-        return found
+        return distinct
 
     assert sum(tool in reached(tool) for tool in linked.tool_codes) == 41
     mains = [record["main_golden_function_name"] for record in read(mirror, "instances")]

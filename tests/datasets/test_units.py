@@ -90,13 +90,13 @@ def test_groups_change_no_content_hash(mirror: Path, spec: str) -> None:
 
 
 def test_datasets_with_the_same_queries_have_one_source() -> None:
-    found: dict[str, list[str]] = {}
+    by_key: dict[str, list[str]] = {}
     for name, card in sorted(BUILT_IN.items()):
-        found.setdefault(card.source or card.id, []).append(name)
-    toolbench = found.pop("toolbench")
+        by_key.setdefault(card.source or card.id, []).append(name)
+    toolbench = by_key.pop("toolbench")
     assert {name for name in BUILT_IN if name.startswith("toolbench")} == set(toolbench)
     alone = {name: [name] for name in ("rectools", "starter", "mcp-atlas", "skillret", *SINGLE)}
-    assert found == {**SOURCES, **alone}
+    assert by_key == {**SOURCES, **alone}
 
 
 def test_derived_datasets_have_the_source_of_their_base(mirror: Path) -> None:

@@ -131,13 +131,13 @@ def test_the_gap_is_looked_for_among_the_first_places() -> None:
 
 @st.composite
 def answers(draw: st.DrawFn) -> list[tuple[set[int], Answer]]:
-    found: list[tuple[set[int], Answer]] = []
+    collected: list[tuple[set[int], Answer]] = []
     for _ in range(draw(st.integers(1, 5))):
         codes = draw(st.permutations(range(6)))[: draw(st.integers(0, 6))]
         scores = sorted(draw(st.lists(st.integers(0, 9), min_size=len(codes), max_size=len(codes))), reverse=True)
         gold = draw(st.sets(st.integers(0, 5), max_size=4))
-        found.append((gold, [(code, float(score)) for code, score in zip(codes, scores, strict=True)]))
-    return found
+        collected.append((gold, [(code, float(score)) for code, score in zip(codes, scores, strict=True)]))
+    return collected
 
 
 def plain_quality(sets: Sequence[Sequence[int]], golds: Sequence[set[int]]) -> float:
@@ -153,7 +153,7 @@ def plain_quality(sets: Sequence[Sequence[int]], golds: Sequence[set[int]]) -> f
 @given(answers(), st.sampled_from(["size", "threshold", "gap"]))
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_no_other_value_would_have_been_better(rows: list[tuple[set[int], Answer]], kind: CutKind) -> None:
-    found = learnt(kind, {f"q{i}": row for i, row in enumerate(rows)})
+    result = learnt(kind, {f"q{i}": row for i, row in enumerate(rows)})
     # In the protocol's order: score descending, then code.
     ranked = [sorted(answer, key=lambda pair: (-pair[1], pair[0])) for _, answer in rows]
 
@@ -168,7 +168,7 @@ def test_no_other_value_would_have_been_better(rows: list[tuple[set[int], Answer
     golds = [gold for gold, _ in rows]
     values = [float(v) for v in range(1, 7)] if kind != "threshold" else [s for row in ranked for _, s in row]
     qualities = [plain_quality([cut(answer, value) for answer in ranked], golds) for value in values]
-    reached = plain_quality([cut(answer, found.value) for answer in ranked], golds)
+    reached = plain_quality([cut(answer, result.value) for answer in ranked], golds)
     assert reached == pytest.approx(max(qualities, default=reached))
 
 
@@ -194,8 +194,8 @@ SCORED = Ranking(
     ],
 )
 def test_a_cut_makes_a_set_of_each_ranking(cut: Cut, sets: list[list[int]]) -> None:
-    found = cut.apply(SCORED)
-    assert [found.row(i).tolist() for i in range(3)] == sets
+    apply = cut.apply(SCORED)
+    assert [apply.row(i).tolist() for i in range(3)] == sets
 
 
 # What a cut is learnt on --------------------------------------------------------------------------------------------
@@ -216,11 +216,11 @@ def test_without_a_dev_split_a_fifth_of_train_is_held_out_whatever_the_order() -
         learn_cut("size", lambda: method, history({}, order), LIBRARY, 6)
         return set(method.fitted), set(method.asked)
 
-    fitted, asked = held(texts)
-    assert len(asked) == 4, "a fifth of 23, rounded down"
-    assert not fitted & asked
-    assert fitted | asked == set(texts)
-    assert held(texts[::-1]) == (fitted, asked)
+    fitted, requests = held(texts)
+    assert len(requests) == 4, "a fifth of 23, rounded down"
+    assert not fitted & requests
+    assert fitted | requests == set(texts)
+    assert held(texts[::-1]) == (fitted, requests)
 
 
 @pytest.mark.parametrize("past", [history({}, []), history({"d": {0}}, []), history({}, ["a", "b", "c", "d"])])

@@ -87,9 +87,9 @@ def test_a_scored_file_counts_the_tokens_of_the_template_asked_for(scored: Score
 
 
 def test_every_metric_is_taken_of_a_ranking_however_short(scored: Score) -> None:
-    found = scored(TEXT, metrics=parse_metrics(["ndcg@7"])).metrics.metrics
+    metrics = scored(TEXT, metrics=parse_metrics(["ndcg@7"])).metrics.metrics
     # A cut ranking would have no recall@100; this is the system's own answer, whole.
-    assert {"recall@100", "mmrr@100", "ndcg@7"} <= set(found)
+    assert {"recall@100", "mmrr@100", "ndcg@7"} <= set(metrics)
 
 
 # Where the bytes come from ------------------------------------------------------------------------------------------

@@ -228,8 +228,8 @@ class Tells(Watched):
     told: ClassVar[Any] = {}
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        found: dict[str, str | int | float | bool] = self.told
-        return found
+        result: dict[str, str | int | float | bool] = self.told
+        return result
 
 
 class Pins(Watched):
@@ -238,8 +238,8 @@ class Pins(Watched):
     told: ClassVar[Any] = {}
 
     def revisions(self) -> dict[str, str]:
-        found: dict[str, str] = self.told
-        return found
+        result: dict[str, str] = self.told
+        return result
 
 
 @pytest.mark.parametrize(

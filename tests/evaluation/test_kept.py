@@ -51,9 +51,9 @@ class Asked(Method):
         numbers = [int(text.split()[1].rstrip(":")) for text in queries.texts]
         scores = np.array([[(number * code) % 5 for code in range(self._size)] for number in numbers], dtype=np.float64)
         scores[[number % 6 == 5 for number in numbers]] = -np.inf
-        found = top_k(scores + 1e-9, depth)
+        ranking = top_k(scores + 1e-9, depth)
         failed = np.array([number % 9 == 8 for number in numbers])
-        return Ranking(found.tools, found.scores if self.scored else None, failed, found.tied_beyond)
+        return Ranking(ranking.tools, ranking.scores if self.scored else None, failed, ranking.tied_beyond)
 
 
 class Unscored(Asked):
@@ -98,9 +98,9 @@ def tables(result: StoredResult) -> dict[str, bytes]:
 def test_a_result_that_is_there_is_kept_and_its_age_is_told(run: Run, notes: Notes) -> None:
     first = run(Asked)
     stamps = {path: path.stat().st_mtime_ns for path in first.folder.iterdir()}
-    asked = Asked.calls
+    calls = Asked.calls
     again = run(Asked, progress=notes)
-    assert Asked.calls == asked
+    assert Asked.calls == calls
     assert again.manifest == first.manifest
     assert {path: path.stat().st_mtime_ns for path in first.folder.iterdir()} == stamps
     made = first.manifest.environment.created
@@ -179,9 +179,9 @@ def test_a_result_without_a_single_answer_is_scored_again_as_in_a_fresh_run(run:
 
 def test_a_metric_that_is_missing_is_added_without_asking(run: Run) -> None:
     first = run(Asked)
-    asked = Asked.calls
+    calls = Asked.calls
     again = run(Asked, metrics=["ndcg@7", "recall@5"])
-    assert Asked.calls == asked
+    assert Asked.calls == calls
     assert set(again.metrics.metrics) == {*first.metrics.metrics, "ndcg@7"}
     for name, value in first.metrics.metrics.items():
         assert again.metrics.metrics[name] == value
@@ -198,9 +198,9 @@ def test_other_code_that_scores_is_reason_to_score_again(run: Run) -> None:
     first = run(Asked)
     old = outdated(first)
     assert StoredResult.read(first.folder).metrics.n_failed == 99
-    asked = Asked.calls
+    calls = Asked.calls
     again = run(Asked)
-    assert Asked.calls == asked
+    assert Asked.calls == calls
     assert again.metrics == first.metrics
     assert again.manifest == first.manifest
     assert old.manifest.scoring != again.manifest.scoring
@@ -290,7 +290,7 @@ def test_a_scoring_that_fails_leaves_the_result_as_it_was(run: Run, tiny: Datase
 def test_a_damaged_result_is_made_anew(run: Run, notes: Notes, name: str, damage: str) -> None:
     first = run(Asked)
     stored = tables(first)
-    asked = Asked.calls
+    calls = Asked.calls
     path = first.folder / name
     if damage == "removed":
         path.unlink()
@@ -299,7 +299,7 @@ def test_a_damaged_result_is_made_anew(run: Run, notes: Notes, name: str, damage
     again = run(Asked, progress=notes)
     # The last brace of a manifest is cut with its line end alone.
     whole = name == "manifest.json" and damage == "cut"
-    assert Asked.calls == (asked if whole else 2 * asked)
+    assert Asked.calls == (calls if whole else 2 * calls)
     assert tables(again) == stored
     StoredResult.read(first.folder).verify()
     if (name, damage) == ("manifest.json", "removed"):
@@ -313,13 +313,13 @@ def test_a_damaged_result_is_made_anew(run: Run, notes: Notes, name: str, damage
 
 def test_a_result_of_another_version_of_the_schema_is_made_anew(run: Run, notes: Notes) -> None:
     first = run(Asked)
-    asked = Asked.calls
+    calls = Asked.calls
     path = first.folder / "manifest.json"
     # Written before results said which code scored them.
     older = json.loads(to_json(first.manifest))
     del older["scoring"]
     path.write_text(json.dumps(older), "utf-8")
     again = run(Asked, progress=notes)
-    assert Asked.calls == 2 * asked
+    assert Asked.calls == 2 * calls
     assert again.manifest.scoring == scoring_code(again.metrics.metrics)
     assert notes.lines == [f"{path} does not follow its schema (scoring: Field required). Running it again."]

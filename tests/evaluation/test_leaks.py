@@ -67,9 +67,9 @@ def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Pa
     judged = [starter.queries[row] for row in rows if starter.gold.counts[row]]
     # Case and white space do not make another query.
     write_card(tmp_path, card([judged[0].text.upper(), f"  {judged[1].text}\n"], []))
-    found = leaks([str(tmp_path), str(tmp_path)], starter, rows).marks
-    assert list(found) == [LEAKED]
-    assert f"was trained on 2 of these {len(judged)} queries" in found[LEAKED]
+    marks = leaks([str(tmp_path), str(tmp_path)], starter, rows).marks
+    assert list(marks) == [LEAKED]
+    assert f"was trained on 2 of these {len(judged)} queries" in marks[LEAKED]
 
 
 def test_every_call_of_a_query_is_looked_at(tmp_path: Path, starter: Dataset) -> None:
@@ -79,18 +79,18 @@ def test_every_call_of_a_query_is_looked_at(tmp_path: Path, starter: Dataset) ->
         replace(query, calls=("first search", "second search")) if query.query_id == name else query
         for query in starter.queries
     ]
-    asked = Dataset.build("starter", starter.card, replace(starter.rows_again(), queries=queries))
+    dataset = Dataset.build("starter", starter.card, replace(starter.rows_again(), queries=queries))
     write_card(tmp_path, card(["Second  search"], []))
-    assert list(leaks([str(tmp_path)], asked, rows).marks) == [LEAKED, UNKNOWN]
+    assert list(leaks([str(tmp_path)], dataset, rows).marks) == [LEAKED, UNKNOWN]
 
 
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
     rows = starter.rows("test")
     gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
     write_card(tmp_path, card([], gold[:3]))
-    found = leaks([str(tmp_path)], starter, rows).marks
-    assert list(found) == [SEEN]
-    assert f"was trained on 3 of the {len(gold)} tools that are gold here" in found[SEEN]
+    marks = leaks([str(tmp_path)], starter, rows).marks
+    assert list(marks) == [SEEN]
+    assert f"was trained on 3 of the {len(gold)} tools that are gold here" in marks[SEEN]
 
 
 def test_tools_are_known_by_what_they_say_and_not_by_their_ids(tmp_path: Path, starter: Dataset) -> None:
@@ -194,10 +194,10 @@ def test_near_copies_of_queries_and_tools_are_counted_beside_exact_ones(tmp_path
             return other
         raise UnavailableError(f"there is no {spec}.")
 
-    found = training_leaks([str(tmp_path)], starter, rows, load)
+    result = training_leaks([str(tmp_path)], starter, rows, load)
     name = f"the retriever {tmp_path.name} (trained on gone, then past)"
-    unknown = found.marks[UNKNOWN]
-    assert {mark: why for mark, why in found.marks.items() if mark != UNKNOWN} == {
+    unknown = result.marks[UNKNOWN]
+    assert {mark: why for mark, why in result.marks.items() if mark != UNKNOWN} == {
         LEAKED: f"{name} was trained on 1 of these {len(judged)} queries",
         NEAR: f"{name} was trained on near copies of 2 of these {len(judged)} queries",
         SEEN: f"{name} was trained on near copies of 1 of the {len(gold)} tools that are gold here",
@@ -225,12 +225,12 @@ def test_a_model_card_that_names_the_dataset_is_a_mark(
     tmp_path: Path, starter: Dataset, declared: str, marked: str
 ) -> None:
     (tmp_path / "README.md").write_text(f"---\n{declared}\n---\n\n# A model\n")
-    found = leaks([str(tmp_path)], starter, starter.rows("test"))
+    result = leaks([str(tmp_path)], starter, starter.rows("test"))
     why = (
         f"the card of the model {tmp_path.name} names {marked} among its training sets, and does not say whether the "
         "evaluated queries were part of it"
     )
-    assert found == (Leaks({**Leaks().sentences, DECLARED: [why]}) if marked else Leaks())
+    assert result == (Leaks({**Leaks().sentences, DECLARED: [why]}) if marked else Leaks())
 
 
 @pytest.mark.parametrize("content", [b"", b"no front matter", b"---\n\xff\xfe\n---\n", b"---\n" + b"a: b\n" * 300_000])
@@ -258,9 +258,9 @@ def test_a_model_of_the_hub_is_looked_up_in_its_cache(
 
 
 def test_the_embedded_encoder_declares_its_training_sets() -> None:
-    found = declared_training_sets("minilm")
-    assert "ms_marco" in found
-    assert len(found) > 20
+    result = declared_training_sets("minilm")
+    assert "ms_marco" in result
+    assert len(result) > 20
 
 
 def test_a_look_at_training_data_fetches_nothing(tmp_path: Path, starter: Dataset) -> None:

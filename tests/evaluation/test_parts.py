@@ -16,7 +16,7 @@ from bench.base.errors import MethodError, UsageError
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.contamination import LEAKED, UNKNOWN
-from bench.evaluation.method_errors import check_parts, checked_facts, checked_marks, checked_revisions
+from bench.evaluation.method_errors import check_facts, check_marks, check_parts, check_revisions
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Context, History, Library, Method, Queries, Ranking
@@ -79,7 +79,7 @@ def test_a_wrapper_has_the_models_of_what_it_wraps(encoder: Path) -> None:
     kind = around(f"tgr(base=dense(encoder={encoder}))")
     before = made(kind)
     assert revisions(before) == {str(encoder): Encoder(str(encoder)).revision}
-    assert checked_revisions(before) == revisions(before)
+    assert check_revisions(before) == revisions(before)
     (encoder / "config.json").write_text((encoder / "config.json").read_text() + " ")
     assert revisions(made(kind)) != revisions(before)
     assert method_hash(made(kind)) != method_hash(before)
@@ -113,9 +113,9 @@ def test_a_wrapper_needs_what_its_parts_need_and_bears_their_marks() -> None:
     assert (asking.needs_llm, needs_llm(asking), needs_history(asking)) == (False, True, True)
     assert revisions(asking)["llm"].startswith("some-model at ")
     ruled = made(around("ptr"))
-    assert (needs_llm(ruled), set(checked_marks(ruled))) == (False, {"rules"})
+    assert (needs_llm(ruled), set(check_marks(ruled))) == (False, {"rules"})
     plain = made(around("bm25"))
-    assert (needs_llm(plain), needs_history(plain), checked_marks(plain)) == (False, False, {})
+    assert (needs_llm(plain), needs_history(plain), check_marks(plain)) == (False, False, {})
 
 
 def test_history_that_a_part_needs_is_asked_for_before_the_run(run: Run) -> None:
@@ -165,7 +165,7 @@ class Told(Wrapper):
 def test_names_that_several_parts_use_are_told_apart() -> None:
     method = made(Told)
     assert revisions(method) == {"e.model": "one", "e-2.model": "two"}
-    assert checked_facts(method) == {"own": True, "e.texts": 3, "e-2.texts": 3}
+    assert check_facts(method) == {"own": True, "e.texts": 3, "e-2.texts": 3}
     # Cards of training are looked for under the name that the model itself goes by.
     assert models(method) == {"model"}
 
@@ -179,7 +179,7 @@ def test_what_a_method_says_keeps_its_name_and_what_parts_agree_on_is_said_once(
             return {"texts": 9}
 
     assert revisions(made(Own)) == {"model": "three", "e.model": "one", "e-2.model": "two"}
-    assert checked_facts(made(Own)) == {"texts": 9, "e.texts": 3, "e-2.texts": 3}
+    assert check_facts(made(Own)) == {"texts": 9, "e.texts": 3, "e-2.texts": 3}
 
     class Agreeing(Wrapper):
         def __init__(self, parameters: Any, context: Context) -> None:
@@ -187,7 +187,7 @@ def test_what_a_method_says_keeps_its_name_and_what_parts_agree_on_is_said_once(
             self.models = [self.include(Part("e", "one")), self.include(Part("f", "one"))]
 
     assert revisions(made(Agreeing)) == {"model": "one"}
-    assert checked_facts(made(Agreeing)) == {"e.texts": 3, "f.texts": 3}
+    assert check_facts(made(Agreeing)) == {"e.texts": 3, "f.texts": 3}
 
 
 # Hidden parts -------------------------------------------------------------------------------------------------------

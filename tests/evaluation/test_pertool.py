@@ -59,9 +59,9 @@ def test_numbers_that_the_cache_cannot_hold_are_not_kept(starter: Dataset) -> No
 def test_numbers_are_kept_as_long_as_the_dataset_and_cannot_be_written_to() -> None:
     small = load_dataset("starter")
     work = Counter(np.arange(len(small.tools)))
-    found = [per_tool(small, "small", "code", work) for _ in range(2)]
+    per_tools = [per_tool(small, "small", "code", work) for _ in range(2)]
     assert work.asked == 1
-    assert not found[1].flags.writeable
+    assert not per_tools[1].flags.writeable
     per_tool(replace(small), "small", "code", work)
     assert work.asked == 2
     alive = weakref.ref(small)
@@ -87,7 +87,7 @@ def test_scoring_has_the_same_numbers_with_and_without(starter: Dataset) -> None
     with config_context(cache=False):
         tokens, gold = _ToolTokens.of(starter, "description"), lenient_gold(starter, rows)
     for again in (replace(starter), replace(starter)):
-        found = _ToolTokens.of(again, "description")
-        np.testing.assert_array_equal(found.texts, tokens.texts)
-        np.testing.assert_array_equal(found.definitions, tokens.definitions)
+        result = _ToolTokens.of(again, "description")
+        np.testing.assert_array_equal(result.texts, tokens.texts)
+        np.testing.assert_array_equal(result.definitions, tokens.definitions)
         np.testing.assert_array_equal(lenient_gold(again, rows).members, gold.members)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import MethodError, UsageError
 from bench.data.dataset import Dataset
-from bench.data.queryviews import View, merged, with_view
+from bench.data.queryviews import View, merge_rankings, with_view
 from bench.evaluation.ask import Answers, _split, ask, ask_queries, prepare
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.registry import build_method
@@ -72,17 +72,17 @@ def test_what_nobody_has_is_no_view(tiny: Dataset) -> None:
 
 
 def test_calls_are_merged_by_first_rank() -> None:
-    assert merged([[1, 2, 3], [4, 1, 5]], 10) == [1, 4, 2, 3, 5]
-    assert merged([[1, 2, 3], [4, 1, 5]], 3) == [1, 4, 2]
-    assert merged([[], [7]], 3) == [7]
-    assert merged([], 3) == []
+    assert merge_rankings([[1, 2, 3], [4, 1, 5]], 10) == [1, 4, 2, 3, 5]
+    assert merge_rankings([[1, 2, 3], [4, 1, 5]], 3) == [1, 4, 2]
+    assert merge_rankings([[], [7]], 3) == [7]
+    assert merge_rankings([], 3) == []
 
 
 @given(st.lists(st.lists(st.integers(0, 9), unique=True), max_size=4), st.integers(1, 12))
 def test_a_tool_stands_no_lower_than_its_best_rank_times_the_calls(rankings: list[list[int]], depth: int) -> None:
-    found = merged(rankings, depth)
-    assert len(set(found)) == len(found) <= depth
-    for place, tool in enumerate(found, start=1):
+    merged_row = merge_rankings(rankings, depth)
+    assert len(set(merged_row)) == len(merged_row) <= depth
+    for place, tool in enumerate(merged_row, start=1):
         best = min(ranking.index(tool) + 1 for ranking in rankings if tool in ranking)
         assert place <= best * len(rankings)
 
@@ -129,7 +129,7 @@ def test_each_search_is_a_call_and_the_answer_is_merged(asked: Dataset, run: Cal
     name = seen.queries[0].query_id
     columns = (result.run[column].to_pylist() for column in ("query_id", "tool_id"))
     ranked = [tool for query, tool in zip(*columns, strict=True) if query == name]
-    codes = merged([[len(text) % 5, (len(text) + 1) % 5] for text in SEARCHES], 100)
+    codes = merge_rankings([[len(text) % 5, (len(text) + 1) % 5] for text in SEARCHES], 100)
     assert ranked == [seen.tools[code].tool_id for code in codes]
     count = len(seen.rows("test"))
     assert result.manifest.facts["calls_per_query"] == round((count + 1) / count, 4)

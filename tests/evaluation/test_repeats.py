@@ -17,7 +17,7 @@ from bench.base.errors import MethodError, ResultError, UsageError
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
-from bench.evaluation.rescore import repeated_answers, rescore, rescored
+from bench.evaluation.rescore import repeated_answers, rescore, score_again
 from bench.evaluation.scoring import score
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.parts import has_chance
@@ -105,10 +105,10 @@ def test_a_run_without_repeats_has_the_id_that_it_always_had(run: Run, tiny: Dat
         "method": method_hash(method),
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-    assert result_id(plan.asked(tiny), method_hash(method)) == digest[:12]
+    assert result_id(plan.conditions(tiny), method_hash(method)) == digest[:12]
     repeated = Plan(parse("tiny"), parse("random"), repeats=3)
     digest = hashlib.sha256(json.dumps({**identity, "repeats": 3}, sort_keys=True).encode()).hexdigest()
-    assert result_id(repeated.asked(tiny), method_hash(method)) == digest[:12]
+    assert result_id(repeated.conditions(tiny), method_hash(method)) == digest[:12]
 
 
 def test_files_of_a_run_without_repeats_know_nothing_of_repeats(run: Run) -> None:
@@ -199,26 +199,26 @@ def test_a_query_has_the_mean_of_its_values_in_the_repeats(run: Run, tiny: Datas
     # Each repeat has the numbers of a run of its own.
     for part, (_, table) in zip(parts, _one_by_one(result, tiny), strict=True):
         assert part.per_query.equals(table)
-    found = result.metrics.repeats
-    assert found is not None
+    repeats = result.metrics.repeats
+    assert repeats is not None
     judged = np.array(result.per_query["n_gold"].to_pylist()) > 0
     fails = np.array([part.per_query["failed"].to_pylist() for part in parts])
-    assert found.n_failed == (fails & judged).sum(axis=1).tolist()
+    assert repeats.n_failed == (fails & judged).sum(axis=1).tolist()
     assert result.per_query["failed"].to_pylist() == fails.any(axis=0).tolist()
-    assert result.metrics.n_failed == int((fails.any(axis=0) & judged).sum()) > max(found.n_failed)
-    assert found.metrics.keys() == result.metrics.metrics.keys() >= {"recall@5", "tracc", "abstained"}
+    assert result.metrics.n_failed == int((fails.any(axis=0) & judged).sum()) > max(repeats.n_failed)
+    assert repeats.metrics.keys() == result.metrics.metrics.keys() >= {"recall@5", "tracc", "abstained"}
     for name, value in result.metrics.metrics.items():
-        own = np.stack([part.values(name) for part in parts])
-        np.testing.assert_allclose(result.values(name), own.mean(axis=0), atol=1e-12)
-        taken = ~np.isnan(own[0])
-        assert value.mean == pytest.approx(own[:, taken].mean())
-        assert found.metrics[name].means == pytest.approx(own[:, taken].mean(axis=1).tolist())
+        stacked = np.stack([part.values(name) for part in parts])
+        np.testing.assert_allclose(result.values(name), stacked.mean(axis=0), atol=1e-12)
+        taken = ~np.isnan(stacked[0])
+        assert value.mean == pytest.approx(stacked[:, taken].mean())
+        assert repeats.metrics[name].means == pytest.approx(stacked[:, taken].mean(axis=1).tolist())
         units = np.unique(result.units[taken], return_inverse=True)[1]
-        split = decompose(own[:, taken, None], units)
-        assert found.metrics[name].within == pytest.approx(split.within[0])
+        split = decompose(stacked[:, taken, None], units)
+        assert repeats.metrics[name].within == pytest.approx(split.within[0])
         if not np.isnan(split.share[0]):
-            assert found.metrics[name].share == pytest.approx(split.share[0])
-            assert found.metrics[name].error == pytest.approx(split.error[0])
+            assert repeats.metrics[name].share == pytest.approx(split.share[0])
+            assert repeats.metrics[name].error == pytest.approx(split.error[0])
     recall = result.metrics.metrics["recall@5"]
     assert recall.tie_low is not None
     assert recall.tie_high is not None
@@ -248,10 +248,10 @@ def test_equal_repeats_have_the_numbers_of_one_run_to_the_last_bit(run: Run, tin
     one, several = run(Fixed), run(Fixed, repeats=repeats)
     assert several.per_query.equals(one.per_query)
     assert several.metrics.model_copy(update={"repeats": None, "result_id": one.metrics.result_id}) == one.metrics
-    found = several.metrics.repeats
-    assert found is not None
-    assert {variation.within for variation in found.metrics.values()} == {0.0}
-    assert {variation.share for variation in found.metrics.values()} <= {0.0, None}
+    result = several.metrics.repeats
+    assert result is not None
+    assert {variation.within for variation in result.metrics.values()} == {0.0}
+    assert {variation.share for variation in result.metrics.values()} <= {0.0, None}
     # So have copies of answers with ties, failures and sets.
     dice = run(Dice)
     rows, (answers,) = repeated_answers(dice, tiny)
@@ -277,7 +277,7 @@ def test_a_learnt_cut_is_learnt_once_and_applied_to_every_repeat(run: Run) -> No
 @pytest.mark.parametrize("method", ["random", Dice])
 def test_a_repeated_result_is_scored_again_to_the_last_bit(run: Run, tiny: Dataset, method: Any) -> None:
     result = run(method, repeats=3)
-    again = rescored(result, tiny, [])
+    again = score_again(result, tiny, [])
     assert again.run.equals(result.run)
     assert again.per_query.equals(result.per_query)
     assert result.repeats is not None

@@ -178,18 +178,18 @@ def test_only_queries_without_an_answer_are_asked_whatever_the_batches_were(
 
 
 def test_a_run_that_stops_again_and_again_asks_each_query_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    requests: list[Any] = []
     for halt in (5, 9, 18, 21):
-        stopped_at = len(asked)
+        stopped_at = len(requests)
         monkeypatch.setattr(Halting, "halt", halt)
         with pytest.raises(MethodError):
             run(Halting)
-        asked += Halting.asked
+        requests += Halting.asked
         Halting.asked.clear()
-        assert len(asked) > stopped_at
+        assert len(requests) > stopped_at
     monkeypatch.setattr(Halting, "halt", None)
     run(Halting)
-    assert sorted(row for rows in asked + Halting.asked for row in rows) == list(range(22))
+    assert sorted(row for rows in requests + Halting.asked for row in rows) == list(range(22))
 
 
 def edited(path: Path, target: Path, **changes: Callable[[NDArray[Any]], NDArray[Any]]) -> None:

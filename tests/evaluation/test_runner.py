@@ -32,7 +32,7 @@ BASE = Plan(Spec("tiny"), parse("bm25"))
 
 
 def identity(plan: Plan, dataset: Dataset) -> str:
-    return result_id(plan.asked(dataset), method_hash(build_method(str(plan.method))))
+    return result_id(plan.conditions(dataset), method_hash(build_method(str(plan.method))))
 
 
 def test_the_same_plan_has_the_same_id(tiny: Dataset) -> None:
@@ -185,11 +185,11 @@ def test_metrics_asked_for_join_the_usual_ones(run: Run) -> None:
 
 
 def test_metrics_that_look_deeper_than_the_ranking_are_left_out(run: Run) -> None:
-    found = run("oracle", depth=5, metrics=["ndcg@4", "recall@5"])
-    columns = set(found.per_query.column_names)
+    result = run("oracle", depth=5, metrics=["ndcg@4", "recall@5"])
+    columns = set(result.per_query.column_names)
     assert {"ndcg@4", "ndcg@5", "recall@5", "recall@gold", "tracc", "mmrr@5"} <= columns
     assert not {"recall@10", "ndcg@10", "mrr@100", "mmrr_printed@100", "tracc@20"} & columns
-    assert set(found.metrics.metrics) <= columns
+    assert set(result.metrics.metrics) <= columns
     # Twelve tools: no ranking can be longer, so nothing is cut short.
     assert {"recall@10", "recall@100", "ndcg@50"} <= set(run("oracle", depth=12).metrics.metrics)
 
@@ -241,9 +241,9 @@ def test_scores_are_compared_and_stored_as_the_method_gave_them(run: Run) -> Non
 
 def test_a_result_that_is_there_is_kept(run: Run) -> None:
     first = run(Watched)
-    asked = len(Watched.calls)
+    count = len(Watched.calls)
     again = run(Watched)
-    assert len(Watched.calls) == asked, "nothing was asked again"
+    assert len(Watched.calls) == count, "nothing was asked again"
     assert again.manifest == first.manifest
 
 
@@ -267,9 +267,9 @@ def test_each_question_has_its_own_result_and_no_more(run: Run) -> None:
 def test_always_runs_anew(run: Run) -> None:
     first = run(Watched)
     stamp = (first.folder / "run.parquet").stat().st_mtime_ns
-    asked = len(Watched.calls)
+    count = len(Watched.calls)
     run(Watched, overwrite="always")
-    assert len(Watched.calls) == 2 * asked
+    assert len(Watched.calls) == 2 * count
     assert (first.folder / "run.parquet").stat().st_mtime_ns > stamp
 
 
@@ -315,11 +315,11 @@ def test_a_result_comes_before_the_next_plan_is_begun(runner: MakeRunner) -> Non
     outcomes = runner(Watched).run(plans)
     first = next(outcomes)
     assert isinstance(first, StoredResult)
-    asked = len(Watched.calls)
+    count = len(Watched.calls)
     StoredResult.read(first.folder).verify()
-    assert len(Watched.calls) == asked
+    assert len(Watched.calls) == count
     assert isinstance(next(outcomes), StoredResult)
-    assert len(Watched.calls) == 2 * asked
+    assert len(Watched.calls) == 2 * count
 
 
 def test_a_results_folder_that_cannot_be_written_is_told_before_anything_runs(

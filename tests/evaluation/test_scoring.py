@@ -18,7 +18,7 @@ from bench.metrics import parse_metric
 from bench.models.encoders import embedded_model
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.store import PER_QUERY_SCHEMA, StoredResult
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals
 
@@ -84,7 +84,7 @@ def test_means_intervals_and_counts_follow_from_the_values_per_query(run: Run, m
             continue
         assert stored.low is not None
         assert stored.high is not None
-        units = numbered(result.units[~np.isnan(values)])
+        units = number_units(result.units[~np.isnan(values)])
         span = parse_metric(name).measure.span
         ends = bca_intervals(taken[:, None], seed=BOOTSTRAP_SEED, units=units, span=span)[0]
         assert (stored.low, stored.high) == pytest.approx(tuple(ends), abs=1e-9)
@@ -175,25 +175,25 @@ def test_tokens_are_those_of_the_texts_that_an_agent_would_read(run: Run, tiny: 
         return [len(tokenizer.encode(text, add_special_tokens=False).ids) for text in texts]
 
     for template in ("name_description", "toolbench"):
-        found = run(Chooses, template=template, depth=7).metrics.tokens
+        tokens = run(Chooses, template=template, depth=7).metrics.tokens
         expected = counts(template)
-        assert found["library"] == sum(expected)
-        assert found["top_5"] == pytest.approx(sum(expected[:5]))
+        assert tokens["library"] == sum(expected)
+        assert tokens["top_5"] == pytest.approx(sum(expected[:5]))
         # Ten are asked for and seven are there.
-        assert found["top_10"] == pytest.approx(sum(expected[:7]))
+        assert tokens["top_10"] == pytest.approx(sum(expected[:7]))
         # The first tool for the 14 of 22 rows that are no multiple of three.
-        assert found["recommended"] == pytest.approx(expected[0] * 14 / 22)
+        assert tokens["recommended"] == pytest.approx(expected[0] * 14 / 22)
         definitions = counts("full")
-        assert found["definitions"] == sum(definitions)
-        assert found["definitions_top_5"] == pytest.approx(sum(definitions[:5]))
-        assert "answer" not in found
+        assert tokens["definitions"] == sum(definitions)
+        assert tokens["definitions_top_5"] == pytest.approx(sum(definitions[:5]))
+        assert "answer" not in tokens
 
 
 def test_a_short_ranking_costs_the_tokens_of_its_tools_alone(run: Run) -> None:
-    found = run(Short).metrics.tokens
+    tokens = run(Short).metrics.tokens
     by_length = [run(Chooses, depth=depth, limit=1).metrics.tokens["top_5"] for depth in (1, 2, 3, 4)]
     # Rows 0 to 21 return 1, 2, 3 and 4 tools in turn.
-    assert found["top_5"] == found["top_10"] == pytest.approx(sum(by_length[row % 4] for row in range(22)) / 22)
+    assert tokens["top_5"] == tokens["top_10"] == pytest.approx(sum(by_length[row % 4] for row in range(22)) / 22)
 
 
 def test_a_single_query_has_no_interval(run: Run) -> None:

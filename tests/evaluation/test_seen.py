@@ -43,8 +43,8 @@ class Shown(OracleMethod, Watched):
 
 def batches() -> list[Queries]:
     """What was asked, without the single queries that are timed."""
-    found = [queries for queries in given("rank") if isinstance(queries, Queries)]
-    return [queries for queries in found if len(queries) > 1]
+    collected = [queries for queries in given("rank") if isinstance(queries, Queries)]
+    return [queries for queries in collected if len(queries) > 1]
 
 
 # Past queries -------------------------------------------------------------------------------------------------------
@@ -68,9 +68,9 @@ def test_history_holds_no_query_of_the_evaluated_split(
     assert isinstance(seen, History)
     expected = [query.text for query in tiny.queries if query.split in history.split()]
     assert sorted(seen.texts) == sorted(expected)
-    asked = {text for queries in given("rank") for text in queries.texts}  # type: ignore[attr-defined]
-    assert asked <= {query.text for query in tiny.queries if query.split == split}
-    assert not asked & set(seen.texts)
+    requests = {text for queries in given("rank") for text in queries.texts}  # type: ignore[attr-defined]
+    assert requests <= {query.text for query in tiny.queries if query.split == split}
+    assert not requests & set(seen.texts)
 
 
 def test_without_history_fit_is_not_called(run: Run) -> None:
@@ -109,9 +109,9 @@ def test_queries_are_asked_in_the_order_of_the_hash_of_their_id(run: Run, tiny: 
 
 def test_queries_are_numbered_from_0_as_they_are_asked_and_keep_their_number(run: Run) -> None:
     run(Watched, split="dev")
-    asked = [int(row) for queries in batches() for row in queries.rows]
+    requests = [int(row) for queries in batches() for row in queries.rows]
     # Five queries in batches of four: the last one comes alone, as the timed ones do.
-    assert asked == [0, 1, 2, 3]
+    assert requests == [0, 1, 2, 3]
     singles = [q for q in given("rank") if isinstance(q, Queries) and len(q) == 1]
     texts = dict(zip(batches()[0].rows.tolist(), batches()[0].texts, strict=True)) | {4: singles[0].texts[0]}
     for queries in singles:
@@ -202,9 +202,11 @@ def test_an_oracle_is_shown_the_gold_of_the_queries_by_their_number(
     (gold,) = given("reveal")
     assert isinstance(gold, Gold)
     by_text = {query.text: query for query in tiny.queries}
-    asked = [(int(row), text) for queries in batches() for row, text in zip(queries.rows, queries.texts, strict=True)]
-    assert len(gold) == len(result.per_query) >= len(asked) > 0
-    for row, text in asked:
+    requests = [
+        (int(row), text) for queries in batches() for row, text in zip(queries.rows, queries.texts, strict=True)
+    ]
+    assert len(gold) == len(result.per_query) >= len(requests) > 0
+    for row, text in requests:
         tools = {tiny.tools[code].tool_id for code in gold.row(row)}
         assert tools == set(by_text[text].gold)
     assert result.manifest.method.oracle

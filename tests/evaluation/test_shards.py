@@ -14,7 +14,7 @@ import pytest
 from kit.clusters import cluster
 
 from bench.__main__ import run
-from bench.base.config import config_context, uncached_queries
+from bench.base.config import config_context, time_without_cache
 from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.evaluation import ray_shards as shards
@@ -209,7 +209,7 @@ def test_little_work_latencies_and_endpoints_stay_here(folder: Path, tiny_models
         assert len(Counted(folder).rows()) == len(TEXTS)
     encoder = Encoder(tiny_models["encoder"])
     encoder.encode(TEXTS[:1])
-    with spread_by(Elsewhere()), uncached_queries():
+    with spread_by(Elsewhere()), time_without_cache():
         assert len(encoder.encode(TEXTS[1:2])) == 1
     assert Encoder("openai:some-model").again() is None
 

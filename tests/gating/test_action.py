@@ -150,9 +150,9 @@ class Issues(BaseHTTPRequestHandler):
 
     def do_PATCH(self) -> None:
         self.asked.append(f"PATCH {self.path}")
-        (found,) = [item for item in self.comments if self.path.endswith(f"/issues/comments/{item['id']}")]
-        found["body"] = self._body()
-        self._answer(200, found)
+        (result,) = [item for item in self.comments if self.path.endswith(f"/issues/comments/{item['id']}")]
+        result["body"] = self._body()
+        self._answer(200, result)
 
     def log_message(self, *arguments: object) -> None:
         """Say nothing."""

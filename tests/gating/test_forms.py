@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.gating.forms import junit, markdown, quoted_for_github, workflow_commands
+from bench.gating.forms import junit, markdown, quote_for_github, workflow_commands
 from bench.gating.report import (
     EXIT_CODES,
     GateReport,
@@ -96,9 +96,9 @@ def test_junit_is_well_formed_and_keeps_its_counts_whatever_the_names_are(value:
 @given(ANY)
 @settings(max_examples=100, deadline=None)
 def test_annotations_are_one_line_each_and_their_properties_end_where_they_should(value: str) -> None:
-    found = workflow_commands(report(value))
-    assert [line.partition(" ")[0] for line in found] == ["::error", "::warning", "::error"]
-    for line in found:
+    result = workflow_commands(report(value))
+    assert [line.partition(" ")[0] for line in result] == ["::error", "::warning", "::error"]
+    for line in result:
         assert len(line.splitlines()) == 1
         level, title, message = re.fullmatch(r"::(\w+) title=([^:,]*)::(.*)", line).groups()  # type: ignore[union-attr]
         assert level in {"error", "warning"}
@@ -154,27 +154,27 @@ def test_the_plain_text_controls_no_terminal(value: str) -> None:
 
 
 def test_what_a_runner_prints_between_the_two_commands_is_not_obeyed() -> None:
-    lines = quoted_for_github("::error::planted\nmore", "token").splitlines()
+    lines = quote_for_github("::error::planted\nmore", "token").splitlines()
     assert lines == ["::stop-commands::token", "::error::planted", "more", "::token::"]
 
 
 @pytest.mark.parametrize("outcome", ["not comparable", "not run"])
 def test_what_was_not_judged_has_every_form_too(outcome: Outcome) -> None:
     side = Side(label="x")
-    found = not_judged(outcome, ["the split differs: a|b"], side, side)  # type: ignore[arg-type]
-    assert found.exit_code == EXIT_CODES[outcome] != 0
-    assert "the split differs" in text(found)
-    assert "the split differs" in markdown(found)
-    (line,) = workflow_commands(found)
+    result = not_judged(outcome, ["the split differs: a|b"], side, side)  # type: ignore[arg-type]
+    assert result.exit_code == EXIT_CODES[outcome] != 0
+    assert "the split differs" in text(result)
+    assert "the split differs" in markdown(result)
+    (line,) = workflow_commands(result)
     assert line.startswith("::error" if outcome == "not run" else "::warning")
-    (case,) = ElementTree.fromstring(junit(found))[0].findall("testcase")
+    (case,) = ElementTree.fromstring(junit(result))[0].findall("testcase")
     assert case[0].tag == ("error" if outcome == "not run" else "failure")
 
 
 def test_a_pass_is_a_notice() -> None:
     rule = RuleReport(name="recall@5", kind="margin", verdict="pass", threshold=0.02)
-    found = GateReport(outcome="pass", exit_code=0, candidate=Side(label="x"), baseline=Side(label="y"), rules=[rule])
-    assert workflow_commands(found) == ["::notice title=bench gate%3A x::pass: every rule holds (exit code 0)"]
+    result = GateReport(outcome="pass", exit_code=0, candidate=Side(label="x"), baseline=Side(label="y"), rules=[rule])
+    assert workflow_commands(result) == ["::notice title=bench gate%3A x::pass: every rule holds (exit code 0)"]
 
 
 def test_the_number_of_queries_that_would_decide_is_said() -> None:

@@ -124,10 +124,10 @@ def test_a_metric_that_is_taken_on_other_queries_than_before_was_not_run(judged:
 def test_moved_queries_are_named_once_for_the_rules_that_see_them_and_ten_at_most(judged: Judged) -> None:
     texts = [SimpleNamespace(query_id=f"q{i:04}", text=f"text {i}") for i in range(269)]
     policy = {"margin": 0.02, "rule": [{"metric": "recall@5"}, {"metric": "ndcg@5"}]}
-    asked = []
+    requests = []
 
     def load(at_hand: bool) -> Any:
-        asked.append(at_hand)
+        requests.append(at_hand)
         return SimpleNamespace(queries=texts)
 
     now = WORSE.copy()
@@ -139,7 +139,7 @@ def test_moved_queries_are_named_once_for_the_rules_that_see_them_and_ten_at_mos
     assert len(moved.failing) == 10
     first = int(np.flatnonzero(THEN)[0])
     assert (moved.failing[0].query_id, moved.failing[0].text) == (f"q{first:04}", f"text {first}")
-    assert asked == [True]
+    assert requests == [True]
     # Without the dataset, ids alone.
     bare = judged({"recall@5": THEN}, {"recall@5": now}, RECALL).moved[0]
     assert bare.failing[0].text is None
@@ -351,8 +351,8 @@ def test_a_handful_of_queries_neither_keeps_nor_breaks_a_rule_unless_all_are_the
         assert [rule.verdict for rule in report.rules] == kept
         assert report.rules[1].note == "19 queries are too few; at least 20 are needed"
         assert "enclose" not in text(report)
-    found = judged({"recall@5": np.ones(20)}, {"recall@5": np.zeros(20)}, policy)
-    assert [rule.verdict for rule in found.rules] == ["regression", "regression"]
+    result = judged({"recall@5": np.ones(20)}, {"recall@5": np.zeros(20)}, policy)
+    assert [rule.verdict for rule in result.rules] == ["regression", "regression"]
 
 
 # Budgets ------------------------------------------------------------------------------------------------------------
@@ -481,7 +481,7 @@ def test_a_report_says_where_the_queries_come_from(judged: Judged) -> None:
     [
         ({}, "same code, parameters and models"),
         ({"run_file": "answers.jsonl"}, "same content"),
-        ({"marks": [Mark.stated("remote", "asks elsewhere")]}, "nothing tells whether its code is still the same"),
+        ({"marks": [Mark.from_method("remote", "asks elsewhere")]}, "nothing tells whether its code is still the same"),
     ],
     ids=["a method", "a run file", "a service without a version"],
 )

@@ -104,8 +104,8 @@ def test_versions_that_cannot_be_read_are_counted_and_left_out(
 
 def test_a_shallow_checkout_says_so(repository: Path, version: Callable[..., Baseline], tmp_path: Path) -> None:
     path = repository / "search.json"
-    for found in (0.5, 0.6):
-        write_baseline(path, version(found))
+    for result in (0.5, 0.6):
+        write_baseline(path, version(result))
         commit(repository)
     git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{repository.parent}", "shallow")
     (ledger,) = read_ledgers(tmp_path / "shallow" / "baselines")
@@ -145,8 +145,8 @@ def test_nothing_of_a_repository_runs_and_its_names_are_no_patterns(
     (repository.parent / ".gitattributes").write_text("*.json diff=x\n")
     # As in a hook of another repository.
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
-    found = {ledger.name: len(ledger.versions) for ledger in read_ledgers(repository)}
-    assert found == {"search.json": 2, "*.json": 1, ":(top)x.json": 1, "-n1.json": 1}
+    by_name = {ledger.name: len(ledger.versions) for ledger in read_ledgers(repository)}
+    assert by_name == {"search.json": 2, "*.json": 1, ":(top)x.json": 1, "-n1.json": 1}
     assert not ran.exists()
 
 

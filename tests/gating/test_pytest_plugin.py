@@ -64,9 +64,9 @@ def blessed_search(once: Once, shared_cache: Path) -> Path:
         namespace: dict[str, Any] = {}
         exec(PROJECT, namespace)
         dataset = load_dataset("starter")
-        asked = [query for query in dataset.queries if query.split == "test"]
-        found = {query.query_id: namespace["my_search"](query.text) for query in asked}
-        lines = [json.dumps({"query_id": query, "tools": tools}) for query, tools in found.items()]
+        requests = [query for query in dataset.queries if query.split == "test"]
+        by_query_id = {query.query_id: namespace["my_search"](query.text) for query in requests}
+        lines = [json.dumps({"query_id": query, "tools": tools}) for query, tools in by_query_id.items()]
         data = ("\n".join(lines) + "\n").encode()
         result = score_run_file(data, "run.jsonl", dataset, folder / "r", name="mine", command="x")
         bless([result], folder / "b.json", by="a person")

@@ -37,9 +37,9 @@ def shares(
     """Share of each verdict, and the stated power of finding a loss above the margin."""
     random = np.random.default_rng(1)
     differences = benchmark.simulated(values, loss, noise, queries, RUNS, random)
-    found = benchmark.verdicts(differences, margin)
+    verdicts = benchmark.verdicts(differences, margin)
     power = benchmark.stated_power(loss, margin, float(differences.std()), queries) if loss > margin else 0.0
-    return {name: found[name] / RUNS for name in ("pass", "inconclusive", "regression")}, power
+    return {name: verdicts[name] / RUNS for name in ("pass", "inconclusive", "regression")}, power
 
 
 def test_the_planted_loss_is_the_one_asked_for(benchmark: ModuleType, values: NDArray[np.float64]) -> None:
@@ -52,10 +52,10 @@ def test_the_planted_loss_is_the_one_asked_for(benchmark: ModuleType, values: ND
 def test_a_planted_loss_is_caught_at_the_stated_power(
     benchmark: ModuleType, values: NDArray[np.float64], margin: float
 ) -> None:
-    found, power = shares(benchmark, values, 0.03, 0.01, margin)
+    result, power = shares(benchmark, values, 0.03, 0.01, margin)
     assert power > 0.75
-    assert found["regression"] >= power
-    assert found["pass"] == 0
+    assert result["regression"] >= power
+    assert result["pass"] == 0
 
 
 def test_a_candidate_that_did_not_change_passes(benchmark: ModuleType, values: NDArray[np.float64]) -> None:
@@ -76,5 +76,5 @@ def test_a_loss_of_the_margin_passes_no_more_often_than_stated(
 
 
 def test_too_few_queries_are_mostly_inconclusive(benchmark: ModuleType, values: NDArray[np.float64]) -> None:
-    found, _ = shares(benchmark, values, 0.03, 0.3, 0.02, queries=30)
-    assert found["inconclusive"] > 0.7
+    result, _ = shares(benchmark, values, 0.03, 0.3, 0.02, queries=30)
+    assert result["inconclusive"] > 0.7

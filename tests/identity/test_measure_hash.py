@@ -52,8 +52,8 @@ def hashes(interpreter: Interpreter, copied: Path) -> Hashes:
 
     def hashes(*edits: list[Edit]) -> list[dict[str, str]]:
         done = interpreter(PROGRAM, json.dumps(edits), folder=copied, PYTHONDONTWRITEBYTECODE="1")
-        found: list[dict[str, str]] = json.loads(done.stdout)
-        return found
+        report: list[dict[str, str]] = json.loads(done.stdout)
+        return report
 
     return hashes
 
@@ -64,7 +64,7 @@ def changed(hashes: Hashes) -> Changed:
 
     def changed(*edits: list[Edit]) -> list[set[str]]:
         before, *after = hashes(*edits)
-        return [{name for name in before if found[name] != before[name]} for found in after]
+        return [{name for name in before if item[name] != before[name]} for item in after]
 
     return changed
 
@@ -130,8 +130,8 @@ def test_a_hash_changes_with_the_code_that_makes_its_values(changed: Changed) ->
         ("bench/metrics/catalogue.py", '"recall@50", ', ""): set(),
         ("bench/results/intervals.py", "BOOTSTRAP_SEED = 0", "BOOTSTRAP_SEED = 1"): set(),
     }
-    found = changed(*([edit] for edit in cases))
-    for edit, names in zip(cases, found, strict=True):
+    changes = changed(*([edit] for edit in cases))
+    for edit, names in zip(cases, changes, strict=True):
         assert names == cases[edit], edit
 
 
@@ -187,8 +187,8 @@ def plugin(interpreter: Interpreter, tmp_path: Path) -> Callable[..., dict[str, 
             f"import json, {package}.metrics as m\nfrom bench.results.code_versions import measure_hash\n"
             "print(json.dumps({k: measure_hash(v) for k, v in vars(m).items() if type(v).__name__ == 'Measure'}))"
         )
-        found: dict[str, str] = json.loads(interpreter(code, folder=tmp_path, path=(ROOT,)).stdout)
-        return found
+        report: dict[str, str] = json.loads(interpreter(code, folder=tmp_path, path=(ROOT,)).stdout)
+        return report
 
     return plugin
 
@@ -237,13 +237,13 @@ def test_a_measure_is_hashed_with_what_its_function_was_made_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    found = []
+    collected = []
     for number in (2, 3):
         name = f"bench_state_{tmp_path.name.replace('-', '_')}_{number}"
         (tmp_path / f"{name}.py").write_text(text.replace("NUMBER", str(number)))
         measure = dataclasses.replace(measures()["recall"], ranked=importlib.import_module(name).f)
-        found.append(measure_hash(measure))
-    assert len(set(found)) == 2
+        collected.append(measure_hash(measure))
+    assert len(set(collected)) == 2
 
 
 # Definitions --------------------------------------------------------------------------------------------------------
@@ -342,5 +342,5 @@ def test_the_text_of_a_tree_is_the_same_in_every_version_of_python(hashed: Calla
 
 
 def test_every_measure_has_a_hash_of_its_own() -> None:
-    found = {measure_hash(measure) for measure in measures().values()}
-    assert len(found) == len(measures())
+    measure_hashs = {measure_hash(measure) for measure in measures().values()}
+    assert len(measure_hashs) == len(measures())

@@ -116,7 +116,7 @@ HARNESS = {
     *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
     *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction"),
     # Which `Context.build` enters.
-    *("bench.base.config:joined_session", "bench.base.config:_active"),
+    *("bench.base.config:join_session", "bench.base.config:_active"),
 }
 
 
@@ -128,8 +128,8 @@ def ran(once: Once, shared_cache: Path) -> dict[str, dict[str, list[list[str]]]]
         with of_this_run(shared_cache), closing(Interpreter()) as interpreter:
             (folder / "found.json").write_text(interpreter(RAN, json.dumps(RUNNABLE), folder=ROOT).stdout)
 
-    found: dict[str, dict[str, list[list[str]]]] = json.loads((once("ran", make) / "found.json").read_text())
-    return found
+    report: dict[str, dict[str, list[list[str]]]] = json.loads((once("ran", make) / "found.json").read_text())
+    return report
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
@@ -195,7 +195,7 @@ def changed(interpreter: Interpreter, copied: Path) -> Callable[[Iterable[Edit]]
         words = json.dumps([SPECS, list(edits)])
         first, *others = json.loads(interpreter(PROGRAM, words, folder=copied, PYTHONDONTWRITEBYTECODE="1").stdout)
         assert len(set(first.values())) == len(SPECS)
-        return [{spec for spec in SPECS if found[spec] != first[spec]} for found in others]
+        return [{spec for spec in SPECS if item[spec] != first[spec]} for item in others]
 
     return changed
 
@@ -230,8 +230,8 @@ def test_a_hash_changes_with_the_code_that_ranks_and_with_no_other(
         ("bench/data/tables.py", '    "full": as_definition,\n', '    "full": as_definition, "x": described,\n'): set(),
         ("methods/newest.py", "", "from bench.methods.bm25 import BM25\n\n\nclass Newest(BM25):\n    pass\n"): set(),
     }
-    for edit, found in zip(cases, changed(cases), strict=True):
-        assert found == cases[edit], edit
+    for edit, result in zip(cases, changed(cases), strict=True):
+        assert result == cases[edit], edit
 
 
 # A method of one's own --------------------------------------------------------------------------------------------
@@ -294,11 +294,11 @@ def test_a_helper_s_change_is_another_id(hashed: Callable[[str], str], tmp_path:
 def test_a_search_function_is_hashed_with_what_it_was_made_with(
     hashed: Callable[[str], str], tmp_path: Path, made: str
 ) -> None:
-    found = []
+    collected = []
     for number in ("['a']", "['b']", "['a']"):
         write(tmp_path, {"mine.py": made.replace("NUMBER", number)})
-        found.append(hashed("mine:search"))
-    assert found[0] == found[2] != found[1]
+        collected.append(hashed("mine:search"))
+    assert collected[0] == collected[2] != collected[1]
 
 
 def test_a_template_that_a_method_names_is_a_part_of_it(interpreter: Interpreter, copied: Path) -> None:

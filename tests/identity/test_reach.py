@@ -466,14 +466,14 @@ def test_what_was_found_is_kept_and_a_damaged_cache_costs_time_alone(
 ) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     later(monkeypatch)
-    found = reached({"root.py": BASE, "other.py": OTHER})
-    first = found.hash()
+    result = reached({"root.py": BASE, "other.py": OTHER})
+    first = result.hash()
     kept = sorted((cache_folder() / "code").glob("*.json"))
     assert len(kept) == 3 + 1, "three modules, and the answer"
     for path in kept:
         path.write_text("{" + path.read_text()[: path.stat().st_size // 2])
     bench_reach._ANSWERS.clear()
-    assert found.hash() == first
+    assert result.hash() == first
 
 
 def test_an_answer_is_asked_for_once(
@@ -483,12 +483,12 @@ def test_an_answer_is_asked_for_once(
     followed: list[object] = []
     follow = bench_reach._reach
     monkeypatch.setattr(bench_reach, "_reach", lambda *given: followed.append(given) or follow(*given))
-    found = reached({"root.py": BASE, "other.py": OTHER})
+    result = reached({"root.py": BASE, "other.py": OTHER})
     # A file of this moment may change once more without another time.
-    assert found.hash() == found.hash()
+    assert result.hash() == result.hash()
     assert len(followed) == 2
     later(monkeypatch)
-    assert found.hash() == found.hash() == found.hash()
+    assert result.hash() == result.hash() == result.hash()
     assert len(followed) == 3
 
 
@@ -521,25 +521,25 @@ def test_a_kept_answer_does_not_outlive_what_it_was_found_from(
 ) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     later(monkeypatch)
-    found = reached({**COMES, "other.py": USED, "held/inner/a.txt": "a"})
-    before = found.hash()
-    assert found.hash() == before
+    result = reached({**COMES, "other.py": USED, "held/inner/a.txt": "a"})
+    before = result.hash()
+    assert result.hash() == before
     change[1](next(tmp_path.glob("bench_reach_*")))
     # As in another process, which has only what is kept.
     bench_reach._ANSWERS.clear()
     bench_reach._KEPT.clear()
-    bench_reach._parsed.cache_clear()
-    assert found.hash() != before
+    bench_reach._parse_module.cache_clear()
+    assert result.hash() != before
 
 
 def test_a_module_that_comes_while_the_process_runs_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "bench_late_root.py").write_text("import bench_late\ndef root():\n    return bench_late.used()\n")
-    found, hashes = reach([Definition("bench_late_root", "root")]), []
+    result, hashes = reach([Definition("bench_late_root", "root")]), []
     for text in (None, USED, USED.replace("1", "22")):
         if text is not None:
             (tmp_path / "bench_late.py").write_text(text)
-        hashes.append(found.hash())
+        hashes.append(result.hash())
     assert len(set(hashes)) == 3
 
 

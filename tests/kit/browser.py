@@ -119,8 +119,8 @@ class Browser:
 
     def seen(self, selector: str) -> list[WebElement]:
         """Those that are displayed. The driver needs long to say so, and is asked of those alone that may be."""
-        found = "return [...document.querySelectorAll(arguments[0])].filter(item => item.checkVisibility())"
-        return [item for item in self.run(found, selector) if item.is_displayed()]
+        result = "return [...document.querySelectorAll(arguments[0])].filter(item => item.checkVisibility())"
+        return [item for item in self.run(result, selector) if item.is_displayed()]
 
     def type(self, *keys: str) -> None:
         """Keys, pressed where the focus is."""
@@ -135,8 +135,8 @@ class Browser:
         return WebDriverWait(self.driver, PATIENCE, poll_frequency=0.05).until(lambda _: true())
 
     def style(self, selector: str, name: str) -> str:
-        found = self.run("return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]", selector, name)
-        return str(found)
+        result = self.run("return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]", selector, name)
+        return str(result)
 
     def overflow(self) -> float:
         """Pixels by which the page is wider than the window."""
@@ -151,10 +151,10 @@ class Browser:
         self.run("document.querySelectorAll('details').forEach(part => { part.open = true })")
         if not self.run("return 'axe' in window"):
             self.run(AXE.read_text("utf-8"))
-        found = self.driver.execute_async_script(_AUDIT, list(RULES))
+        execute_async_script = self.driver.execute_async_script(_AUDIT, list(RULES))
         return [
             f"{item['impact']} {item['id']}: {node['target']} {node['html'][:200]}"
-            for item in found
+            for item in execute_async_script
             for node in item["nodes"]
         ]
 

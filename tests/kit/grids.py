@@ -11,21 +11,21 @@ from typing import Any
 
 def files(results: Path) -> dict[str, bytes]:
     """Every table and file of metrics by its place."""
-    found = [path for path in results.glob("*/*/*") if path.name != "manifest.json"]
-    return {str(path.relative_to(results)): path.read_bytes() for path in found}
+    collected = [path for path in results.glob("*/*/*") if path.name != "manifest.json"]
+    return {str(path.relative_to(results)): path.read_bytes() for path in collected}
 
 
 def manifests(results: Path) -> dict[str, Any]:
     """Every manifest by its place, without what only tells how long the run took and on what."""
-    found = {}
+    by_key = {}
     for path in results.glob("*/*/manifest.json"):
         manifest = json.loads(path.read_text())
         for name in ("timings", "latency", "peak_memory_mib", "digest"):
             manifest.pop(name, None)
         manifest["environment"].pop("created")
         manifest["environment"]["hardware"].pop("jobs", None)
-        found[str(path.relative_to(results))] = manifest
-    return found
+        by_key[str(path.relative_to(results))] = manifest
+    return by_key
 
 
 def alive(pid: int) -> bool:
@@ -39,7 +39,7 @@ def alive(pid: int) -> bool:
 def soon(holds: Callable[[], Any], seconds: float = 90) -> Any:
     """What becomes true in a while."""
     end = time.monotonic() + seconds
-    while not (found := holds()):
+    while not (result := holds()):
         assert time.monotonic() < end
         time.sleep(0.05)
-    return found
+    return result

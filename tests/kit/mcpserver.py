@@ -58,11 +58,11 @@ class Offer:
         ]
         return {"tools": page, **({} if last else {"nextCursor": str(after)})}
 
-    def called(self, asked: Json) -> Json | None:
+    def called(self, requests: Json) -> Json | None:
         """The result of `tools/call` for the tool `search`; every third one is what `--fault` says."""
         self.calls += 1
-        words = set(asked["query"].lower().split())
-        found = sorted(self.words, key=lambda tool: (-len(words & self.words[tool]), tool))[: asked["limit"]]
+        words = set(requests["query"].lower().split())
+        result = sorted(self.words, key=lambda tool: (-len(words & self.words[tool]), tool))[: requests["limit"]]
         fault = self.given.fault if self.calls % 3 == 2 else ""
         if fault == "hang":
             return None
@@ -77,8 +77,8 @@ class Offer:
         elif fault == "huge":
             return texts("[" + " " * (12 << 20) + "]")
         if self.given.answer == "text":
-            return texts(json.dumps(found))
-        structured = {"result": found} if self.given.answer == "wrapped" else {"tools": found}
+            return texts(json.dumps(result))
+        structured = {"result": result} if self.given.answer == "wrapped" else {"tools": result}
         told = ["word " * 50] * 2 if self.given.answer == "told" else []
         return {**texts(*told), "structuredContent": structured}
 
@@ -95,23 +95,23 @@ def texts(*content: str) -> Json:
 def speak(name: str, version: str, offer: Offer) -> None:
     """Answer on the pipes, line by line."""
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "id" not in asked:
+        report = json.loads(line)
+        if "id" not in report:
             continue
-        about = asked.get("params") or {}
+        about = report.get("params") or {}
         result, error = None, None
-        if asked["method"] == "initialize":
+        if report["method"] == "initialize":
             result = {"capabilities": {"tools": {}}, "serverInfo": {"name": name, "version": version}}
             result["protocolVersion"] = about["protocolVersion"]
-        elif asked["method"] == "tools/list":
+        elif report["method"] == "tools/list":
             result = offer.listing(about.get("cursor"))
-        elif asked["method"] == "tools/call" and about["name"] == "search":
+        elif report["method"] == "tools/call" and about["name"] == "search":
             result = offer.called(about["arguments"])
         else:
-            error = {"code": -32601, "message": f"no {about.get('name', asked['method'])}"}
+            error = {"code": -32601, "message": f"no {about.get('name', report['method'])}"}
         if result is not None or error is not None:
             answer = {"error": error} if error else {"result": result}
-            say(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}))
+            say(json.dumps({"jsonrpc": "2.0", "id": report["id"], **answer}))
 
 
 def made_by_sdk(name: str, version: str, offer: Offer) -> Server[Any]:

@@ -47,9 +47,9 @@ def nearest(root: Path) -> Near:
         if file.startswith("tests/"):
             lists.append(_tests_of(path, file, names))
         elif file.endswith(".py") and file.startswith(CODE):
-            found = [known[f"{file}:{name}"] for name in sorted(names) if f"{file}:{name}" in known]
+            collected = [known[f"{file}:{name}"] for name in sorted(names) if f"{file}:{name}" in known]
             neighbours = _neighbours(f"{file}:", known)
-            lists += found if found and MODULE not in names else [*found, neighbours]
+            lists += collected if collected and MODULE not in names else [*collected, neighbours]
             namesakes.append(_namesakes(root, file))
             others.append(neighbours)
         elif file.startswith(CODE):
@@ -70,18 +70,18 @@ def changed_lines(root: Path) -> dict[str, tuple[set[int], set[int]]]:
 
     A file that is no text has neither, and one that git does not know yet has new lines alone.
     """
-    found: dict[str, tuple[set[int], set[int]]] = {}
+    by_key: dict[str, tuple[set[int], set[int]]] = {}
     for part in re.split(r"^diff --git ", _git(root, "diff", "-U0", "--no-renames", "HEAD"), flags=re.MULTILINE)[1:]:
         file = part.partition("\n")[0].rpartition(" b/")[2]
-        new, gone = found.setdefault(file, (set(), set()))
+        new, gone = by_key.setdefault(file, (set(), set()))
         for old_first, old, new_first, count in re.findall(
             r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", part, re.MULTILINE
         ):
             gone |= set(range(int(old_first), int(old_first) + int(old or 1)))
             new |= set(range(int(new_first), int(new_first) + int(count or 1)))
     for file in _git(root, "ls-files", "--others", "--exclude-standard").splitlines():
-        found[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
-    return found
+        by_key[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
+    return by_key
 
 
 def _git(root: Path, *arguments: str) -> str:
@@ -135,8 +135,8 @@ def fold(tests: Sequence[str]) -> str:
 def _unfold(text: str) -> list[str]:
     tests, file = [], ""
     for word in text.split():
-        own, _, name = word.partition("::")
-        file = own or file
+        values, _, name = word.partition("::")
+        file = values or file
         tests.append(f"tests/{file}::{name}")
     return tests
 
@@ -151,18 +151,18 @@ def _namesakes(root: Path, file: str) -> list[str]:
     """Files of tests named after a file of code, or after its folder: `tests/stats/test_tiers.py`."""
     path = Path(file)
     room = path.parts[1] if path.parts[0] == "bench" and len(path.parts) > 2 else path.parts[0]
-    found = [
+    collected = [
         item for name in (path.stem, path.parent.name) for item in (root / "tests" / room).glob(f"test_{name}*.py")
     ]
-    return [item.relative_to(root).as_posix() for item in dict.fromkeys(sorted(found))]
+    return [item.relative_to(root).as_posix() for item in dict.fromkeys(sorted(collected))]
 
 
 def _tests_of(path: Path, file: str, names: set[str]) -> list[str]:
     """The changed tests of a file of tests; all of it if what they share has changed."""
     if not path.name.startswith("test_") or not path.is_file():
         return []
-    own = [name for name in sorted(names) if name.rpartition(".")[2].startswith("test_")]
-    tests = [f"{file}::{name.replace('.', '::')}" for name in own]
+    parts = [name for name in sorted(names) if name.rpartition(".")[2].startswith("test_")]
+    tests = [f"{file}::{name.replace('.', '::')}" for name in parts]
     return tests if len(tests) == len(names) else [file]
 
 

@@ -40,19 +40,21 @@ def makes_once(place: Path) -> Once:
 
 def changed(place: Path) -> list[str]:
     """Files that a test wrote, changed or removed below what is shared, where it should have changed a copy."""
-    found = []
+    collected = []
     for made in sorted(place.glob("*.made")):
         before, now = json.loads(made.read_text()), _files(made.with_suffix(""))
-        found += [f"{made.stem}/{name}" for name in sorted(before.keys() | now) if before.get(name) != now.get(name)]
-    return found
+        collected += [
+            f"{made.stem}/{name}" for name in sorted(before.keys() | now) if before.get(name) != now.get(name)
+        ]
+    return collected
 
 
 def _files(folder: Path) -> dict[str, list[int]]:
     """Size and time of every file; what begins with a dot, such as a lock, is not looked at."""
-    found = {}
+    by_key = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
         if path.is_file() and not any(part.startswith(".") for part in name.parts):
             about = path.stat()
-            found[str(name)] = [about.st_size, about.st_mtime_ns]
-    return found
+            by_key[str(name)] = [about.st_size, about.st_mtime_ns]
+    return by_key

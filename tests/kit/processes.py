@@ -78,7 +78,7 @@ def forked(commands: Sequence[Command], *modules: str, together: bool = False) -
         modules: imported before, as the commands would import them.
         together: run the commands all at once.
     """
-    asked = json.dumps([[asdict(command) for command in commands], modules, together])
-    done = subprocess.run([sys.executable, "-c", _PROGRAM, asked], capture_output=True, text=True, check=False)
+    text = json.dumps([[asdict(command) for command in commands], modules, together])
+    done = subprocess.run([sys.executable, "-c", _PROGRAM, text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [Ended(*said) for said in json.loads(done.stdout)]

@@ -21,8 +21,8 @@ def value(option: str) -> str:
 if sys.argv[1].endswith("default_worker.py"):
     context = json.loads(value("--serialized-runtime-env-context") or "{}")
     os.environ.update(context.get("env_vars") or {})
-    own = ("--serialized-runtime-env-context=", "--language=")
-    os.execv(sys.executable, [sys.executable, *(word for word in sys.argv[1:] if not word.startswith(own))])
+    ray_options = ("--serialized-runtime-env-context=", "--language=")
+    os.execv(sys.executable, [sys.executable, *(word for word in sys.argv[1:] if not word.startswith(ray_options))])
 
 node = os.getppid()
 for port in PORTS:

@@ -27,15 +27,15 @@ def of_this_run(shared_cache: Path) -> Iterator[None]:
 
 def manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a result, as it stands in its file."""
-    found: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
-    return found
+    report: dict[str, Any] = json.loads((folder / "manifest.json").read_text("utf-8"))
+    return report
 
 
 def folder_of(results: Path, spec: str) -> Path:
     """The folder of the only result of a method, by its spec."""
     folders = [path.parent for path in results.glob("[!.]*/*/manifest.json")]
-    (found,) = (folder for folder in folders if manifest(folder)["method"]["spec"] == spec)
-    return found
+    (result,) = (folder for folder in folders if manifest(folder)["method"]["spec"] == spec)
+    return result
 
 
 def id_of(name: str) -> str:

@@ -15,7 +15,7 @@ from kit.datasets import loaded
 def ran(results: Path, method: Spec, limit: int = 20) -> StoredResult:
     """The result of a method on the first test queries of the embedded dataset; what ended the run is raised."""
     runner = Runner(results, load=lambda spec: loaded(str(spec)), build=build_method)
-    found = next(runner.run([Plan(Spec.of("starter"), method, limit=limit)]))
-    if not isinstance(found, StoredResult):
-        raise found
-    return found
+    result = next(runner.run([Plan(Spec.of("starter"), method, limit=limit)]))
+    if not isinstance(result, StoredResult):
+        raise result
+    return result

@@ -10,7 +10,7 @@ import pytest
 
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
-from bench.leaderboard.boards.board import Board, Row, make_board, read_results, sampled
+from bench.leaderboard.boards.board import Board, Row, make_board, read_results, sample_rows
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.site import Site
 from bench.leaderboard.writer import Writer
@@ -63,16 +63,18 @@ class Built:
 
     def row(self, spec: str) -> Row:
         """The row of a method on that board, by its spec; it is run as usual."""
-        (found,) = (row for row in self.board.rows if row.key == spec)
-        return found
+        (result,) = (row for row in self.board.rows if row.key == spec)
+        return result
 
     def page(self, path: str) -> Page:
         return Page(self.folder / path)
 
     def only(self, pattern: str) -> Page:
         """The one page whose path fits, but for those that only lead to another."""
-        (found,) = (path for path in self.folder.glob(pattern) if 'http-equiv="refresh"' not in path.read_text("utf-8"))
-        return Page(found)
+        (result,) = (
+            path for path in self.folder.glob(pattern) if 'http-equiv="refresh"' not in path.read_text("utf-8")
+        )
+        return Page(result)
 
     def pages(self) -> list[Page]:
         return [Page(path) for path in sorted(self.folder.rglob("*.html"))]
@@ -86,17 +88,17 @@ def board_of(results: Path) -> Board:
     (members,), _ = read_results(results)
     board, _ = make_board(members, results, False)
     assert board is not None
-    return sampled(with_repeated_gold(board), {}, True)
+    return sample_rows(with_repeated_gold(board), {}, True)
 
 
 def kept(dataset: str, *methods: str) -> list[StoredResult]:
     """The results that the repository keeps on all queries of a dataset; those of some methods where they are named."""
-    found = [
+    results = [
         StoredResult.read(folder) for folder in sorted((KEPT / dataset).iterdir()) if not folder.name.startswith(".")
     ]
     return [
         item
-        for item in found
+        for item in results
         if item.manifest.dataset.limit is None and (not methods or item.manifest.method.spec in methods)
     ]
 

@@ -36,10 +36,10 @@ def column(name: str, change: Callable[[list[Any]], list[Any] | None]) -> Callab
 
     def changed(table: pa.Table) -> pa.Table:
         values = table[name].to_pylist()
-        found = change(values)
+        result = change(values)
         place = table.column_names.index(name)
         field = table.schema.field(name)
-        return table.set_column(place, field, pa.array(values if found is None else found, field.type))
+        return table.set_column(place, field, pa.array(values if result is None else result, field.type))
 
     return changed
 
@@ -67,10 +67,10 @@ def everywhere(name: str, value: str, times: int = 1) -> Callable[[pa.Table], pa
         place = table.column_names.index(name)
         lists = pa.types.is_list(table.schema.field(name).type)
         count = len(table) - 1 + times if lists else len(table)
-        found = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), [value])
+        from_arrays = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), [value])
         if lists:
             starts = np.r_[0, np.arange(len(table)) + times].astype(np.int32)
-            found = pa.ListArray.from_arrays(pa.array(starts), found)
-        return table.set_column(place, name, found).replace_schema_metadata({"plain": "1"})
+            from_arrays = pa.ListArray.from_arrays(pa.array(starts), from_arrays)
+        return table.set_column(place, name, from_arrays).replace_schema_metadata({"plain": "1"})
 
     return change

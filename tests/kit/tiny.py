@@ -80,10 +80,10 @@ def runner(tmp_path: Path, tiny: Dataset, instance: Callable[[type[Method]], Met
     def runner(
         *kinds: type[Method], overwrite: Overwrite = "missing", metrics: Sequence[str] = (), **more: Any
     ) -> Runner:
-        own = {kind.__name__.lower(): kind for kind in kinds}
+        by_key = {kind.__name__.lower(): kind for kind in kinds}
 
         def build(spec: Spec) -> Method:
-            return instance(own[spec.name]) if spec.name in own else build_method(spec)
+            return instance(by_key[spec.name]) if spec.name in by_key else build_method(spec)
 
         settings = {"load": lambda spec: tiny, "build": build, **more}
         return Runner(tmp_path / "results", overwrite=overwrite, metrics=parse_metrics(metrics), **settings)

@@ -30,17 +30,17 @@ def chat_answer(*names: str, content: str | None = None) -> dict[str, Any]:
 
 def said(*texts: str) -> list[dict[str, Any]]:
     """Messages of the conversation, the names of tools as calls and all else by turns."""
-    found: list[dict[str, Any]] = [{"role": "system", "content": "You are helpful."}]
+    collected: list[dict[str, Any]] = [{"role": "system", "content": "You are helpful."}]
     for text in texts:
         if text in {HOURS, LETTER, THANKS}:
-            found.append({"role": "user", "content": text})
+            collected.append({"role": "user", "content": text})
         elif " " in text:
-            found.append({"role": "assistant", "content": text})
+            collected.append({"role": "assistant", "content": text})
         else:
             arguments = {"query": SEARCH} if text == "find_tools" else {}
-            found.append({"role": "assistant", "content": None, "tool_calls": [chat_call(text, arguments)]})
-            found.append({"role": "tool", "tool_call_id": f"call_{text}", "content": "..."})
-    return found
+            collected.append({"role": "assistant", "content": None, "tool_calls": [chat_call(text, arguments)]})
+            collected.append({"role": "tool", "tool_call_id": f"call_{text}", "content": "..."})
+    return collected
 
 
 #: What the model was sent, and which tools it called.
@@ -88,19 +88,21 @@ def responses_log() -> list[dict[str, Any]]:
     result = {"type": "function_call_output", "call_id": "c", "output": "..."}
     reasoning = {"type": "reasoning", "summary": []}
     text = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]}
-    asked = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": LETTER}]}
+    by_key = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": LETTER}]}
     steps = [
         (HOURS, [reasoning, call("find_tools", query=SEARCH)]),
         ([result], [call("places_find"), call("places_hours")]),
         ([result, result], [text]),
-        ([asked], [{"type": "mcp_call", "server_label": "mail", "name": "post_letter", "arguments": "{}"}]),
+        ([by_key], [{"type": "mcp_call", "server_label": "mail", "name": "post_letter", "arguments": "{}"}]),
         (THANKS, [{**text, "content": [{"type": "output_text", "text": "With pleasure."}]}]),
     ]
-    found = []
+    collected = []
     for number, (given, items) in enumerate(steps):
         before = {"previous_response_id": f"resp_{number - 1}"} if number else {}
-        found.append({"request": {"model": "m", "input": given, **before}, "response": answer(number, None, *items)})
-    return found
+        collected.append(
+            {"request": {"model": "m", "input": given, **before}, "response": answer(number, None, *items)}
+        )
+    return collected
 
 
 def value(given: Any, snake: bool = False) -> dict[str, Any]:
@@ -123,15 +125,17 @@ def attributes(given: dict[str, Any], snake: bool = False) -> list[dict[str, Any
 
 def parts(message: dict[str, Any]) -> dict[str, Any]:
     """A chat message in the form of `gen_ai.input.messages`."""
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     if message.get("content") and message["role"] != "tool":
-        found.append({"type": "text", "content": message["content"]})
+        collected.append({"type": "text", "content": message["content"]})
     for call in message.get("tool_calls", []):
         arguments = json.loads(call["function"]["arguments"])
-        found.append({"type": "tool_call", "id": call["id"], "name": call["function"]["name"], "arguments": arguments})
+        collected.append(
+            {"type": "tool_call", "id": call["id"], "name": call["function"]["name"], "arguments": arguments}
+        )
     if message["role"] == "tool":
-        found.append({"type": "tool_call_response", "id": message["tool_call_id"], "result": message["content"]})
-    return {"role": message["role"], "parts": found}
+        collected.append({"type": "tool_call_response", "id": message["tool_call_id"], "result": message["content"]})
+    return {"role": message["role"], "parts": collected}
 
 
 def span(number: int, name: str, fields: dict[str, Any], snake: bool = False, **more: Any) -> dict[str, Any]:
@@ -222,7 +226,7 @@ def span_events_log() -> list[dict[str, Any]]:
 
 def log_records() -> list[dict[str, Any]]:
     """The same messages as log records, each in a line of its own."""
-    found = []
+    collected = []
     for number, (sent, names, content) in enumerate(STEPS):
         answer = chat_answer(*names, content=content)["choices"][0]["message"]
         records = [(f"gen_ai.{message['role']}.message", message) for message in said(*sent)]
@@ -236,23 +240,23 @@ def log_records() -> list[dict[str, Any]]:
                 "body": value(kept),
                 "attributes": attributes({"event.name": name}),
             }
-            found.append({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
-    return found
+            collected.append({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+    return collected
 
 
 def langfuse_log() -> list[dict[str, Any]]:
     """Observations as JSON Lines, inputs and outputs as texts, as the storage integration writes them."""
-    found = []
+    collected = []
     for number, (sent, names, content) in enumerate(STEPS):
         common = {"trace_id": f"t{number // 3}", "session_id": "s1", "start_time": f"2026-11-20 10:00:0{number}.000000"}
         answer = chat_answer(*names, content=content)["choices"][0]["message"]
         given = {"messages": said(*sent), "tools": []}
         io = {"input": json.dumps(given), "output": json.dumps(answer)}
-        found.append({"id": f"o{number}", "type": "GENERATION", "name": "llm", **common, **io})
+        collected.append({"id": f"o{number}", "type": "GENERATION", "name": "llm", **common, **io})
         for place, name in enumerate(names, start=1):
             io = {"input": json.dumps({"query": SEARCH}), "start_time": f"2026-11-20 10:00:0{number}.{place}"}
-            found.append({"id": f"{number}-{name}", "type": "TOOL", "name": name, **common, **io})
-    return found
+            collected.append({"id": f"{number}-{name}", "type": "TOOL", "name": name, **common, **io})
+    return collected
 
 
 def langfuse_trace() -> dict[str, Any]:
@@ -261,8 +265,8 @@ def langfuse_trace() -> dict[str, Any]:
     for number, (sent, names, content) in enumerate(STEPS[:3]):
         time = f"2026-11-20T10:00:0{number}.000Z"
         common = {"traceId": "t", "startTime": time, "parentObservationId": "root"}
-        asked = [message for message in said(*sent) if message["role"] == "user"]
-        observations.append({"id": f"g{number}", "type": "GENERATION", **common, "input": asked, "output": content})
+        requests = [message for message in said(*sent) if message["role"] == "user"]
+        observations.append({"id": f"g{number}", "type": "GENERATION", **common, "input": requests, "output": content})
         tool = {"type": "TOOL", **common, "input": {"query": SEARCH}}
         observations += [{"id": name, "name": name, **tool} for name in names]
     return {"id": "t", "sessionId": None, "input": HOURS, "output": ANSWER, "observations": observations}
@@ -282,7 +286,7 @@ def langchain(message: dict[str, Any]) -> dict[str, Any]:
 
 def langsmith_log() -> list[dict[str, Any]]:
     """Runs as JSON Lines: models and tools."""
-    found = []
+    collected = []
     for number, (sent, names, content) in enumerate(STEPS):
         time = f"2026-11-20T10:00:0{number}"
         common = {
@@ -301,12 +305,12 @@ def langsmith_log() -> list[dict[str, Any]]:
             "inputs": {"messages": [[langchain(message) for message in said(*sent)]]},
             "outputs": {"generations": [[{"text": content or "", "message": answer}]], "llm_output": None},
         }
-        found.append(run)
+        collected.append(run)
         for place, name in enumerate(names, start=2):
             inputs = {"input": str({"query": SEARCH})}  # as LangChain writes it
             tool = {"id": name, "parent_run_id": f"t{number}", "run_type": "tool", "name": name, "inputs": inputs}
-            found.append({**common, **tool, "start_time": f"{time}.{place}00000", "outputs": {"output": "..."}})
-    return found
+            collected.append({**common, **tool, "start_time": f"{time}.{place}00000", "outputs": {"output": "..."}})
+    return collected
 
 
 def rpc(name: str, arguments: Any = None, method: str = "tools/call") -> dict[str, Any]:
@@ -322,10 +326,10 @@ def gateway_log() -> list[dict[str, Any]]:
         (HOURS, "places_hours"),
         (LETTER, "post_letter"),
     ]
-    found: list[dict[str, Any]] = [{"timestamp": "2026-11-20T10:00:00Z", "message": rpc("", method="initialize")}]
+    collected: list[dict[str, Any]] = [{"timestamp": "2026-11-20T10:00:00Z", "message": rpc("", method="initialize")}]
     for number, (text, name) in enumerate(calls):
         arguments = {"query": SEARCH} if name == "find_tools" else {}
         record = {"timestamp": f"2026-11-20T10:00:0{number}Z", "session_id": "s", "user_query": text}
-        found.append({**record, "message": rpc(name, arguments)})
-        found.append({**record, "message": {"jsonrpc": "2.0", "id": 7, "result": {"content": []}}})
-    return found
+        collected.append({**record, "message": rpc(name, arguments)})
+        collected.append({**record, "message": {"jsonrpc": "2.0", "id": 7, "result": {"content": []}}})
+    return collected

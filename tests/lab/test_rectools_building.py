@@ -59,11 +59,11 @@ def build(settings: BuildSettings = SETTINGS) -> Built:
 
 def test_bundles_are_distinct_of_the_sizes_asked_for_and_the_same_for_ever() -> None:
     ids = [f"t{i}" for i in range(8)]
-    found = sample_bundles(ids, BuildSettings(sizes=(1, 2, 7), bundles=8))
-    assert [len(bundle) for bundle in found] == [1] * 8 + [2] * 8 + [7] * 8
-    assert len(set(found)) == 24
-    assert all(list(bundle) == sorted(set(bundle)) for bundle in found)
-    assert found == sample_bundles(ids, BuildSettings(sizes=(1, 2, 7), bundles=8))
+    result = sample_bundles(ids, BuildSettings(sizes=(1, 2, 7), bundles=8))
+    assert [len(bundle) for bundle in result] == [1] * 8 + [2] * 8 + [7] * 8
+    assert len(set(result)) == 24
+    assert all(list(bundle) == sorted(set(bundle)) for bundle in result)
+    assert result == sample_bundles(ids, BuildSettings(sizes=(1, 2, 7), bundles=8))
     # Pinned: a seed draws the same bundles in every version.
     assert sample_bundles(ids, BuildSettings(sizes=(3,), bundles=3)) == PINNED
     assert sample_bundles(ids, BuildSettings(sizes=(3,), bundles=3, seed=1)) != PINNED
@@ -88,7 +88,7 @@ def test_a_library_that_is_too_small_is_refused_before_anything_is_asked(chat_se
 def test_requests_that_pass_every_check_stay_with_their_bundle(chat_server: ChatServer) -> None:
     chat_server.answer = Writer()
     dataset, built = build_dataset(TOOLS, CARD, SETTINGS, OPTIONS, LanguageModel("some-model"))
-    assert (built.asked, len(built.queries), set(built.dropped.values())) == (16, 16, {0})
+    assert (built.requested, len(built.queries), set(built.dropped.values())) == (16, 16, {0})
     for query in dataset.queries:
         assert {f"thing {tool[1]}" for tool in query.gold} == set(re.findall(r"thing \d", query.text))
         assert query.slices["size"] == f"{len(query.gold):02}"
@@ -126,7 +126,7 @@ def test_what_fails_a_step_is_dropped_and_counted(chat_server: ChatServer, step:
     with_it = [bundle for bundle in sample_bundles([tool.tool_id for tool in TOOLS], SETTINGS) if 3 in bundle]
     assert 0 < len(with_it) < 8
     assert built.dropped[reason] == 2 * len(with_it)
-    assert sum(built.dropped.values()) == built.asked - len(built.queries)
+    assert sum(built.dropped.values()) == built.requested - len(built.queries)
     assert all("t3" not in query.gold for query in built.queries)
 
 

@@ -126,8 +126,8 @@ def scored(tmp_path: Path) -> Callable[[str], Path]:
         run.write_text(json.dumps({"query_id": "0001", "tools": ["crateful.get_catalogue"]}) + "\n")
         before = set(results_folder().glob("[!.]*/*"))
         assert command(["score", "-d", "starter", str(run), "--name", name]) == 0
-        (found,) = set(results_folder().glob("[!.]*/*")) - before
-        return found
+        (result,) = set(results_folder().glob("[!.]*/*")) - before
+        return result
 
     return score
 
@@ -222,7 +222,7 @@ def _marked(results: Path) -> None:
         "trained on test": "it learnt from 7 of these",
         "tools seen": "a model behind it learnt from tools that are gold here",
     }
-    stated = [Mark.stated(text, why).model_dump() for text, why in whys.items()]
+    stated = [Mark.from_method(text, why).model_dump() for text, why in whys.items()]
     row(random, "stated", method__marks=stated)
     row(random, "packages", environment__packages={"numpy": "1.0"})
     # One query that failed; a run file that answers one query.
@@ -263,7 +263,7 @@ def _marked(results: Path) -> None:
     # What bm25 was in 2020 and 2021; in 2022 it was what it is.
     for numbers, sign, year in ((random, "a", 2020), (other, "b", 2021), (bm25, "c", 2022)):
         older(numbers, bm25, sign * 12, f"{year}-01-01T00:00:00+00:00")
-    edit(bm25.with_name(f"bm25-{'a' * 12}"), method__marks=[Mark.stated("rules", whys["rules"]).model_dump()])
+    edit(bm25.with_name(f"bm25-{'a' * 12}"), method__marks=[Mark.from_method("rules", whys["rules"]).model_dump()])
     # Boards of their own: an older protocol, other queries, and data that are not there.
     another(random, id_of("protocol"), protocol="0.9")
     assert command(["run", "-m", "bm25", "-d", "starter", "--limit", "9", "-q"]) == 0

@@ -86,36 +86,36 @@ def test_a_site_is_the_same_bytes_with_and_without_the_cache_where_no_values_are
 def test_a_row_is_marked_when_the_code_of_its_method_has_changed(
     few: Path, build: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = StoredResult.read(folder_of(few, "random")).manifest.result_id
-    assert ">older code</span>" not in build().page(f"r/{own}.html").text
+    result_id = StoredResult.read(folder_of(few, "random")).manifest.result_id
+    assert ">older code</span>" not in build().page(f"r/{result_id}.html").text
     usual = is_of_today
     monkeypatch.setattr(
         site_module,
         "is_of_today",
-        lambda manifest, **given: manifest.result_id != own and usual(manifest, **given),
+        lambda manifest, **given: manifest.result_id != result_id and usual(manifest, **given),
     )
-    page = build().page(f"r/{own}.html").text
+    page = build().page(f"r/{result_id}.html").text
     assert ">older code</span>" in page
     assert "bench run --method random --dataset starter" in page
 
 
 def test_a_damaged_entry_is_no_entry(tmp_path: Path, isolated: None) -> None:
-    own = BuildCache(tmp_path / "site")
+    cache = BuildCache(tmp_path / "site")
     kept = Kept({"files": {"a.html": ["x", "y"]}}, {"mask/seen": np.arange(9)})
-    own.put("board", "key", kept)
-    entry = own._folder / "board.npz"
+    cache.put("board", "key", kept)
+    entry = cache._folder / "board.npz"
     whole = entry.read_bytes()
-    found = own.get("board", "key")
-    assert found is not None
-    assert found.facts == kept.facts
-    assert found.arrays["mask/seen"].tolist() == list(range(9))
-    assert own.get("board", "another key") is None
+    result = cache.get("board", "key")
+    assert result is not None
+    assert result.facts == kept.facts
+    assert result.arrays["mask/seen"].tolist() == list(range(9))
+    assert cache.get("board", "another key") is None
     flipped = whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]
     for damaged in (whole[:-9], flipped, b"", b"x" * 500):
         entry.write_bytes(damaged)
-        assert own.get("board", "key") is None
+        assert cache.get("board", "key") is None
     entry.write_bytes(whole)
-    assert own.get("board", "key") is not None
+    assert cache.get("board", "key") is not None
 
 
 @pytest.mark.parametrize("damage", ["flipped", "of another form"])
@@ -126,14 +126,14 @@ def test_what_cannot_be_used_is_computed_again(
     key = jobs.Job.key
     monkeypatch.setattr(jobs.Job, "key", lambda job: keys.append(key(job)) or keys[-1])
     site = build()
-    content, own = site.bytes(), BuildCache(site.folder)
+    content, values = site.bytes(), BuildCache(site.folder)
     name = slug_of(StoredResult.read(folder_of(few, "bm25")))
-    entry = own._folder / f"{name}.npz"
+    entry = values._folder / f"{name}.npz"
     whole = entry.read_bytes()
     if damage == "flipped":
         entry.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     else:
-        own.put(name, keys[0], Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
+        values.put(name, keys[0], Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
     again = build()
     assert len(computed) == 2
     assert again.bytes() == content

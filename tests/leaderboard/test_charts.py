@@ -15,7 +15,7 @@ HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
 _UNIT = st.floats(0, 1)
 _COST = st.floats(1e-6, 1e6)
 _POINTS = st.lists(st.tuples(_COST, _UNIT), min_size=1, max_size=30).map(
-    lambda pairs: [charts.Point(f"m{i}", cost, quality) for i, (cost, quality) in enumerate(pairs)]
+    lambda pairs: [charts.ChartPoint(f"m{i}", cost, quality) for i, (cost, quality) in enumerate(pairs)]
 )
 
 
@@ -24,7 +24,7 @@ def _numbers(svg: str) -> list[float]:
 
 
 @given(_POINTS)
-def test_the_front_is_all_that_nothing_beats(points: list[charts.Point]) -> None:
+def test_the_front_is_all_that_nothing_beats(points: list[charts.ChartPoint]) -> None:
     front = charts.front(points)
     for point in points:
         beaten = any(
@@ -38,7 +38,7 @@ def test_the_front_is_all_that_nothing_beats(points: list[charts.Point]) -> None
 
 
 @given(_POINTS)
-def test_a_cost_picture_stays_in_its_frame(points: list[charts.Point]) -> None:
+def test_a_cost_picture_stays_in_its_frame(points: list[charts.ChartPoint]) -> None:
     svg = charts.cost_picture("t", points, "cost", "quality", str)
     root = ElementTree.fromstring(svg)
     height = float(root.attrib["height"])
@@ -46,7 +46,7 @@ def test_a_cost_picture_stays_in_its_frame(points: list[charts.Point]) -> None:
 
 
 @given(_POINTS)
-def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.Point]) -> None:
+def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.ChartPoint]) -> None:
     lines = charts.Series("a", tuple((k, point.quality) for k, point in enumerate(points, 1)))
     bars = [charts.Bar(point.name, point.quality, None, None, None) for point in points]
     drawn = [
@@ -63,9 +63,9 @@ def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.Point]) ->
 def test_a_name_is_led_to_from_the_end_of_its_curve() -> None:
     lines = [charts.Series("a", ((1, 0.2), (5, 0.4), (10, 0.9))), charts.Series("b", ((1, 0.1), (10, 0.3)))]
     svg = charts.curves("t", lines, "recall@k")
-    found = re.findall(r'class="line" d="\S*,([\d.]+)"[^>]*/>\s*<path class="leader" d="M[\d.]+,([\d.]+)L', svg)
-    assert len(found) == 2
-    assert all(end == start for end, start in found)
+    matches = re.findall(r'class="line" d="\S*,([\d.]+)"[^>]*/>\s*<path class="leader" d="M[\d.]+,([\d.]+)L', svg)
+    assert len(matches) == 2
+    assert all(end == start for end, start in matches)
 
 
 @given(st.lists(st.tuples(_UNIT, _UNIT, _UNIT, st.integers(1, 5)), min_size=1, max_size=40))
@@ -80,11 +80,11 @@ def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float,
 
 def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     taken: list[tuple[float, float, float]] = []
-    found = []
-    while "lead" not in (label := charts._placed("name", 300, 100, 600, 330, taken)):
+    collected = []
+    while "lead" not in (label := charts._place_label("name", 300, 100, 600, 330, taken)):
         (text,) = ElementTree.fromstring(f"<g>{label}</g>")
-        found.append((float(text.attrib["x"]) - 300, text.get("class")))
-    assert found == [(9, None), (-9, "end"), (9, None)]
+        collected.append((float(text.attrib["x"]) - 300, text.get("class")))
+    assert collected == [(9, None), (-9, "end"), (9, None)]
     # Farther off, a line leads from the point to where its name begins.
     line, text = ElementTree.fromstring(f"<g>{label}</g>")
     end = re.fullmatch(r"M300.0,100.0L([\d.]+),([\d.]+)", line.attrib["d"])
@@ -95,7 +95,7 @@ def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
 @example(
     # Many of few costs: the places next to them are not enough.
     points=[
-        charts.Point(f"m{i}", cost, quality)
+        charts.ChartPoint(f"m{i}", cost, quality)
         for i, (cost, quality) in enumerate(
             zip(
                 (731, 2, 2, 557, 1, 557, 557, 2, 245086, 1616, 605, 2, 60, 1, 922, 1, 1e-06),
@@ -106,8 +106,8 @@ def test_whichever_place_a_label_finds_it_is_as_far_from_its_point() -> None:
     ]
 )
 @given(_POINTS)
-def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.Point]) -> None:
-    points = [charts.Point(f"method {point.name} of many", point.cost, point.quality) for point in points]
+def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.ChartPoint]) -> None:
+    points = [charts.ChartPoint(f"method {point.name} of many", point.cost, point.quality) for point in points]
     root = ElementTree.fromstring(charts.cost_picture("t", points, "cost", "quality", str))
     names = [text for text in root.iter("text") if (text.text or "").startswith("method ")]
     assert sorted(text.text or "" for text in names) == sorted(point.name for point in points)
@@ -123,8 +123,8 @@ def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.P
 
 def test_long_names_that_begin_alike_can_be_told_apart() -> None:
     names = ["Reranking, the model of somebody (depth=10)", "Reranking, the model of somebody (depth=50)", "Dense"]
-    assert charts.fitted(names, 20) == ["Reranking…(depth=10)", "Reranking…(depth=50)", "Dense"]
-    assert charts.fitted(names[:1], 20) == ["Reranking, the mode…"]
+    assert charts.fit_names(names, 20) == ["Reranking…(depth=10)", "Reranking…(depth=50)", "Dense"]
+    assert charts.fit_names(names[:1], 20) == ["Reranking, the mode…"]
 
 
 def test_curves_end_where_they_still_differ() -> None:
@@ -140,7 +140,7 @@ def test_curves_end_where_they_still_differ() -> None:
 
 def test_names_are_text_and_nothing_else() -> None:
     bar = charts.Bar(HOSTILE, 0.5, 0.4, 0.6, 1)
-    point = charts.Point(HOSTILE, 1.0, 0.5)
+    point = charts.ChartPoint(HOSTILE, 1.0, 0.5)
     line = charts.Series(HOSTILE, ((1, 0.2), (5, 0.4)))
     for svg in (
         charts.tier_picture(HOSTILE, [bar]),
@@ -177,7 +177,7 @@ def test_what_cannot_be_drawn_is_left_out() -> None:
     assert charts.steps("t", [], "across", "up") == ""
     assert charts.tier_picture("t", []) == ""
     assert charts.curves("t", [charts.Series("a", ((5, 0.1),))], "recall@k") == ""
-    assert charts.cost_picture("t", [charts.Point("free", 0.0, 0.5)], "c", "q", str) == ""
+    assert charts.cost_picture("t", [charts.ChartPoint("free", 0.0, 0.5)], "c", "q", str) == ""
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
@@ -188,8 +188,8 @@ def test_methods_that_are_all_the_same_can_be_drawn(value: float) -> None:
 
 @given(st.floats(-6, 6), st.floats(0.04, 8))
 def test_a_scale_of_costs_has_a_few_round_numbers_however_narrow_it_is(first: float, width: float) -> None:
-    found = charts._round(first, first + width)
-    assert 3 <= len(found) <= 12
-    assert all(10**first * (1 - 1e-9) <= value <= 10 ** (first + width) * (1 + 1e-9) for value in found)
-    assert found == sorted(set(found))
-    assert all(float(f"{value:.3g}") == pytest.approx(value, rel=1e-6) for value in found)
+    result = charts._round(first, first + width)
+    assert 3 <= len(result) <= 12
+    assert all(10**first * (1 - 1e-9) <= value <= 10 ** (first + width) * (1 + 1e-9) for value in result)
+    assert result == sorted(set(result))
+    assert all(float(f"{value:.3g}") == pytest.approx(value, rel=1e-6) for value in result)

@@ -32,9 +32,9 @@ class Written:
 
 def between(pairs: pairs_module.Pairs, first: str, second: str) -> NDArray[np.float64]:
     """The numbers of two results."""
-    found = pairs.between(first, second)
-    assert found is not None
-    return found
+    result = pairs.between(first, second)
+    assert result is not None
+    return result
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
     for base, other in [(ids[0], ids[1]), (ids[1], ids[0]), (ids[-1], ids[0])]:
         told = compare(rows[base].result.folder, rows[other].result.folder, metrics=[METRIC], moved=0)
         (item,) = told.datasets[0].metrics[0].differences
-        found = between(pairs, other, base)
-        assert found[pairs_module.DIFFERENCE] == pytest.approx(item.difference, abs=1e-12)
-        assert found[[pairs_module.LOW, pairs_module.HIGH]].tolist() == pytest.approx([item.low, item.high], abs=1e-9)
-        assert found[pairs_module.P] == item.p
-        assert (found[pairs_module.WINS], found[pairs_module.LOSSES]) == (item.wins, item.losses)
+        result = between(pairs, other, base)
+        assert result[pairs_module.DIFFERENCE] == pytest.approx(item.difference, abs=1e-12)
+        assert result[[pairs_module.LOW, pairs_module.HIGH]].tolist() == pytest.approx([item.low, item.high], abs=1e-9)
+        assert result[pairs_module.P] == item.p
+        assert (result[pairs_module.WINS], result[pairs_module.LOSSES]) == (item.wins, item.losses)
         standing = board.standings[METRIC]
         on_board = standing.pairs[standing.place(other), standing.place(base)]
-        assert found[pairs_module.BOARD_P] == on_board
+        assert result[pairs_module.BOARD_P] == on_board
     assert pairs.between(ids[0], ids[0]) is None
     assert pairs.between(ids[0], "elsewhere") is None
 
@@ -111,11 +111,11 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(ready_sit
     cells = browser.run(f"return {every}")
     pairs = pairs_module.pairs_of(board)
     assert pairs is not None
-    for name, own in zip(names[1:3], cells, strict=True):
-        found = between(pairs, rows[name].id, rows["bm25"].id)
-        assert own[0].startswith(board.name)
-        assert float(own[2]) == pytest.approx(found[pairs_module.DIFFERENCE], abs=5e-4)
-        assert [int(own[6]), int(own[7])] == found[[pairs_module.WINS, pairs_module.LOSSES]].tolist()
+    for name, values in zip(names[1:3], cells, strict=True):
+        result = between(pairs, rows[name].id, rows["bm25"].id)
+        assert values[0].startswith(board.name)
+        assert float(values[2]) == pytest.approx(result[pairs_module.DIFFERENCE], abs=5e-4)
+        assert [int(values[6]), int(values[7])] == result[[pairs_module.WINS, pairs_module.LOSSES]].tolist()
     assert not browser.run("return document.getElementById('presets').checkVisibility()")
     # The address holds names of methods, the page what readers call them.
     heads = browser.run("return [...document.querySelectorAll('#compared h2')].map(head => head.textContent)")

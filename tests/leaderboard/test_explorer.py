@@ -46,11 +46,11 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
     shown = explorer.chosen(board)
     heads = []
     for row in shown:
-        own: dict[str, list[str]] = {}
+        by_key: dict[str, list[str]] = {}
         for item in row.result.run.to_pylist():
             if item["rank"] <= 10:
-                own.setdefault(item["query_id"], []).append(item["tool_id"])
-        heads.append(own)
+                by_key.setdefault(item["query_id"], []).append(item["tool_id"])
+        heads.append(by_key)
     blocks = _blocks(tmp_path)
     assert all(len(block["queries"]) <= 7 for block in blocks)
     queries = [(block, query) for block in blocks for query in block["queries"]]
@@ -59,19 +59,19 @@ def test_queries_gold_and_first_tools_are_those_of_the_data_and_the_rankings(
         query = dataset.queries[dataset.query_codes[name]]
         assert text == query.text
         assert [tool for tool, _ in gold] == sorted(query.gold)
-        for own, (codes, _) in zip(heads, answers, strict=True):
-            assert [block["tools"][code] for code in codes] == own.get(name, [])
+        for by_key, (codes, _) in zip(heads, answers, strict=True):
+            assert [block["tools"][code] for code in codes] == by_key.get(name, [])
 
 
 def _decoded(stated: Any) -> list[list[float | None]]:
     """The values that a file of a metric stands for, decoded as the page does."""
     signs = {sign: i for i, sign in enumerate(explorer._SIGNS.tolist())}
     width = stated["width"]
-    found = []
-    for own in stated["codes"]:
-        parts = [own[i : i + width][::-1] for i in range(0, len(own), width)]
-        found.append([stated["levels"][sum(signs[sign] * 64**i for i, sign in enumerate(part))] for part in parts])
-    return found
+    collected = []
+    for values in stated["codes"]:
+        parts = [values[i : i + width][::-1] for i in range(0, len(values), width)]
+        collected.append([stated["levels"][sum(signs[sign] * 64**i for i, sign in enumerate(part))] for part in parts])
+    return collected
 
 
 def test_values_of_each_metric_are_those_of_the_results(ready_site: Built) -> None:
@@ -80,10 +80,10 @@ def test_values_of_each_metric_are_those_of_the_results(ready_site: Built) -> No
     for metric in ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10"):
         (path,) = site.folder.glob(f"e/*/{metric.replace('@', '-')}.js")
         assert f'benchValues("{metric}",' in path.read_text()
-        found = _decoded(_data(path.read_text()))
-        assert len(found) == len(shown)
-        for row, own in zip(shown, found, strict=True):
-            for value, stated in zip(row.result.values(metric), own, strict=True):
+        result = _decoded(_data(path.read_text()))
+        assert len(result) == len(shown)
+        for row, values in zip(shown, result, strict=True):
+            for value, stated in zip(row.result.values(metric), values, strict=True):
                 assert stated is None if value != value else abs(stated - value) < 1e-4
 
 
@@ -91,13 +91,13 @@ def test_values_of_each_metric_are_those_of_the_results(ready_site: Built) -> No
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=200), min_size=1, max_size=3), st.booleans())
 def test_any_values_are_read_back_to_the_third_digit(table: list[list[float]], wide: bool) -> None:
     length = max(map(len, table))
-    values = [[*own, *[0.0] * (length - len(own)), *(np.linspace(0, 1, 5000) if wide else [])] for own in table]
+    values = [[*row, *[0.0] * (length - len(row)), *(np.linspace(0, 1, 5000) if wide else [])] for row in table]
     judged = np.arange(2 * len(values[0])) % 2 == 0
-    rows: Any = [SimpleNamespace(values=np.array(own)[:, None]) for own in values]
+    rows: Any = [SimpleNamespace(values=np.array(row)[:, None]) for row in values]
     text = explorer._values("ndcg@5", rows, 0, judged)
-    for own, stated in zip(values, _decoded(_data(text)), strict=True):
-        assert stated[1::2] == [None] * len(own)
-        assert stated[::2] == pytest.approx(own, abs=1e-3)
+    for part, stated in zip(values, _decoded(_data(text)), strict=True):
+        assert stated[1::2] == [None] * len(part)
+        assert stated[::2] == pytest.approx(part, abs=1e-3)
 
 
 def test_gold_tools_have_their_ranks_also_below_the_first_ten(ready_site: Built) -> None:
@@ -109,9 +109,9 @@ def test_gold_tools_have_their_ranks_also_below_the_first_ten(ready_site: Built)
     for query, _, gold, answers in itertools.chain.from_iterable(
         block["queries"] for block in _blocks(ready_site.folder)
     ):
-        for (_, own), known in zip(answers, places, strict=True):
-            assert own == [known.get((query, tool), 0) for tool, _ in gold]
-            below += sum(rank > 10 for rank in own)
+        for (_, values), known in zip(answers, places, strict=True):
+            assert values == [known.get((query, tool), 0) for tool, _ in gold]
+            below += sum(rank > 10 for rank in values)
     assert below
 
 
@@ -127,7 +127,7 @@ def test_a_dataset_that_may_not_be_given_away_shows_ids_alone(
 ) -> None:
     dataset = load_dataset("starter")
     card = dataset.card.model_copy(update={"redistribution": False, "known_issues": []})
-    monkeypatch.setattr(boardjobs, "data_of", lambda *_: facts.Data(card, dataset, ""))
+    monkeypatch.setattr(boardjobs, "data_of", lambda *_: facts.BoardData(card, dataset, ""))
     site = build()
     whole = b"".join(site.bytes().values()).decode("utf-8", "replace")
     texts = [query.text for query in dataset.queries] + [tool.description for tool in dataset.tools]
@@ -168,17 +168,17 @@ def test_the_best_of_each_family_comes_before_a_second_setting(
 
 
 def test_a_long_text_is_cut() -> None:
-    assert len(explorer._cut("x" * 10_000_000, 1200)) == 1200
+    assert len(explorer._shorten("x" * 10_000_000, 1200)) == 1200
 
 
 def test_an_id_that_a_dictionary_has_twice_is_one_id() -> None:
     twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b", "a"]))
-    found = explorer._coded(pa.chunked_array([twice]))
-    assert found.indices.to_pylist() == [0, 1, 0]
-    assert found.to_pylist() == ["a", "b", "a"]
+    result = explorer._encode_ids(pa.chunked_array([twice]))
+    assert result.indices.to_pylist() == [0, 1, 0]
+    assert result.to_pylist() == ["a", "b", "a"]
     parts = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", "c"]).dictionary_encode()]
-    assert explorer._coded(pa.chunked_array(parts)).to_pylist() == ["a", "b", "b", "c"]
-    assert explorer._coded(pa.chunked_array([], parts[0].type)).to_pylist() == []
+    assert explorer._encode_ids(pa.chunked_array(parts)).to_pylist() == ["a", "b", "b", "c"]
+    assert explorer._encode_ids(pa.chunked_array([], parts[0].type)).to_pylist() == []
 
 
 @pytest.mark.usefixtures("begun")
@@ -196,7 +196,7 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     assert row in board.rows
     assert row not in explorer.chosen(board)
     # Its values are compared all the same.
-    place = explorer.compared(board).index(row)
+    place = explorer.compared_rows(board).index(row)
     (path,) = site.folder.glob("e/*/recall-5.js")
     stated = _decoded(_data(path.read_text()))[place]
     assert row.values is not None

@@ -19,7 +19,7 @@ from kit.results import folder_of
 
 from bench.base.text import unique_slug
 from bench.cli.schemas import shipped_schema
-from bench.leaderboard.boards.board import Board, assembled
+from bench.leaderboard.boards.board import Board, assemble
 from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.exports.write import table_path, write_exports
 from bench.results.comparability import comparable
@@ -52,21 +52,21 @@ def changed(result: StoredResult, identifier: str, **fields: Any) -> StoredResul
 
 def boards_of(results: list[StoredResult]) -> list[Board]:
     """The boards of results in one order, as a build has them, without tests of pairs."""
-    boards = [assembled(own, {item.manifest.result_id: None for item in own}) for own in comparable(results)]
+    boards = [assemble(row, {item.manifest.result_id: None for item in row}) for row in comparable(results)]
     return sorted(boards, key=lambda board: board.slug)
 
 
 def written(results: list[StoredResult]) -> Exports:
-    found: Exports = {}
+    by_key: Exports = {}
 
     def put(path: str, text: str) -> None:
-        assert path not in found
+        assert path not in by_key
         assert re.fullmatch(r"(?:[a-z0-9-]+/)?[a-z0-9][a-z0-9-]*\.[a-z]+", path)
         text.encode("utf-8")
-        found[path] = text
+        by_key[path] = text
 
     write_exports(put, boards_of(results), ())
-    return found
+    return by_key
 
 
 @functools.cache
@@ -108,16 +108,16 @@ def test_the_same_results_in_any_order_give_the_same_bytes(hostile: list[StoredR
 
 
 def test_no_results_give_files_without_any() -> None:
-    found = written([])
-    assert set(found) == {"results.csv", "results.json", "methods.bib"}
-    assert len(found["results.csv"].splitlines()) == 1
+    result = written([])
+    assert set(result) == {"results.csv", "results.json", "methods.bib"}
+    assert len(result["results.csv"].splitlines()) == 1
 
 
 def test_paths_are_told_and_cannot_be_bent(results: list[StoredResult], hostile: list[StoredResult]) -> None:
-    found = written(hostile)
+    outcome = written(hostile)
     for result in results:
-        assert table_path(result) in found
-    assert table_path(hostile[5]) not in found  # of another protocol: exported, and not ranked
+        assert table_path(result) in outcome
+    assert table_path(hostile[5]) not in outcome  # of another protocol: exported, and not ranked
     assert len({unique_slug(text) for text in ("A", "a", "a ", "a/", "../a", "")}) == 6
 
 
@@ -155,10 +155,10 @@ def _number(cell: str) -> bool:
 
 
 def test_json_follows_its_schema_and_has_everything(hostile: list[StoredResult]) -> None:
-    found = written(hostile)["results.json"]
-    raw = json.loads(found, parse_constant=lambda text: pytest.fail(text))
+    results_json = written(hostile)["results.json"]
+    raw = json.loads(results_json, parse_constant=lambda text: pytest.fail(text))
     schema().validate(raw)
-    assert "<" not in found
+    assert "<" not in results_json
     assert len(raw["results"]) == len(hostile)
     by_id = {item["result_id"]: item for item in raw["results"]}
     for result in hostile:
@@ -244,16 +244,16 @@ def test_any_name_survives_every_form(results: list[StoredResult], text: str, ma
         run_file="x",
         marks=[{"kind": "method", "text": mark}],
     )
-    found = written([results[1], odd])
-    schema().validate(json.loads(found["results.json"]))
-    rows = list(csv.reader(io.StringIO(found["results.csv"])))
+    result = written([results[1], odd])
+    schema().validate(json.loads(result["results.json"]))
+    rows = list(csv.reader(io.StringIO(result["results.csv"])))
     assert {len(row) for row in rows} == {len(rows[0])}
 
 
 def test_a_method_is_cited_by_its_own_papers() -> None:
-    found = method_bib("tgr")
-    assert "Tool Graph Retriever" in found
-    assert found.count("@misc{") == 1
+    result = method_bib("tgr")
+    assert "Tool Graph Retriever" in result
+    assert result.count("@misc{") == 1
     # BM25 names no paper, and a name that nobody has registered is not imported.
     assert not method_bib("bm25")
     assert not method_bib("antigravity:Method")

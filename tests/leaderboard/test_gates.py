@@ -165,11 +165,11 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     assert older(new, new, "d" * 12, "2029-01-01T00:00:00+00:00")
     results = [StoredResult.read(path) for path in ready.glob("*/*")]
     (gate,) = histories(place, results)
-    found = {event.result.manifest.result_id: event for event in gate.events[1:]}
+    by_result_id = {event.result.manifest.result_id: event for event in gate.events[1:]}
     assert gate.metric == "recall@5"
-    assert found["d" * 12].verdict == "pass"
-    assert found["e" * 12].verdict == "not comparable"
-    assert "content" in found["e" * 12].report.reasons[0]
+    assert by_result_id["d" * 12].verdict == "pass"
+    assert by_result_id["e" * 12].verdict == "not comparable"
+    assert "content" in by_result_id["e" * 12].report.reasons[0]
     shown = {result.manifest.result_id for result in results}
     content = Content([], [], [], [], [], [], {}, shown, {}, [], {}, [gate])
     page = written(tmp_path / "site", lambda writer: gates_page._write(content, writer))("gates.html")

@@ -84,8 +84,8 @@ def hostile_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
                 content = {"dataset__content_hash": id_of(f"{number} {tools}") * 5}
                 drawn = f"size-{number}-{tools}"
                 another(kept[0], id_of(drawn), drawn, **size, **content, **method)
-        for number, own in enumerate(PATHS):
-            edit(another(kept[0], id_of(own), f"paths-{number}"), result_id=own, metrics={"result_id": own})
+        for number, values in enumerate(PATHS):
+            edit(another(kept[0], id_of(values), f"paths-{number}"), result_id=values, metrics={"result_id": values})
         edit(kept[1], facts={"note": "x" * 7_000_000}, warnings=["y" * 7_000_000])
         report = results.with_name("reproduction.json")
         report.write_text(json.dumps(_report(manifest(bm25)["environment"])))
@@ -135,9 +135,9 @@ def test_ids_that_are_paths_are_refused(hostile_site: Built) -> None:
 
 def test_long_texts_do_not_make_long_pages(hostile_site: Built) -> None:
     # Seven megabytes in each of two fields, and many names of fifty thousand signs.
-    own = hostile_site.row("random")
-    assert len(own.result.manifest.warnings[0]) == 7_000_000
-    assert len(hostile_site.page(f"r/{own.id}.html").text) < 200_000
+    values = hostile_site.row("random")
+    assert len(values.result.manifest.warnings[0]) == 7_000_000
+    assert len(hostile_site.page(f"r/{values.id}.html").text) < 200_000
     assert max(len(page.text) for page in hostile_site.pages()) < 1_000_000
 
 

@@ -54,11 +54,11 @@ def test_a_result_that_goes_and_comes_rewrites_the_pages_that_show_it_and_no_oth
     site = build()
     exports = ("results.", "tables/", "methods.bib")
     written = {path for path in site.made.files.written if not path.startswith(exports)}
-    own = {path for path in written if "random" in path or own_id in path}
-    assert own
+    parts = {path for path in written if "random" in path or own_id in path}
+    assert parts
     board = site.made.boards[0].slug
     overall = {path for path in written if path.startswith(("index", "overall"))}
-    assert written - own - overall == {
+    assert written - parts - overall == {
         "compare.html",
         "datasets.html",
         "methods.html",
@@ -70,7 +70,7 @@ def test_a_result_that_goes_and_comes_rewrites_the_pages_that_show_it_and_no_oth
         *(path for path in written if path.startswith(f"e/{board}/")),
         *(path for path in written if path.startswith("m/") and path != "m/random.html"),
     }
-    assert not [path for path in written - own if path.startswith("r/")], "other results' pages do not show it"
+    assert not [path for path in written - parts if path.startswith("r/")], "other results' pages do not show it"
     for path in ("notes.html", "r/mine.html"):
         assert (place / path).read_text() == "mine"
         (place / path).unlink()
@@ -99,9 +99,9 @@ def test_what_others_have_put_into_a_site_stays(begun: Any, build: Callable[...,
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"files": 3}', '{"files": {"a": {}}}', "[" * 5000])
 def test_a_damaged_listing_is_no_obstacle(text: str, tmp_path: Path) -> None:
     (tmp_path / "files.json").write_text(text)
-    own = writer_module.Writer(tmp_path)
-    own.put("a.html", "a")
-    own.finish()
+    writer = writer_module.Writer(tmp_path)
+    writer.put("a.html", "a")
+    writer.finish()
     assert (tmp_path / "a.html").read_text() == "a"
 
 
@@ -120,10 +120,10 @@ def test_no_file_is_written_but_under_plain_names(path: str, tmp_path: Path) -> 
 
 
 def test_two_pages_never_share_a_name(tmp_path: Path) -> None:
-    own = writer_module.Writer(tmp_path)
-    own.put("a.html", "a")
+    writer = writer_module.Writer(tmp_path)
+    writer.put("a.html", "a")
     with pytest.raises(ValueError, match="two pages"):
-        own.put("a.html", "b")
+        writer.put("a.html", "b")
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -20,7 +20,7 @@ from kit.sites import Built, Page
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
 from bench.leaderboard.boards import libraries
-from bench.leaderboard.boards.board import assembled, read_results
+from bench.leaderboard.boards.board import assemble, read_results
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages import datasets as datasets_page
 from bench.leaderboard.pages import libraries as libraries_page
@@ -36,8 +36,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run(*datasets: str, methods: tuple[str, ...] = METHODS, more: tuple[str, ...] = ()) -> None:
-    asked = [word for name in methods for word in ("-m", name)] + [word for name in datasets for word in ("-d", name)]
-    assert command(["run", *asked, "-q", *more]) == 0
+    requests = [word for name in methods for word in ("-m", name)] + [
+        word for name in datasets for word in ("-d", name)
+    ]
+    assert command(["run", *requests, "-q", *more]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -66,14 +68,14 @@ def sizes(sized_site: Built, isolated: None, quick: None, monkeypatch: pytest.Mo
     monkeypatch.setenv("BENCH_DATA", str(sized_site.folder.with_name("data")))
 
     def sizes(*specs: str, methods: tuple[str, ...] = METHODS) -> list[Path]:
-        found = []
+        collected = []
         for path in sorted(sized_site.folder.with_name("results").glob("[!.]*/*/manifest.json")):
             told = json.loads(path.read_text())
             if told["dataset"]["spec"] in specs and told["method"]["spec"] in methods:
-                own = results_folder() / path.parts[-3] / path.parts[-2]
-                found.append(Path(shutil.copytree(path.parent, own)))
-        assert len(found) == len(specs) * len(methods)
-        return found
+                values = results_folder() / path.parts[-3] / path.parts[-2]
+                collected.append(Path(shutil.copytree(path.parent, values)))
+        assert len(collected) == len(specs) * len(methods)
+        return collected
 
     return sizes
 
@@ -84,14 +86,14 @@ def page(tmp_path: Path) -> Callable[[str], Page]:
 
     def page(path: str = "l/*.html") -> Page:
         groups, _ = read_results(results_folder())
-        boards = [assembled(own, {item.manifest.result_id: None for item in own}, {}) for own in groups]
+        boards = [assemble(row, {item.manifest.result_id: None for item in row}, {}) for row in groups]
         drawn = libraries.bases({board.spec for board in boards})
         content = Content(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
         writer = Writer(tmp_path / "pages")
         for module in (libraries_page, datasets_page):
             module._write(content, writer)
-        (found,) = writer.out.glob(path)
-        return Page(found)
+        (result,) = writer.out.glob(path)
+        return Page(result)
 
     return page
 
@@ -114,7 +116,7 @@ def test_the_numbers_are_those_of_bench_curve(
     assert not site.made.rejected
     sizes(*SPECS)
     experiment = tmp_path / "sizes.toml"
-    names = [", ".join(f'"{name}"' for name in own) for own in (METHODS, SPECS[1:])]
+    names = [", ".join(f'"{name}"' for name in row) for row in (METHODS, SPECS[1:])]
     experiment.write_text("methods = [{}]\ndatasets = [{}]\n".format(*names))
     capsys.readouterr()
     assert command(["curve", str(experiment), "--json"]) == 0
@@ -153,8 +155,8 @@ def test_they_are_found_under_their_dataset_and_from_every_board(sized_site: Bui
     for spec, board in boards.items():
         assert f"../{path}" in site.page(f"d/{board.slug}.html").links
         assert f"d/{board.slug}.html" in listing.links
-        own = "Another library than the dataset's own:" in site.page(f"d/{board.slug}.html").texts
-        assert own == (spec != "starter")
+        values = "Another library than the dataset's own:" in site.page(f"d/{board.slug}.html").texts
+        assert values == (spec != "starter")
         assert f"../d/{board.slug}.html" in site.page(path).links
     assert "with extra, library of" in " ".join(listing.texts)
     # A method on four libraries is on one dataset.
@@ -185,9 +187,9 @@ def test_the_overall_boards_stay_as_they_are_but_for_a_link(
     after = build("after", **options)
     assert len(after.made.boards) == 4
     link = b' Larger libraries: <a href="l/starter.html">starter</a>.'
-    found = homes(after)
-    assert found["index.html"].count(link) == 1
-    assert {name: page.replace(link, b"") for name, page in found.items()} == before
+    result = homes(after)
+    assert result["index.html"].count(link) == 1
+    assert {name: page.replace(link, b"") for name, page in result.items()} == before
 
 
 def test_one_size_is_no_curve_and_stands_for_itself_where_the_dataset_has_no_board(
@@ -225,16 +227,16 @@ def test_draws_of_another_seed_and_methods_of_another_seed_are_lines_of_their_ow
         elif spec == SMALL:
             seeded = SMALL.replace("tools=190", "seed=1, tools=190")
             another(folder, id_of(f"seeded {folder}"), "seeded", dataset__spec=seeded, **content)
-    found = page()
-    assert found.tags.count("svg") == 2
-    heads = [text for text in found.texts if text.startswith("With distractors of")]
+    result = page()
+    assert result.tags.count("svg") == 2
+    heads = [text for text in result.texts if text.startswith("With distractors of")]
     assert len(heads) == 2
     assert sum("seed 1" in text for text in heads) == 1
-    for own in re.findall(r"<tbody>(.*?)</tbody>", found.text, flags=re.DOTALL):
-        names = re.findall(r'<th scope="row"><a[^>]*>(.*?)</a>', own)
+    for values in re.findall(r"<tbody>(.*?)</tbody>", result.text, flags=re.DOTALL):
+        names = re.findall(r'<th scope="row"><a[^>]*>(.*?)</a>', values)
         assert len(names) == len(set(names)) == 6
         # Each has three sizes, its own dataset among them.
-        assert all(len(re.findall("<small>", row)) == 3 for row in own.split("</tr>")[:-1])
+        assert all(len(re.findall("<small>", row)) == 3 for row in values.split("</tr>")[:-1])
 
 
 def test_other_queries_under_the_same_name_are_no_point(
@@ -243,8 +245,8 @@ def test_other_queries_under_the_same_name_are_no_point(
     sizes(*SPECS)
     # Somebody says that results on a part of the queries are on a larger library.
     for folder in sorted(sized_site.folder.with_name("limited").glob("[!.]*/*")):
-        own = Path(shutil.copytree(folder, results_folder() / "limited" / folder.name))
-        edit(own, dataset__limit=None, dataset__spec=OF.replace(")", ", tools=1000)"), dataset__tools=1000)
+        path = Path(shutil.copytree(folder, results_folder() / "limited" / folder.name))
+        edit(path, dataset__limit=None, dataset__spec=OF.replace(")", ", tools=1000)"), dataset__tools=1000)
     assert "1,000" in " ".join(page("datasets.html").texts)
     heads = re.findall(r"<thead>(.*?)</thead>", page().text, flags=re.DOTALL)
     assert len(heads) == 1
@@ -319,12 +321,12 @@ def _numbers(svg: str) -> list[float]:
 def test_the_picture_stays_in_its_frame(found: list[list[tuple[int, float]]]) -> None:
     lines = [
         charts.Sized(
-            f"m{i}", tuple((size, mean, mean / 2, math.nan if mean > 0.9 else 1.0) for size, mean in sorted(own))
+            f"m{i}", tuple((size, mean, mean / 2, math.nan if mean > 0.9 else 1.0) for size, mean in sorted(row))
         )
-        for i, own in enumerate(found)
+        for i, row in enumerate(found)
     ]
     svg = charts.sizes("t", lines, "recall@5")
-    drawn = [own for own in found if len(own) > 1][: charts.MOST_SERIES]
+    drawn = [row for row in found if len(row) > 1][: charts.MOST_SERIES]
     assert bool(svg) == bool(drawn)
     if svg:
         assert len(_numbers(svg)) == 2 * sum(map(len, drawn))

@@ -68,9 +68,9 @@ def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overa
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
     (text,) = [item for item in stated[row.id] if item.startswith(mark)]
     lines = list(csv.DictReader(site.page("results.csv").text.splitlines()))
-    own = [item["marks"].split("; ") for item in lines if item["result_id"] == row.id]
-    assert own
-    assert all(text in marks for marks in own)
+    splits = [item["marks"].split("; ") for item in lines if item["result_id"] == row.id]
+    assert splits
+    assert all(text in marks for marks in splits)
     table = site.page(table_path(row.result)).text
     (number,) = re.findall(rf"\$\^{{(\d+)}}\$ {re.escape(latex_text(text))}\.", table)
     rows = [item for item in table.splitlines() if " & " in item and re.search(rf"\^{{(\d+,)*{number}(,\d+)*}}", item)]
@@ -101,15 +101,15 @@ def test_where_queries_come_from_is_said_of_the_dataset(marked_site: Any) -> Non
 
 
 def test_results_of_an_older_protocol_are_kept_marked_and_not_ranked(marked_site: Any) -> None:
-    site, own = marked_site, id_of("protocol")
+    site, values = marked_site, id_of("protocol")
     (old,) = (board for board in site.made.boards if not board.current)
-    assert [row.id for row in old.rows] == [own]
+    assert [row.id for row in old.rows] == [values]
     assert not old.standings
     assert "protocol 0.9" in site.page(f"d/{old.slug}.html").texts
     assert ">protocol 0.9</span>" in site.page(f"d/{old.slug}.html").text
-    assert ">protocol 0.9</span>" in site.page(f"r/{own}.html").text
+    assert ">protocol 0.9</span>" in site.page(f"r/{values}.html").text
     stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
-    assert stated[own] == ["from traces", "synthetic queries", "protocol 0.9", "older code"]
+    assert stated[values] == ["from traces", "synthetic queries", "protocol 0.9", "older code"]
     assert "protocol 0.9" in site.page("results.csv").text
     current = {board.slug for board in site.made.boards if board.current}
     assert {path.stem for path in (site.folder / "tables").glob("*.tex")} == current
@@ -138,7 +138,7 @@ def test_gold_sets_of_past_queries_are_what_the_result_says_and_not_what_the_cac
         assert text == "bundles seen"
         assert sentence.startswith(why)
         # What was trained on the test learnt, too.
-        assert {key for key, found in shown.items() if found and "nearest-bundle" not in key} <= {"stated"}
+        assert {key for key, item in shown.items() if item and "nearest-bundle" not in key} <= {"stated"}
     # The result's own word counts, and not the data; one that says nothing is not taken for clean.
     marks = marked_site.row("nearest-bundle(base=tfidf)").marks
     assert not [mark for mark in marks if mark.kind.startswith("bundles")]

@@ -69,7 +69,11 @@ def test_exports_say_what_a_query_costs(marked_site: Any) -> None:
 
 
 def test_what_is_free_stands_left_of_the_scale_and_on_the_front() -> None:
-    points = [charts.Point("free", 0.0, 0.5), charts.Point("dear", 2.0, 0.7), charts.Point("worse", 3.0, 0.6)]
+    points = [
+        charts.ChartPoint("free", 0.0, 0.5),
+        charts.ChartPoint("dear", 2.0, 0.7),
+        charts.ChartPoint("worse", 3.0, 0.6),
+    ]
     assert [point.name for point in charts.front(points)] == ["free", "dear"]
     svg = charts.cost_picture("t", points, "money", "recall@5", numbers.money)
     assert svg.count("<circle") == 3

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.leaderboard.boards.facts import facts_of
-from bench.leaderboard.boards.names import Title, apart, declared, title_of
+from bench.leaderboard.boards.names import Title, apart, declared_names, title_of
 from bench.registry.methods import _builtin
 from bench.results.manifest import MethodIdentity
 
@@ -20,20 +20,20 @@ def method(spec: str, run_file: bool = False) -> MethodIdentity:
 
 
 def test_each_method_of_the_repository_has_a_name_of_its_own() -> None:
-    assert set(declared()) == set(_builtin())
+    assert set(declared_names()) == set(_builtin())
     for names in (
-        [own.name.casefold() for own in declared().values()],
-        [str(title_of(method(name))).casefold() for name in declared()],
+        [row.name.casefold() for row in declared_names().values()],
+        [str(title_of(method(name))).casefold() for name in declared_names()],
     ):
         assert len(set(names)) == len(names)
 
 
 def test_names_speak_of_parameters_that_exist() -> None:
-    for name, own in declared().items():
+    for name, values in declared_names().items():
         facts = facts_of(name)
         assert facts is not None
-        assert {*own.say, *own.quiet, *own.words} <= {item.name for item in facts.parameters}, name
-        assert set(own.words) <= set(own.say), name
+        assert {*values.say, *values.quiet, *values.words} <= {item.name for item in facts.parameters}, name
+        assert set(values.words) <= set(values.say), name
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_no_two_rows_read_the_same(rows: list[tuple[str, str, str]]) -> None:
     assert len({name.casefold() for name in names}) == len(rows)
     # A name that no other row has stays as it is.
     for title, name in zip(titles, names, strict=True):
-        if [own.casefold() for own in titles].count(title.casefold()) == 1:
+        if [row.casefold() for row in titles].count(title.casefold()) == 1:
             assert name.startswith(title)
 
 

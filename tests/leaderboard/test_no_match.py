@@ -23,13 +23,13 @@ from bench.results.store import PER_QUERY
 
 def test_few_queries_without_gold_are_shown_and_decide_nothing(ready_site: Built) -> None:
     board = ready_site.board
-    found = no_match(board)
-    assert found is not None
-    assert (found.standing, found.groups) == (None, 8)
-    means = [row.result.metrics.metrics["auroc"].mean for row in found.rows]
+    result = no_match(board)
+    assert result is not None
+    assert (result.standing, result.groups) == (None, 8)
+    means = [row.result.metrics.metrics["auroc"].mean for row in result.rows]
     assert len(means) == 3
     assert means == sorted(means, reverse=True)
-    assert {(row.family, reason) for row, reason in found.left} == {("random", "no scores"), ("oracle", "no scores")}
+    assert {(row.family, reason) for row, reason in result.left} == {("random", "no scores"), ("oracle", "no scores")}
     page = ready_site.only("n/*.html")
     assert "There are no tiers" in " ".join(page.texts)
     assert {f"../r/{row.id}.html" for row in board.rows} <= set(page.links)
@@ -44,35 +44,35 @@ def test_p_values_are_those_of_the_command(
         shutil.copytree(item.folder, results_folder() / "github-mcp" / item.folder.name)
     site = build()
     (board,) = site.made.boards
-    found = no_match(board)
-    assert found is not None
-    assert found.standing is not None
-    assert found.groups == 23
-    assert [row.family for row in found.rows] == ["bm25", "hybrid"]
-    first, second = (row.id for row in found.rows)
+    result = no_match(board)
+    assert result is not None
+    assert result.standing is not None
+    assert result.groups == 23
+    assert [row.family for row in result.rows] == ["bm25", "hybrid"]
+    first, second = (row.id for row in result.rows)
     capsys.readouterr()
     assert command(["compare", second, first, "-m", "auroc", "--json"]) == 0
-    assert repr(float(found.standing.pairs[0, 1])) in json.dumps(json.loads(capsys.readouterr().out))
-    assert found.standing.tier.tolist() == [1, 1 if found.standing.pairs[0, 1] >= 0.05 else 2]
+    assert repr(float(result.standing.pairs[0, 1])) in json.dumps(json.loads(capsys.readouterr().out))
+    assert result.standing.tier.tolist() == [1, 1 if result.standing.pairs[0, 1] >= 0.05 else 2]
     # Others can check them, also after a build that had nothing to do.
     for folder in (site, build()):
         (exported,) = json.loads((folder.folder / "results.json").read_text("utf-8"))["boards"]
         (told,) = [item for item in exported["standings"] if item["metric"] == "auroc"]
-        assert told["p"][0] == [found.standing.pairs[0, 1]]
-        assert (told["systems"], told["tiers"]) == ([first, second], found.standing.tier.tolist())
+        assert told["p"][0] == [result.standing.pairs[0, 1]]
+        assert (told["systems"], told["tiers"]) == ([first, second], result.standing.tier.tolist())
 
 
 def test_no_two_of_a_tier_differ(tmp_path: Path) -> None:
     names = ("bm25", "bm25-fields", "dense", "hybrid", "names", "oracle", "random", "rrf", "tfidf", "coverage")
     board = board_of_kept("github-mcp", *names)
-    found = no_match(board)
-    assert found is not None
-    standing = found.standing
+    result = no_match(board)
+    assert result is not None
+    standing = result.standing
     assert standing is not None
     same = standing.tier[:, None] == standing.tier
     assert (standing.pairs[same] >= 0.05).all()
     assert len(set(standing.tier.tolist())) > 1
-    assert {row.family for row, _ in found.left} == {"oracle", "random", "coverage"}
+    assert {row.family for row, _ in result.left} == {"oracle", "random", "coverage"}
     page = written(tmp_path, lambda writer: write_no_match(board, [], writer))("n/*.html")
     assert "tier" in page.texts
     assert "There are no tiers" not in " ".join(page.texts)

@@ -24,9 +24,9 @@ KEPT = pytest.mark.slow("the kept results")
 
 @pytest.fixture(scope="module")
 def kept() -> list[StoredResult]:
-    found = list(find_results(RESULTS))
-    assert all(isinstance(item, StoredResult) for item in found)
-    return [item for item in found if isinstance(item, StoredResult)]
+    results = list(find_results(RESULTS))
+    assert all(isinstance(item, StoredResult) for item in results)
+    return [item for item in results if isinstance(item, StoredResult)]
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda path: path.stem)
@@ -68,7 +68,7 @@ def test_kept_rankings_are_small_and_small_ones_are_kept(kept: list[StoredResult
     assert max(sizes.values()) <= LARGEST
     # Where nearly every query has other tools at the top, a ranking takes more room.
     data = [(item.has_run, item.manifest.dataset) for item in kept]
-    assert all(has_run for has_run, own in data if own.queries <= 150 and own.tools <= 5000)
+    assert all(has_run for has_run, row in data if row.queries <= 150 and row.tools <= 5000)
 
 
 def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:

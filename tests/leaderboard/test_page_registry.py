@@ -70,7 +70,7 @@ def test_a_new_module_is_built_and_named_on_every_page(build: Callable[..., Buil
 
 
 def test_kinds_have_names_and_places_of_their_own() -> None:
-    found = registry.pages()
-    assert len({page.name for page in found}) == len(found)
-    places = [page.place for page in found if page.entry]
+    pages = registry.pages()
+    assert len({page.name for page in pages}) == len(pages)
+    places = [page.place for page in pages if page.entry]
     assert places == sorted(set(places))

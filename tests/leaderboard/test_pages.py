@@ -32,7 +32,7 @@ from bench.methods import bm25
 from bench.metrics import measures
 from bench.registry import load_dataset
 from bench.results.comparability import competes
-from bench.results.units import numbered
+from bench.results.units import number_units
 from bench.stats.macro import macro_intervals
 from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import robust_mean, unit_sums
@@ -59,10 +59,10 @@ def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready_site: 
     order = [row.name for row in board.rows]
     assert order[-1] == "oracle"
     assert order.index("bm25") < order.index("random")
-    own = board.standings["recall@5"]
-    assert len(own.ids) == 4
-    assert board.rows[-1].id not in own.ids
-    assert own.tier[own.place(board.rows[0].id)] == 1
+    recall_5 = board.standings["recall@5"]
+    assert len(recall_5.ids) == 4
+    assert board.rows[-1].id not in recall_5.ids
+    assert recall_5.tier[recall_5.place(board.rows[0].id)] == 1
 
 
 def test_numbers_are_those_of_the_result(ready_site: Any) -> None:
@@ -91,12 +91,12 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(two_da
     texts = two_datasets.page("index.html").texts
     boards = sorted(two_datasets.made.boards, key=lambda board: str(board.spec))
     rows = [next(row for row in board.rows if row.result.manifest.method.spec == "bm25") for board in boards]
-    found = [row.result for row in rows]
-    taken = [~np.isnan(result.values("recall@5")) for result in found]
-    values = [result.values("recall@5")[own] for result, own in zip(found, taken, strict=True)]
-    units = [numbered(result.units[own]) for result, own in zip(found, taken, strict=True)]
-    assert all(len(set(own)) < len(own) for own in units)
-    tables = [own[:, None] for own in values]
+    results = [row.result for row in rows]
+    taken = [~np.isnan(result.values("recall@5")) for result in results]
+    values = [result.values("recall@5")[row] for result, row in zip(results, taken, strict=True)]
+    units = [number_units(result.units[row]) for result, row in zip(results, taken, strict=True)]
+    assert all(len(set(row)) < len(row) for row in units)
+    tables = [row[:, None] for row in values]
     ((mean, low, high),) = macro_intervals(tables, resamples=standings.MACRO_RESAMPLES, units=units)
     assert f"{mean:.3f}" in texts
     assert f"{low:.3f}–{high:.3f}" in texts
@@ -113,9 +113,9 @@ def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
 
 
 def test_the_first_tier_of_a_dataset_is_bold_where_all_queries_count(ready_site: Any) -> None:
-    own = ready_site.board.standings["recall@5"]
-    first = {name for name, tier in zip(own.ids, own.tier, strict=True) if tier == 1}
-    assert 0 < len(first) < len(own.ids)
+    recall_5 = ready_site.board.standings["recall@5"]
+    first = {name for name, tier in zip(recall_5.ids, recall_5.tier, strict=True) if tier == 1}
+    assert 0 < len(first) < len(recall_5.ids)
 
     def bold(page: str) -> set[str]:
         return set(re.findall(r"<a href=r/(\w+)\.html><b>", ready_site.page(page).text))
@@ -154,13 +154,13 @@ def test_only_the_latest_answer_stands_on_the_board_and_the_older_one_keeps_its_
 
 
 def test_tokens_of_answers_are_shown_where_they_are_known(ready_site: Any, marked_site: Any) -> None:
-    own = ready_site.page(f"r/{ready_site.row('bm25').id}.html").texts
-    assert "break-even" in own
-    assert "tokens of an answer" not in own
+    texts = ready_site.page(f"r/{ready_site.row('bm25').id}.html").texts
+    assert "break-even" in texts
+    assert "tokens of an answer" not in texts
     assert "tokens of answer" not in ready_site.only("d/*.html").texts
-    own = marked_site.page(f"r/{marked_site.row('answered').id}.html").texts
-    assert any(text.startswith("4,321, as the search sent it") for text in own)
-    assert any("an answer of up to 100 tools" in text for text in own)
+    texts = marked_site.page(f"r/{marked_site.row('answered').id}.html").texts
+    assert any(text.startswith("4,321, as the search sent it") for text in texts)
+    assert any("an answer of up to 100 tools" in text for text in texts)
     board = marked_site.page(f"d/{marked_site.board.slug}.html").texts
     assert "tokens of answer" in board
     assert "4,321" in board
@@ -169,17 +169,17 @@ def test_tokens_of_answers_are_shown_where_they_are_known(ready_site: Any, marke
 
 def test_a_result_page_has_its_command_manifest_and_downloads(ready_site: Any) -> None:
     result = ready_site.row("bm25").result
-    own = result.manifest.result_id
-    page = ready_site.page(f"r/{own}.html")
+    result_id = result.manifest.result_id
+    page = ready_site.page(f"r/{result_id}.html")
     assert result.manifest.environment.command in page.texts
     assert any(result.manifest.method.full_spec in text for text in page.texts)
-    run = gzip.decompress((ready_site.folder / f"r/{own}.run.gz").read_bytes()).decode()
+    run = gzip.decompress((ready_site.folder / f"r/{result_id}.run.gz").read_bytes()).decode()
     assert len(run.splitlines()) == result.run.num_rows
     assert run.split()[1] == "Q0"
-    table = gzip.decompress((ready_site.folder / f"r/{own}.csv.gz").read_bytes()).decode().splitlines()
+    table = gzip.decompress((ready_site.folder / f"r/{result_id}.csv.gz").read_bytes()).decode().splitlines()
     assert len(table) == result.per_query.num_rows + 1
     assert "recall@5" in table[0]
-    whole = json.loads((ready_site.folder / f"r/{own}-manifest.json").read_text())
+    whole = json.loads((ready_site.folder / f"r/{result_id}-manifest.json").read_text())
     assert whole["manifest"] == json.loads((result.folder / "manifest.json").read_text())
     assert whole["metrics"] == json.loads((result.folder / "metrics.json").read_text())
 
@@ -279,7 +279,7 @@ def test_slices_of_a_result_have_their_means_and_intervals(ready_site: Any) -> N
     for count in sorted(set(gold[gold > 0].tolist())):
         values = result.values("recall@5")[gold == count]
         row = texts.index(str(count), start)
-        units = numbered(result.units[gold == count])
+        units = number_units(result.units[gold == count])
         groups = len(set(units.tolist()))
         _, (error,), (freedom,) = robust_mean(values[:, None], units)
         reach = error * stats.t.ppf(0.975, freedom)
@@ -305,11 +305,11 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     assert (pairs < 0.05).any()
     assert np.abs(pairs - pairwise_tests(values, units=units)).max() < 0.03
     assert np.abs(standings.ranks_limit(values, units) - rank_intervals(values, units=units)).max() <= 1
-    parts, own = [values, values[:699] * 0.5, values[:900] * 0.8], [units, units[:699], units[:900]]
+    parts, member = [values, values[:699] * 0.5, values[:900] * 0.8], [units, units[:699], units[:900]]
     sources = ["one", "two", "two"]
     means = np.array([part.mean(axis=0) for part in parts])
-    errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, own, strict=True)])
-    exact = standings.over_datasets(parts, own, sources)
+    errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, member, strict=True)])
+    exact = standings.over_datasets(parts, member, sources)
     assert standings.over_datasets_limit(means, errors, sources) == pytest.approx(exact, abs=0.02)
     assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
 
@@ -321,7 +321,7 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
 )
 def test_quick_errors_are_those_of_the_statistics(values: Any, seed: int, alone: bool) -> None:
     drawn = np.random.default_rng(seed).integers(0, len(values), len(values))
-    units = np.arange(len(values)) if alone else numbered(drawn)
+    units = np.arange(len(values)) if alone else number_units(drawn)
     sums, sizes = standings.unit_totals(values, units)
     exact_sums, exact_sizes = unit_sums(values, units)
     assert sums == pytest.approx(exact_sums, abs=1e-12)
@@ -342,9 +342,9 @@ def test_a_limit_of_systems_that_are_alike_finds_no_difference() -> None:
 def test_too_few_units_decide_nothing() -> None:
     random = np.random.default_rng(1)
     values = np.column_stack([np.full(190, 0.9), np.full(190, 0.1)]) + random.normal(0, 0.01, (190, 2))
-    few = standings.ranked_systems(["a", "b"], values, np.arange(190) // 10)
+    few = standings.rank_systems(["a", "b"], values, np.arange(190) // 10)
     assert (few.units, few.tier.tolist(), few.pairs.min()) == (19, [1, 1], 1.0)
-    enough = standings.ranked_systems(["a", "b"], values, np.minimum(np.arange(190) // 9, 20))
+    enough = standings.rank_systems(["a", "b"], values, np.minimum(np.arange(190) // 9, 20))
     assert (enough.units, enough.tier.tolist()) == (21, [1, 2])
 
 
@@ -353,10 +353,10 @@ def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> 
     parts = [np.column_stack([random.random(30), random.random(30)]) for _ in range(3)]
     parts[0][:, 0] += 0.3
     units = [np.arange(30), np.arange(30) // 2, np.arange(30)]
-    found = standings.ranked_over_datasets(["a", "b"], parts, units, ["one", "two", "two"])
+    ranked_over_datasets = standings.rank_over_datasets(["a", "b"], parts, units, ["one", "two", "two"])
     means = np.array([part.mean(axis=0) for part in parts])
-    assert found.means == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
-    assert found.units == 75
+    assert ranked_over_datasets.means == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
+    assert ranked_over_datasets.units == 75
 
 
 @pytest.mark.parametrize(("protocol", "told"), [("1.0", True), ("2.0", False)])

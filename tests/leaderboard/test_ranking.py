@@ -25,7 +25,7 @@ from bench.leaderboard.boards import overall as overall_module
 from bench.leaderboard.boards import rankingset, standings, tables
 from bench.registry.datasets import dataset_entries
 from bench.results.store import StoredResult
-from bench.stats.tiers import corrected_pairs, pairwise_tests
+from bench.stats.tiers import correct_pairs, pairwise_tests
 
 FLOORS = {"popularity", "random", "random-bundle"}
 #: Ranked methods that learn from past queries where there are some.
@@ -46,8 +46,10 @@ def _kept(spec: str) -> tuple[list[StoredResult], dict[str, NDArray[np.float64]]
     """The kept results on a dataset, and their values by the ranking metrics."""
     members = kept(spec)
     known: list[Any] = []
-    found = [tables.checked_values(item, board_module.RANKED, False, known)[0] for item in members]
-    values = {item.manifest.result_id: own for item, own in zip(members, found, strict=True) if own is not None}
+    checked_values = [tables.check_values(item, board_module.RANKED, False, known)[0] for item in members]
+    values = {
+        item.manifest.result_id: row for item, row in zip(members, checked_values, strict=True) if row is not None
+    }
     assert len(values) == len(members)
     return members, values
 
@@ -57,48 +59,48 @@ def _submitted(
 ) -> StoredResult:
     """A result by another name, with these values."""
     manifest = real.manifest
-    own = f"{number:012x}"
+    part = f"{number:012x}"
     means = {
-        metric: found.model_copy(update={"mean": float(values[:, board_module.RANKED.index(metric)].mean())})
+        metric: item.model_copy(update={"mean": float(values[:, board_module.RANKED.index(metric)].mean())})
         if metric in board_module.RANKED
-        else found
-        for metric, found in real.metrics.metrics.items()
+        else item
+        for metric, item in real.metrics.metrics.items()
     }
     return replace(
         real,
         manifest=manifest.model_copy(
             update={
-                "result_id": own,
+                "result_id": part,
                 "dataset": manifest.dataset.model_copy(update={"spec": spec or manifest.dataset.spec}),
-                "method": manifest.method.model_copy(update={"spec": name, "full_spec": name, "hash": own * 5}),
+                "method": manifest.method.model_copy(update={"spec": name, "full_spec": name, "hash": part * 5}),
             }
         ),
-        metrics=real.metrics.model_copy(update={"result_id": own, "metrics": means}),
+        metrics=real.metrics.model_copy(update={"result_id": part, "metrics": means}),
     )
 
 
 def _boards(added: Submissions, copies: Sequence[str] = ()) -> list[Any]:
     """Boards of the kept results and of what is added; `copies` are datasets that are submitted as datasets of their
     own, with every second query right for one method."""
-    found = []
+    collected = []
     for place, spec in enumerate(SPECS):
         members, values = _kept(spec)
-        own, known = list(members), dict(values)
+        part, known = list(members), dict(values)
         for number, (name, table) in enumerate(added.get(spec, ())):
             item = _submitted(members[0], name, table, 1000 * place + number + 1)
-            own.append(item)
+            part.append(item)
             known[item.manifest.result_id] = table
-        found.append(_sampled(own, known))
+        collected.append(_sampled(part, known))
     for number, spec in enumerate(copies):
         real = _kept(SPECS[0])[0][0]
         table = np.ones_like(_kept(SPECS[0])[1][real.manifest.result_id])
         item = _submitted(real, "mine", table, 900_000 + number, spec)
-        found.append(_sampled([item], {item.manifest.result_id: table}))
-    return found
+        collected.append(_sampled([item], {item.manifest.result_id: table}))
+    return collected
 
 
 def _sampled(members: Sequence[StoredResult], values: Mapping[str, NDArray[np.float64]]) -> Any:
-    return board_module.sampled(board_module.assembled(members, values, {}), {}, True)
+    return board_module.sample_rows(board_module.assemble(members, values, {}), {}, True)
 
 
 def _ranking(boards: Sequence[Any], metric: str = "recall@5") -> Any:
@@ -234,8 +236,8 @@ def test_whatever_is_added_the_others_keep_their_order_and_their_means(
     after = _ranking(_boards(added))
     assert _rows(after, _honest()) == _rows(_before())
     competing = {key for key in _honest() if key.partition("(")[0] not in FLOORS}
-    own = [place.tier for place in after.places if place.tier is not None and place.key in competing]
-    assert own == sorted(own)
+    tiers = [place.tier for place in after.places if place.tier is not None and place.key in competing]
+    assert tiers == sorted(tiers)
 
 
 @pytest.mark.parametrize("metric", board_module.RANKED)
@@ -263,7 +265,7 @@ def test_tiers_of_simulated_boards_hold_no_significant_pair(
     values = (random.random((queries, systems)) < skill).astype(np.float64)
     compete = np.arange(systems) >= min(floors, systems - 1)
     pairs = pairwise_tests(values, contenders=compete, flips=500)
-    ranked = standings.ranked_systems([str(i) for i in range(systems)], values, np.arange(queries), compete)
+    ranked = standings.rank_systems([str(i) for i in range(systems)], values, np.arange(queries), compete)
     same = ranked.tier[:, None] == ranked.tier[None, :]
     assert ranked.pairs[same].min() >= 0.05
     assert np.array_equal(pairs, pairs.T)
@@ -271,18 +273,18 @@ def test_tiers_of_simulated_boards_hold_no_significant_pair(
 
 def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
     ranking = _before()
-    found = {answer.question: answer for answer in answers_module.answers([ranking])}
-    assert set(found) >= {"Best without training", "Best without a model to download"}
-    assert found["Best without training"].best.key != found["Best without a model to download"].best.key
-    assert found["Best trained"].best.key in LEARNERS
+    by_question = {answer.question: answer for answer in answers_module.answers([ranking])}
+    assert set(by_question) >= {"Best without training", "Best without a model to download"}
+    assert by_question["Best without training"].best.key != by_question["Best without a model to download"].best.key
+    assert by_question["Best trained"].best.key in LEARNERS
     pairs, ids = ranking.standing.pairs, ranking.standing.ids
-    for answer in found.values():
+    for answer in by_question.values():
         rest = [row for row in ranking.places if row.tier and row.key.partition("(")[0] not in FLOORS | LEARNERS]
         if answer.question == "Best without training":
             assert answer.others == len(rest) - 1
             assert answer.best.mean == max(row.mean for row in rest)
-            own = ids.index(answer.best.key)
-            tied = {row.key for row in rest if row is not answer.best and pairs[own, ids.index(row.key)] >= 0.05}
+            index = ids.index(answer.best.key)
+            tied = {row.key for row in rest if row is not answer.best and pairs[index, ids.index(row.key)] >= 0.05}
             assert {row.key for row in answer.ties} == tied
         if answer.question == "Best without a model to download":
             # What embeds, ranks by embeddings, or is built on it has a model; words and names have none.
@@ -306,7 +308,7 @@ def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:
     assert (crowded[0, 34:] == 1).all()
     assert np.array_equal(crowded[1, 34:], np.full(10, alone[0, 1]))
     # By hand: three systems, two of which are one, have a single pair.
-    assert corrected_pairs(np.array([1.0, 0.03, 0.03]), np.array([[1, 1, 0], [0, 0, 1.0]])).tolist() == [
+    assert correct_pairs(np.array([1.0, 0.03, 0.03]), np.array([[1, 1, 0], [0, 0, 1.0]])).tolist() == [
         [1.0, 1.0, 0.03],
         [1.0, 1.0, 0.03],
         [0.03, 0.03, 1.0],
@@ -316,15 +318,15 @@ def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:
 @pytest.mark.parametrize("spec", ["apibank", "starter", "toolbench-i3-inst"])
 def test_the_site_and_bench_compare_agree_on_every_pair(spec: str) -> None:
     members, values = _kept(spec)
-    board = board_module.assembled(members, values)
+    board = board_module.assemble(members, values)
     ids = {item.manifest.result_id: item for item in members}
-    own = board.standings["recall@5"]
-    report = compare(*(ids[name].folder for name in own.ids), metrics=["recall@5"])
+    recall_5 = board.standings["recall@5"]
+    report = compare(*(ids[name].folder for name in recall_5.ids), metrics=["recall@5"])
     (metric,) = report.datasets[0].metrics
-    assert metric.pairs == own.pairs.tolist()
+    assert metric.pairs == recall_5.pairs.tolist()
     tiers = {item.system: item.tier for item in metric.standings}
     names = [system.name for system in report.datasets[0].systems]
-    assert [tiers[name] for name in names] == own.tier.tolist()
+    assert [tiers[name] for name in names] == recall_5.tier.tolist()
 
 
 def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: Built) -> None:
@@ -332,11 +334,11 @@ def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: B
     (board,) = export["boards"]
     made = ready_site.board
     for standing in board["standings"]:
-        own = made.standings[standing["metric"]]
-        assert standing["systems"] == list(own.ids)
-        assert standing["tiers"] == own.tier.tolist()
+        values = made.standings[standing["metric"]]
+        assert standing["systems"] == list(values.ids)
+        assert standing["tiers"] == values.tier.tolist()
         for first, row in enumerate(standing["p"]):
-            assert row == own.pairs[first, first + 1 :].tolist()
+            assert row == values.pairs[first, first + 1 :].tolist()
     first = export["overall"][0]
     assert (first["metric"], first["queries"], first["ranking_set"]) == ("recall@5", "all", "")
     assert [row["mean"] for row in first["rows"] if row["tier"]] == sorted(
@@ -354,12 +356,12 @@ def test_a_site_without_a_declared_dataset_says_so_and_strict_fails(
     said = capsys.readouterr().err
     assert "there are no results on its datasets apibank, github-mcp" in said
     assert "do not publish it" in said
-    own = tmp_path / "set.toml"
-    own.write_text(
+    values = tmp_path / "set.toml"
+    values.write_text(
         'version = "7"\n[[views]]\nname = "ours"\ntitle = "Ours"\nwhy = "all we have"\ndatasets = ["starter"]\n',
         "utf-8",
     )
-    assert command(["leaderboard", "build", "--out", out, "--strict", "--ranking-set", str(own)]) == 0
+    assert command(["leaderboard", "build", "--out", out, "--strict", "--ranking-set", str(values)]) == 0
     assert "ranking set 7" in (tmp_path / "site" / "index.html").read_text("utf-8")
 
 

@@ -20,7 +20,7 @@ from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.rendering import environment
 from bench.results.store import StoredResult
-from bench.show.numbers import fixed, interval, p_value, signed
+from bench.show.numbers import format_fixed, interval, p_value, signed
 
 Bench = Callable[..., Any]
 
@@ -48,8 +48,8 @@ def words(text: str) -> str:
 def test_a_mean_and_its_interval(bench: Bench, ready_site: Built, pair: tuple[Path, Path]) -> None:
     result = StoredResult.read(pair[0])
     value = result.metrics.metrics[METRIC]
-    mean, ends = fixed(value.mean), interval(value.low, value.high)
-    low, high = fixed(value.low), fixed(value.high)
+    mean, ends = format_fixed(value.mean), interval(value.low, value.high)
+    low, high = format_fixed(value.low), format_fixed(value.high)
     for command in (("show", pair[0]), ("show", pair[0], "--all"), ("compare", *pair, "-m", METRIC)):
         assert f"{mean} {ends}" in words(bench(*command).out), command
     assert re.search(rf"{METRIC} {mean} {low} {high}", words(bench("show", pair[0], "--format", "all").out))
@@ -103,7 +103,7 @@ def test_the_gate_has_the_texts_of_the_comparison(
     Path("gate.toml").write_text(f'margin = 0.02\n[[rule]]\nmetric = "{METRIC}"\n')
     gate = ("gate", pair[1], "--baseline", "b.json", "--policy", "gate.toml", "--markdown", "gate.md")
     told = words(bench(*gate, code=1).out)
-    first, second = (fixed(StoredResult.read(folder).metrics.metrics[METRIC].mean) for folder in pair)
+    first, second = (format_fixed(StoredResult.read(folder).metrics.metrics[METRIC].mean) for folder in pair)
     d = signed(difference["difference"])
     assert f"{first} {second} {d}" in told
     assert f"| {first} | {second} | {d} |" in Path("gate.md").read_text("utf-8")
@@ -112,11 +112,11 @@ def test_the_gate_has_the_texts_of_the_comparison(
 def test_pages_and_pictures_write_numbers_as_the_commands_do() -> None:
     filters = environment().filters
     for value in (0.0, -0.0004, 0.12345, 0.9996, 1.0):
-        assert (filters["num"](value), filters["signed"](value)) == (fixed(value), signed(value))
+        assert (filters["num"](value), filters["signed"](value)) == (format_fixed(value), signed(value))
     for p in (0.0, 0.0009, 0.04, 0.9999):
         assert filters["p"](p) == p_value(p)
     svg = charts.tier_picture("t", [charts.Bar("a", 0.12345, 0.1, 0.2, 1)])
-    assert f"a: {fixed(0.12345)} ({interval(0.1, 0.2, 'dash')})" in svg
+    assert f"a: {format_fixed(0.12345)} ({interval(0.1, 0.2, 'dash')})" in svg
 
 
 def test_the_script_of_the_site_has_the_same_rules() -> None:

@@ -86,9 +86,9 @@ def test_the_command_tells_what_it_made(few: Path, tmp_path: Path, capsys: pytes
 def test_a_report_that_is_none_is_refused(few: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     report.write_text("{}")
-    asked = ["leaderboard", "build", "--out", str(tmp_path / "out"), "--reproduction", str(report)]
-    assert command(asked) == 2
-    assert command([*asked[:-1], str(tmp_path / "none.json")]) == 2
+    requests = ["leaderboard", "build", "--out", str(tmp_path / "out"), "--reproduction", str(report)]
+    assert command(requests) == 2
+    assert command([*requests[:-1], str(tmp_path / "none.json")]) == 2
     assert not (tmp_path / "out" / "index.html").exists()
 
 

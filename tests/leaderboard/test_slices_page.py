@@ -14,7 +14,7 @@ from kit.sites import Built, board_of_kept, written
 from bench.__main__ import run as command
 from bench.leaderboard.boards import slices
 from bench.leaderboard.boards.board import Board
-from bench.leaderboard.boards.facts import Data
+from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.pages import slices as slices_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
@@ -47,21 +47,21 @@ def test_means_and_intervals_are_those_of_show(
                 rf"<caption>recall@5 where tool is {told['value']}</caption>(.*?)</table>", page.text, flags=re.DOTALL
             )
             (line,) = [part for part in table.split("<tr>") if f"../r/{row.id}.html" in part]
-            assert f">{numbers.fixed(value['mean'])}<" in line
+            assert f">{numbers.format_fixed(value['mean'])}<" in line
             assert numbers.interval(value["low"], value["high"], "dash") in line
 
 
 def test_a_slice_of_all_queries_has_the_numbers_of_the_board() -> None:
     board = board_of_kept("starter", "bm25", "bm25-fields", "dense", "hybrid", "random", "rrf", "oracle")
-    own = board.standings["recall@5"]
-    (all_of_them,) = slices.inside_slices(board, {"all": np.ones(own.n, dtype=np.bool_)})
-    assert (all_of_them.n, all_of_them.groups) == (own.n, own.units)
-    order = [own.ids.index(row.id) for row in all_of_them.rows]
-    assert all_of_them.means == pytest.approx(own.means[order], abs=1e-15)
+    recall_5 = board.standings["recall@5"]
+    (all_of_them,) = slices.inside_slices(board, {"all": np.ones(recall_5.n, dtype=np.bool_)})
+    assert (all_of_them.n, all_of_them.groups) == (recall_5.n, recall_5.units)
+    order = [recall_5.ids.index(row.id) for row in all_of_them.rows]
+    assert all_of_them.means == pytest.approx(recall_5.means[order], abs=1e-15)
     assert all_of_them.standing is not None
     for part in ("tier", "ranks"):
-        assert getattr(all_of_them.standing, part).tolist() == getattr(own, part)[order].tolist()
-    assert np.array_equal(all_of_them.standing.pairs, own.pairs[np.ix_(order, order)])
+        assert getattr(all_of_them.standing, part).tolist() == getattr(recall_5, part)[order].tolist()
+    assert np.array_equal(all_of_them.standing.pairs, recall_5.pairs[np.ix_(order, order)])
 
 
 def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_page_shows_the_values_with_most_queries(tmp_path: Path, monkeypatch
     board = board_of_kept("starter", "bm25", "random")
     table = board.first.per_query.select(["query_id", "n_gold"])
     judged = [row["query_id"] for row in table.to_pylist() if row["n_gold"]]
-    chosen = slices.slice_masks(Data(None, load_dataset("starter"), ""), judged)
+    chosen = slices.slice_masks(BoardData(None, load_dataset("starter"), ""), judged)
     monkeypatch.setattr(slices_page, "_MOST_VALUES", 2)
     text = written(tmp_path, lambda writer: write_slices(board, chosen, writer))("s/*.html").text
     cut = {name: values for name, values in chosen.items() if len(values) > 2}

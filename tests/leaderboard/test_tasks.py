@@ -61,10 +61,10 @@ def click(browser: Browser, site: Path) -> Iterator[Visitor]:
     def follow(selector: str, text: str = "") -> None:
         nonlocal clicks
         clicks += 1
-        found = browser.until(
+        until = browser.until(
             lambda: next((item for item in browser.run(_READING, selector, text) if item.is_displayed()), None)
         )
-        found.click()
+        until.click()
 
     yield follow
     assert 0 < clicks <= MOST

@@ -17,7 +17,7 @@ from kit.sites import Built
 
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
-from bench.comparison.tool_report import counted, tools_report
+from bench.comparison.tool_report import count_ranking, tools_report
 from bench.leaderboard.pages import tools as page
 from bench.registry import load_dataset
 from bench.results.store import StoredResult
@@ -34,7 +34,7 @@ def test_a_page_has_the_worst_tools_and_says_what_is_left_out(full_site: Built) 
     (board,) = (board for board in site.made.boards if board.spec == "starter")
     (row,) = (row for row in board.rows if row.key == "bm25")
     text = site.page(f"t/{row.id}.html").text
-    report = tools_report(counted(row.result, load_dataset("starter")), explained=0)
+    report = tools_report(count_ranking(row.result, load_dataset("starter")), explained=0)
     assert rows(text) == [item.tool_id for item in report.tools[:40]]
     assert "the other 139 tools are left out" in text
     assert f"<dd>{report.found} of {report.requirements}</dd>" in text
@@ -108,9 +108,9 @@ def test_hostile_names_are_texts(isolated: None, tmp_path: Path, build: Callable
 def test_the_page_of_its_own_is_as_accessible_as_those_of_the_site(
     isolated: None, starter_results: Path, tmp_path: Path, axe: Browser
 ) -> None:
-    found = counted(StoredResult.read(folder_of(starter_results, "bm25")), load_dataset("starter"))
+    counts = count_ranking(StoredResult.read(folder_of(starter_results, "bm25")), load_dataset("starter"))
     place = tmp_path / "page.html"
-    place.write_text(page.page_alone(found), "utf-8")
+    place.write_text(page.page_alone(counts), "utf-8")
     for colours, width in (("light", 1280), ("dark", 390)):
         axe.colours(colours)
         axe.window(width)

@@ -36,8 +36,8 @@ def test_what_a_result_states_decides() -> None:
 
 @pytest.mark.parametrize("kind", ["tools seen", "trained on test"])
 def test_a_trained_model_counts_as_learning(kind: str) -> None:
-    assert traits.learns(row("bm25", learns=False, marks=[Mark.stated(kind, "it did")]))
-    assert traits.learns(row("bm25", history=0, marks=[Mark.stated(kind, "it did")]))
+    assert traits.learns(row("bm25", learns=False, marks=[Mark.from_method(kind, "it did")]))
+    assert traits.learns(row("bm25", history=0, marks=[Mark.from_method(kind, "it did")]))
     # A method that only says so in words of its own does not count.
     assert not traits.learns(row("bm25", learns=False, marks=[Mark(kind="method", text="much the same")]))
 

@@ -49,8 +49,8 @@ def test_the_page_is_found_from_the_board_and_from_each_of_its_results(marked_si
     assert f"../h/{board.slug}.html" in marked_site.page(f"d/{board.slug}.html").links
     for step in steps_of(board):
         links = marked_site.page(f"r/{step.result.manifest.result_id}.html").links
-        (found,) = (link for link in links if link.startswith("../h/"))
-        assert found.partition("#")[2] in marked_site.only("h/*.html").ids
+        (result,) = (link for link in links if link.startswith("../h/"))
+        assert result.partition("#")[2] in marked_site.only("h/*.html").ids
 
 
 def test_a_board_without_older_results_has_no_history(ready_site: Any) -> None:

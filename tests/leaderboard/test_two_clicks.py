@@ -23,9 +23,9 @@ class Cells(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        own = dict(attrs)
+        by_key = dict(attrs)
         if tag == "table":
-            self._inside = own.get("id") == self._table
+            self._inside = by_key.get("id") == self._table
         elif tag == "caption":
             self._cell = False
         elif self._inside and tag == "tr":
@@ -34,7 +34,7 @@ class Cells(HTMLParser):
             self._cell = True
             self.rows[-1].append(("", []))
         elif self._inside and self._cell and tag == "a":
-            self.rows[-1][-1][1].append(own["href"] or "")
+            self.rows[-1][-1][1].append(by_key["href"] or "")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "table":
@@ -51,9 +51,9 @@ def links_of(page: Path) -> list[Path]:
     return [(page.parent / link).resolve() for link in re.findall(r'href="([^"#:]+)', page.read_text("utf-8"))]
 
 
-def command_is_told(page: Path, own: set[str]) -> bool:
+def command_is_told(page: Path, values: set[str]) -> bool:
     text = page.read_text("utf-8")
-    return page.parent.name == "r" and page.stem in own and '<pre class="command">' in text
+    return page.parent.name == "r" and page.stem in values and '<pre class="command">' in text
 
 
 def test_every_number_of_a_row_is_two_clicks_from_the_command(full_site: Built) -> None:

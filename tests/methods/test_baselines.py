@@ -139,9 +139,9 @@ def test_the_oracle_returns_the_gold_of_each_query_and_is_marked() -> None:
     assert isinstance(method, OracleMethod)
     assert isinstance(method, RecommendingMethod)
     method.reveal(Gold.of([{3: 1}, {}, {1: 2, 0: 1, 7: 1}]))
-    asked = Queries(("c", "a", "b"), np.array([2, 0, 1]))
-    assert method.rank(asked, 2).tools.tolist() == [[1, 0], [3, -1], [-1, -1]]
-    sets = method.recommend(asked)
+    requests = Queries(("c", "a", "b"), np.array([2, 0, 1]))
+    assert method.rank(requests, 2).tools.tolist() == [[1, 0], [3, -1], [-1, -1]]
+    sets = method.recommend(requests)
     assert [sorted(sets.row(i).tolist()) for i in range(3)] == [[0, 1, 7], [3], []]
 
 
@@ -150,13 +150,13 @@ def test_the_oracle_puts_the_most_relevant_tools_first_and_equals_by_code() -> N
     assert isinstance(method, OracleMethod)
     gold = Gold.of([{2: 1, 4: 3, 5: 1, 9: 3, 11: 2}, {0: 1, 1: 1_000_000}])
     method.reveal(gold)
-    asked = Queries(("a", "b"), np.array([0, 1]))
-    ranking = method.rank(asked, 10)
+    requests = Queries(("a", "b"), np.array([0, 1]))
+    ranking = method.rank(requests, 10)
     assert ranking.tools.tolist() == [[4, 9, 11, 2, 5], [1, 0, -1, -1, -1]]
     # So it is the ceiling of every graded metric at every depth.
     metrics = parse_metrics(["ndcg@1", "ndcg@2", "ndcg@3", "ndcg@10", "ndcg_ptr@gold", "map@10", "recall@gold"])
     assert set(evaluate(ranking.tools, gold, metrics).means().values()) == {1.0}
-    assert evaluate(method.rank(asked, 1).tools, gold, metrics[:1]).means() == {"ndcg@1": 1.0}
+    assert evaluate(method.rank(requests, 1).tools, gold, metrics[:1]).means() == {"ndcg@1": 1.0}
 
 
 @pytest.mark.parametrize("name", method_names())

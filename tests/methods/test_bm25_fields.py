@@ -73,8 +73,8 @@ def test_with_one_field_it_is_bm25(texts: list[str], query: str, field: str) -> 
         "parent": lambda text: Tool("", "other", "other", parent=text),
     }[field]
     tools = [placed(text) for text in texts]
-    found = scores_of(indexed(ONLY[field], tools), query)
-    assert found == pytest.approx(scores_of(indexed("bm25", tools, texts), query), rel=1e-6)
+    scores = scores_of(indexed(ONLY[field], tools), query)
+    assert scores == pytest.approx(scores_of(indexed("bm25", tools, texts), query), rel=1e-6)
 
 
 def test_every_field_is_found() -> None:

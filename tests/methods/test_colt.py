@@ -88,8 +88,8 @@ def test_the_losses_by_hand() -> None:
 def test_before_it_learns_a_tool_is_its_text_and_its_queries() -> None:
     queries = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     tools = np.array([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
-    own, added = Learner(queries, tools, USED, Colt.Parameters(layers=1)).tools()
-    assert own == pytest.approx(tools)
+    values, added = Learner(queries, tools, USED, Colt.Parameters(layers=1)).tools()
+    assert values == pytest.approx(tools)
     assert added == pytest.approx(np.array([[1, 0], [1 / 3, 2 * np.sqrt(2) / 3], [0, 0]]), abs=1e-6)
 
 
@@ -112,11 +112,11 @@ PAST = [(f"ask {tool} {number}", [tool], "train") for tool in "abc" for number i
 def test_it_learns_what_past_queries_mean(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted(VECTORS)
     data = make(TOOLS, PAST)
-    asked = Queries(("asked", "asked for d"), np.arange(2))
-    assert prepared("dense", data).rank(asked, 1).tools.tolist() == [[1], [3]]
+    queries = Queries(("asked", "asked for d"), np.arange(2))
+    assert prepared("dense", data).rank(queries, 1).tools.tolist() == [[1], [3]]
     method = prepared("colt(layers=1, rate=0.05)", data)
-    assert method.rank(asked, 1).tools.tolist() == [[0], [3]]
-    again, ranking = prepared("colt(layers=1, rate=0.05)", data).rank(asked, 4), method.rank(asked, 4)
+    assert method.rank(queries, 1).tools.tolist() == [[0], [3]]
+    again, ranking = prepared("colt(layers=1, rate=0.05)", data).rank(queries, 4), method.rank(queries, 4)
     assert again.scores is not None
     assert ranking.scores is not None
     assert again.scores.tolist() == ranking.scores.tolist()
@@ -140,19 +140,19 @@ def test_learning_lowers_the_loss_and_is_the_same_every_time() -> None:
     for _ in range(20):
         one.epoch()
         two.epoch()
-    (own, added), (again, more) = one.tools(), two.tools()
-    assert own.tolist() == again.tolist()
+    (values, added), (again, more) = one.tools(), two.tools()
+    assert values.tolist() == again.tolist()
     assert added.tolist() == more.tolist()
     # The own vector of a tool turns towards the queries that use it.
     towards = np.roll(np.eye(6), 1, axis=1)
-    assert (own * towards).sum() > (before * towards).sum() + 0.1
+    assert (values * towards).sum() > (before * towards).sum() + 0.1
 
 
 def test_the_other_tools_of_a_list_are_no_gold() -> None:
     used = sp.csr_matrix([[1.0] * 2 + [0.0] * 13, [0.0] * 2 + [1.0] * 13])
     learner = Learner(np.eye(2, 15), np.eye(15), used, Colt.Parameters())
     # The length: ten, or one more than the most gold of any query.
-    lists, wanted = (found.numpy() for found in learner._lists(np.array([0, 1])))
+    lists, wanted = (item.numpy() for item in learner._lists(np.array([0, 1])))
     assert lists.shape == (2, 14)
     assert [len(set(row)) for row in lists.tolist()] == [14, 14]
     assert sorted(lists[0][wanted[0] > 0]) == [0, 1]
@@ -176,8 +176,8 @@ def test_what_does_not_help_is_not_taken(make: Make, prepared: Prepared, planted
     data = make(TOOLS, [*PAST, ("asked a", ["a"], "dev"), ("asked b", ["b"], "dev")])
     method = prepared("colt", data)
     assert method.facts() == {"past_queries_learnt_from": 0, "held_out_ndcg_before": 1.0, "held_out_ndcg": 1.0}
-    asked = Queries(("asked",), np.arange(1))
-    ranking, plain = method.rank(asked, 4), prepared("dense", data).rank(asked, 4)
+    queries = Queries(("asked",), np.arange(1))
+    ranking, plain = method.rank(queries, 4), prepared("dense", data).rank(queries, 4)
     assert ranking.tools.tolist() == plain.tools.tolist()
     assert ranking.scores == pytest.approx(plain.scores)
 

@@ -57,13 +57,13 @@ def test_a_program_in_another_language_gives_the_same(
 @pytest.fixture
 def typescript() -> Path:
     """The folder with the programs `tsx` and `tsc`."""
-    found = NODE_MODULES / ".bin"
-    if shutil.which("node") is None or not (found / "tsx").exists():
+    result = NODE_MODULES / ".bin"
+    if shutil.which("node") is None or not (result / "tsx").exists():
         reason = "no TypeScript: make typescript (with npm), or name its folder in BENCH_TYPESCRIPT"
         if os.environ.get("BENCH_REQUIRE_TYPESCRIPT"):
             pytest.fail(reason)
         pytest.skip(reason)
-    return found
+    return result
 
 
 @pytest.mark.slow("Node and Go")
@@ -83,8 +83,8 @@ def test_the_program_in_typescript_is_typed(typescript: Path, tmp_path: Path) ->
         command = [str(typescript / "tsc"), *types, *strict, str(tmp_path / "search.ts")]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
-    found = check(source)
-    assert found.returncode == 0, found.stdout
+    result = check(source)
+    assert result.returncode == 0, result.stdout
     assert "any" not in source.split()
     wrong = check(source.replace("{ id: string; text: string }", "{ id: number; text: string }"))
     assert wrong.returncode != 0
@@ -100,8 +100,8 @@ def test_a_program_in_bash_reads_and_writes_any_json(tmp_path: Path) -> None:
     environment = {**os.environ, "BENCH_TOOLS": str(tmp_path / "tools.jsonl")}
     command = ["bash", str(EXAMPLES / "search.sh")]
     told = subprocess.run(command, input="".join(lines), env=environment, capture_output=True, text=True, check=True)
-    found = [json.loads(line)["tools"] for line in told.stdout.splitlines()]
-    assert found == [[hostile["id"], "other"]] * len(questions)
+    result = [json.loads(line)["tools"] for line in told.stdout.splitlines()]
+    assert result == [[hostile["id"], "other"]] * len(questions)
     assert told.stderr == ""
 
 
@@ -117,8 +117,8 @@ def test_a_program_in_go_ranks_the_tools_that_it_is_given(tmp_path: Path) -> Non
     assert result.metrics.n_failed == 0
     assert result.metrics.metrics["recall@10"].mean > 0.1
     spec = Spec.of("command", {"run": str(tmp_path / "search")})
-    found = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in found if check.problem] == []
+    checks = check_method(lambda: build_method(spec), loaded("starter"))
+    assert [check for check in checks if check.problem] == []
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(t
 
 def test_a_program_passes_the_conformance_kit(example: str) -> None:
     spec = Spec.of("command", {"run": example})
-    found = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in found if check.problem] == []
+    checks = check_method(lambda: build_method(spec), loaded("starter"))
+    assert [check for check in checks if check.problem] == []
 
 
 def test_what_cannot_work_is_said(tmp_path: Path) -> None:

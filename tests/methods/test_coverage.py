@@ -27,10 +27,10 @@ def answers(texts: list[str], query: str, spec: str = "coverage(share=1.0)") -> 
     """The recommended set in its order, and the ranking."""
     method = indexed(texts, spec)
     assert isinstance(method, RecommendingMethod)
-    asked = Queries((query,), np.arange(1))
-    ranking = method.rank(asked, 1000)
+    queries = Queries((query,), np.arange(1))
+    ranking = method.rank(queries, 1000)
     assert ranking.scores is None
-    return method.recommend(asked).row(0).tolist(), [int(code) for code in ranking.tools[0] if code >= 0]
+    return method.recommend(queries).row(0).tolist(), [int(code) for code in ranking.tools[0] if code >= 0]
 
 
 TEXTS = ["send mail now", "mail mail mail", "weather in rome", "weather", "other things"]

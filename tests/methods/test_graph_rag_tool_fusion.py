@@ -14,7 +14,7 @@ from kit.datasets import loaded
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Library, Method, Queries
 from bench.registry import build_method
 from bench.validation.method import check_method
@@ -38,8 +38,8 @@ def test_each_tool_is_followed_by_what_it_needs(make: Make, prepared: Prepared) 
     # a needs c (which the base ranks) before d; c needs f; d needs e, which needs a: a cycle ends where it began.
     method = prepared("graph-rag-tool-fusion(base=bm25, initial=1)", data)
     assert order(method) == "acfdeb"
-    assert checked_facts(method)["graph"] == "manual"
-    assert checked_facts(method)["edges"] == 6
+    assert check_facts(method)["graph"] == "manual"
+    assert check_facts(method)["edges"] == 6
     assert order(prepared("graph-rag-tool-fusion(base=bm25, initial=3)", data)) == "acfdeb"
     # What is found as a dependency is expanded there, and not again.
     assert order(prepared("graph-rag-tool-fusion(base=bm25)", make(TOOLS, edges=[("b", "a"), ("a", "f")]))) == "afbc"
@@ -54,7 +54,7 @@ def test_a_shallower_ranking_is_the_beginning(make: Make, prepared: Prepared, de
 def test_without_annotations_rules_are_taken_or_an_error(make: Make, prepared: Prepared) -> None:
     method = prepared("graph-rag-tool-fusion(base=bm25)", make(TOOLS))
     assert order(method) == "abc"
-    assert checked_facts(method)["graph"] == "rules"
+    assert check_facts(method)["graph"] == "rules"
     with pytest.raises(UsageError, match="annotated edges"):
         prepared("graph-rag-tool-fusion(base=bm25, graph=manual)", make(TOOLS))
     with pytest.raises(UsageError, match="discriminator"):
@@ -86,14 +86,14 @@ def test_a_tool_stands_once_and_behind_what_needs_it(edges: set[tuple[int, int]]
     if not len(pairs):
         return
     method.index(Library(tools, tuple(TOOLS.values()), "description", pairs))
-    found = order(method)
-    assert len(set(found)) == len(found)
-    assert found[0] == "a"
-    needed = {"abcdef"[b] for a, b in edges if "abcdef"[a] in found[:1]}
-    assert needed <= set(found)
+    result = order(method)
+    assert len(set(result)) == len(result)
+    assert result[0] == "a"
+    needed = {"abcdef"[b] for a, b in edges if "abcdef"[a] in result[:1]}
+    assert needed <= set(result)
 
 
 def test_it_keeps_the_protocol_with_edges() -> None:
     data = loaded("starter")
-    found = list(check_method(lambda: build_method("graph-rag-tool-fusion(base=bm25)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("graph-rag-tool-fusion(base=bm25)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}

@@ -47,9 +47,9 @@ class Search:
             request.reply(*fault)
         else:
             words = set(request.sent["query"].lower().split())
-            found = sorted((-len(words & text), tool) for tool, text in self.libraries[request.sent["library"]])
-            found = found[: request.sent["limit"]]
-            request.reply({"hits": [{"id": tool, "score": -score} for score, tool in found]})
+            ordered = sorted((-len(words & text), tool) for tool, text in self.libraries[request.sent["library"]])
+            ordered = ordered[: request.sent["limit"]]
+            request.reply({"hits": [{"id": tool, "score": -score} for score, tool in ordered]})
 
 
 def method(service: Service, **more: Value) -> Spec:
@@ -130,24 +130,24 @@ def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr("bench.methods.http.Http.batch_size", 5)
     monkeypatch.setattr("bench.evaluation.ask._LATENCY_QUERIES", 100)
-    asked: list[str] = []
+    requests: list[str] = []
 
     def fault(query: str) -> tuple[Any, ...] | None:
-        asked.append(query)
-        return ({"error": "down"}, 400) if len(asked) > 7 else None
+        requests.append(query)
+        return ({"error": "down"}, 400) if len(requests) > 7 else None
 
     search.fault = fault
     spec = method(service, catalogue=at(service, "/tools"))
     with pytest.raises(UnavailableError, match=r"failed 10 queries in a row, the last with the status 400"):
         ran(tmp_path, spec)
     assert not list(tmp_path.glob("*/*/manifest.json"))
-    search.fault = asked.append
-    before = len(asked)
+    search.fault = requests.append
+    before = len(requests)
     result = ran(tmp_path, spec)
     assert result.manifest.resumed
     # Three batches of five were finished. Their queries are asked once more, for the latency, and the others twice.
     assert 5 <= result.metrics.n_failed <= 3 + 5  # not all queries have gold
-    assert sorted(Counter(asked[before:]).values()) == [1] * 15 + [2] * 5
+    assert sorted(Counter(requests[before:]).values()) == [1] * 15 + [2] * 5
 
 
 def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
@@ -173,8 +173,8 @@ def test_twenty_at_once_with_every_fault_give_what_one_after_another_gives(
 
 def test_a_service_passes_the_conformance_kit(service: Service, search: Search) -> None:
     spec = method(service, catalogue=at(service, "/tools"), concurrency=4)
-    found = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in found if check.problem] == []
+    checks = check_method(lambda: build_method(spec), loaded("starter"))
+    assert [check for check in checks if check.problem] == []
 
 
 @pytest.mark.parametrize("server", ["server.py", "server.js"])
@@ -207,8 +207,8 @@ def test_a_token_in_the_version_of_a_service_is_masked_however_it_is_spelt(
     monkeypatch.setenv("SEARCH_TOKEN", "tok-of-the-test")
     answers = {"/version": b'{"version": "v1 \\u0074ok-of-the-test"}', "/search": b"[]"}
     service.answer = lambda request: request.reply(answers[request.path])
-    found = ran(tmp_path, method(service, version=at(service, "/version"), token="SEARCH_TOKEN"))
-    assert list(found.manifest.method.revisions.values()) == ["v1 [the key]"]
+    result = ran(tmp_path, method(service, version=at(service, "/version"), token="SEARCH_TOKEN"))
+    assert list(result.manifest.method.revisions.values()) == ["v1 [the key]"]
 
 
 def test_what_cannot_work_is_said_before_the_run(service: Service, tmp_path: Path) -> None:

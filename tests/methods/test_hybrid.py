@@ -39,8 +39,8 @@ class Given(Method):
             failed[row] = answer is None
             for code, score in (answer or {}).items():
                 scores[row, code] = score
-        found = top_k(scores, depth)
-        return Ranking(found.tools, found.scores if self.scored else None, failed)
+        ranking = top_k(scores, depth)
+        return Ranking(ranking.tools, ranking.scores if self.scored else None, failed)
 
 
 def hybrid(first: Method, second: Method, **parameters: object) -> Method:
@@ -63,15 +63,15 @@ TOOLS = {name: f"text of {name}" for name in "abcde"}
 def test_by_hand(make: Make, prepared: Prepared) -> None:
     first, second = Given({"asked": {0: 10.0, 1: 6.0, 2: 2.0}}), Given({"asked": {1: 0.9, 3: 0.5, 0: 0.4}})
     # First: 0 -> 1, 1 -> 0.5, 2 -> 0. Second: 1 -> 1, 3 -> 0.2, 0 -> 0. Tool 4 is in neither.
-    found = scores(prepared(hybrid(first, second, weight=0.6), make(TOOLS)))
-    assert found == pytest.approx({0: 0.6, 1: 0.6 * 0.5 + 0.4, 2: 0.0, 3: 0.4 * 0.2}, abs=1e-6)
-    assert list(found) == [1, 0, 3, 2]
+    result = scores(prepared(hybrid(first, second, weight=0.6), make(TOOLS)))
+    assert result == pytest.approx({0: 0.6, 1: 0.6 * 0.5 + 0.4, 2: 0.0, 3: 0.4 * 0.2}, abs=1e-6)
+    assert list(result) == [1, 0, 3, 2]
 
 
 def test_an_order_counts_by_places_and_equal_scores_are_all_best(make: Make, prepared: Prepared) -> None:
     order, level = Given({"asked": {0: 9.0, 1: 8.0, 2: 0.0}}, scored=False), Given({"asked": {1: 7.0, 3: 7.0}})
-    found = scores(prepared(hybrid(order, level, weight=0.5), make(TOOLS)))
-    assert found == pytest.approx({0: 0.5, 1: 0.75, 2: 0.0, 3: 0.5}, abs=1e-6)
+    result = scores(prepared(hybrid(order, level, weight=0.5), make(TOOLS)))
+    assert result == pytest.approx({0: 0.5, 1: 0.75, 2: 0.0, 3: 0.5}, abs=1e-6)
 
 
 def test_the_pool_is_what_each_method_contributes_whatever_the_depth(make: Make, prepared: Prepared) -> None:

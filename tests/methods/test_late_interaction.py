@@ -66,19 +66,19 @@ def test_by_hand(make: Make, prepared: Prepared) -> None:
 
 @pytest.mark.usefixtures("said")
 def test_a_query_without_a_token_finds_nothing(make: Make, prepared: Prepared) -> None:
-    found = scored(prepared("late-interaction", make(TOOLS)), "", "asked", "")
-    assert np.isneginf(found[[0, 2]]).all()
-    assert np.isfinite(found[1, :2]).all()
+    result = scored(prepared("late-interaction", make(TOOLS)), "", "asked", "")
+    assert np.isneginf(result[[0, 2]]).all()
+    assert np.isfinite(result[1, :2]).all()
 
 
 def two_loops(queries: list[NDArray[np.float64]], tools: list[NDArray[np.float16]]) -> NDArray[np.float64]:
     """The definition, token by token."""
-    found = np.zeros((len(queries), len(tools)))
+    result = np.zeros((len(queries), len(tools)))
     for row, query in enumerate(queries):
         for column, tool in enumerate(tools):
-            for own in query:
-                found[row, column] += max(float(own @ other.astype(np.float64)) for other in tool)
-    return found
+            for values in query:
+                result[row, column] += max(float(values @ other.astype(np.float64)) for other in tool)
+    return result
 
 
 @pytest.mark.parametrize("block", [1, 40, 1 << 22])

@@ -95,12 +95,12 @@ def test_rankings_of_starter_are_the_reference_s(
     dataset = loaded("starter")
     texts = Library.of(dataset, "name_description").texts
     queries = [dataset.queries[row].text for row in dataset.rows("test")[::12]]
-    found = ranked(spec, texts, queries)
-    assert found.scores is not None
+    result = ranked(spec, texts, queries)
+    assert result.scores is not None
     for row, query in enumerate(queries):
         expected = reference(texts, query)
-        kept = found.tools[row] >= 0
-        tools, scores = found.tools[row][kept], found.scores[row][kept]
+        kept = result.tools[row] >= 0
+        tools, scores = result.tools[row][kept], result.scores[row][kept]
         assert set(tools.tolist()) == (set(np.flatnonzero(expected > 0).tolist()) if drops_zero else set(range(179)))
         np.testing.assert_allclose(scores, expected[tools], rtol=1e-5, atol=1e-6)
         # Sorted by score, then code; and nowhere against the reference by more than rounding.
@@ -117,8 +117,8 @@ def test_bm25_by_hand() -> None:
     # `send`: df 2, idf ln(1 + 1.5 / 2.5) = 0.470004.
     # t0 (length 2): 1.2 (0.25 + 0.75 * 2/3) = 0.9; mail 0.980829 / 1.9 = 0.516226, send 0.470004 / 1.9 = 0.247370.
     # t1 (length 4): 1.2 (0.25 + 0.75 * 4/3) = 1.5; send occurs twice: 0.470004 * 2 / 3.5 = 0.268574.
-    found = scores_of("bm25", ["Send mail", "send it, send_now", "look at that"], "SEND mail")
-    assert found == pytest.approx({0: 0.763596, 1: 0.268574}, abs=2e-6)
+    scores = scores_of("bm25", ["Send mail", "send it, send_now", "look at that"], "SEND mail")
+    assert scores == pytest.approx({0: 0.763596, 1: 0.268574}, abs=2e-6)
 
 
 def test_tfidf_by_hand() -> None:
@@ -200,6 +200,6 @@ def test_sublinear_tf_is_scikit_learn_s() -> None:
     vectorizer = TfidfVectorizer(analyzer=words, sublinear_tf=True)
     documents = vectorizer.fit_transform(texts)
     expected = (vectorizer.transform([query]) @ documents.T).toarray()[0]
-    found = scores_of("tfidf(sublinear=true)", texts, query)
-    assert found == pytest.approx(dict(enumerate(expected.tolist())), rel=1e-6)
-    assert found != pytest.approx(scores_of("tfidf", texts, query), rel=1e-3)
+    scores = scores_of("tfidf(sublinear=true)", texts, query)
+    assert scores == pytest.approx(dict(enumerate(expected.tolist())), rel=1e-6)
+    assert scores != pytest.approx(scores_of("tfidf", texts, query), rel=1e-3)

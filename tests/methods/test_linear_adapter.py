@@ -50,8 +50,8 @@ def test_the_map_is_the_minimum_wherever_the_search_begins() -> None:
     random = np.random.default_rng(1)
     queries, tools = random.normal(size=(30, 3)), random.normal(size=(6, 3))
     gold = Gold.of([dict.fromkeys(random.choice(5, size=1 + row % 2, replace=False).tolist(), 1) for row in range(30)])
-    found = learnt_map(queries, tools, gold, 0.05, 1.0, np.eye(3))
-    assert learnt_map(queries, tools, gold, 0.05, 1.0, random.normal(size=(3, 3))) == pytest.approx(found, abs=1e-3)
+    result = learnt_map(queries, tools, gold, 0.05, 1.0, np.eye(3))
+    assert learnt_map(queries, tools, gold, 0.05, 1.0, random.normal(size=(3, 3))) == pytest.approx(result, abs=1e-3)
     # Plain gradient descent arrives there, too. The sixth tool is gold for no query and plays no part.
     wanted = np.zeros((30, 5))
     for row in range(30):
@@ -59,7 +59,7 @@ def test_the_map_is_the_minimum_wherever_the_search_begins() -> None:
     plain = np.eye(3)
     for _ in range(3000):
         plain -= 0.3 * (listwise_loss(queries, tools[:5], wanted, plain, 1.0)[1] + 0.05 * (plain - np.eye(3)))
-    assert found == pytest.approx(plain, abs=2e-3)
+    assert result == pytest.approx(plain, abs=2e-3)
 
 
 #: Requests in a language whose words stand at a right angle to those of the tools.
@@ -79,10 +79,10 @@ PAST = [(f"ask {tool} {number}", [tool], "train") for tool in "abc" for number i
 def test_it_learns_what_past_queries_mean(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted(VECTORS)
     data = make(TOOLS, PAST)
-    asked = Queries(("asked",), np.arange(1))
-    assert prepared("dense", data).rank(asked, 1).tools.tolist() == [[1]]
+    queries = Queries(("asked",), np.arange(1))
+    assert prepared("dense", data).rank(queries, 1).tools.tolist() == [[1]]
     method = prepared("linear-adapter", data)
-    assert method.rank(asked, 1).tools.tolist() == [[0]]
+    assert method.rank(queries, 1).tools.tolist() == [[0]]
     facts = method.facts()
     assert facts["past_queries_learnt_from"] == 60
     assert facts["held_out_ndcg_before"] < facts["held_out_ndcg"] == 1.0  # type: ignore[operator]
@@ -91,11 +91,11 @@ def test_it_learns_what_past_queries_mean(make: Make, prepared: Prepared, plante
 def test_its_vectors_are_those_that_it_compares(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted(VECTORS)
     method = prepared("linear-adapter", make(TOOLS, PAST))
-    asked = Queries(("asked", "ask b 1"), np.arange(2))
+    requests = Queries(("asked", "ask b 1"), np.arange(2))
     assert isinstance(method, EmbeddingMethod)
-    queries, tools = method.query_vectors(asked), method.tool_vectors()
+    queries, tools = method.query_vectors(requests), method.tool_vectors()
     lengths = np.linalg.norm(queries, axis=1, keepdims=True) * np.linalg.norm(tools, axis=1)
-    ranking = method.rank(asked, 3)
+    ranking = method.rank(requests, 3)
     assert ranking.scores is not None
     expected = np.take_along_axis(queries @ tools.T / lengths, ranking.tools, axis=1)
     assert ranking.scores == pytest.approx(expected, abs=1e-6)
@@ -108,8 +108,8 @@ def test_a_map_that_does_not_help_is_not_taken(make: Make, prepared: Prepared, p
     data = make(TOOLS, past)
     method = prepared("linear-adapter", data)
     assert method.facts() == {"past_queries_learnt_from": 0, "held_out_ndcg_before": 1.0, "held_out_ndcg": 1.0}
-    asked = Queries(("asked",), np.arange(1))
-    assert method.rank(asked, 3).tools.tolist() == prepared("dense", data).rank(asked, 3).tools.tolist()
+    queries = Queries(("asked",), np.arange(1))
+    assert method.rank(queries, 3).tools.tolist() == prepared("dense", data).rank(queries, 3).tools.tolist()
 
 
 def test_the_number_of_past_queries_is_bounded(make: Make, prepared: Prepared, planted: Planted) -> None:

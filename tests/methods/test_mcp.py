@@ -140,8 +140,8 @@ def test_a_process_that_dies_fails_its_query_alone_and_is_not_started_for_ever(
 
 def test_a_process_passes_the_conformance_kit(server: list[str]) -> None:
     spec = Spec.of("mcp", {"server": shlex.join(server), "tool": "search"})
-    found = check_method(lambda: build_method(spec), loaded("starter"))
-    assert [check for check in found if check.problem] == []
+    checks = check_method(lambda: build_method(spec), loaded("starter"))
+    assert [check for check in checks if check.problem] == []
 
 
 def test_what_cannot_work_is_said_before_the_run(

@@ -12,7 +12,7 @@ from kit.chatserver import Body, ChatServer
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Library, Method, Queries
 from bench.interface.parts import needs_llm, preflight
 from bench.methods.mcp_zero import read_blocks
@@ -74,8 +74,8 @@ def test_the_formula_by_hand(planted: Planted, chat_server: ChatServer) -> None:
 def test_tools_of_other_servers_follow(planted: Planted, chat_server: ChatServer) -> None:
     planted(VECTORS)
     chat_server.answer = lambda body: "server: a post office\ntool: sends letters"
-    found = scores(indexed("mcp-zero(llm=some-model, servers=1)"), "asked")
-    assert found == pytest.approx({"a1": 1.0, "a2": 0.48, "b1": 0.216 - 2, "c1": -2.0}, abs=1e-6)
+    result = scores(indexed("mcp-zero(llm=some-model, servers=1)"), "asked")
+    assert result == pytest.approx({"a1": 1.0, "a2": 0.48, "b1": 0.216 - 2, "c1": -2.0}, abs=1e-6)
 
 
 def test_a_tool_has_the_best_of_its_scores(planted: Planted, chat_server: ChatServer) -> None:
@@ -84,7 +84,7 @@ def test_a_tool_has_the_best_of_its_scores(planted: Planted, chat_server: ChatSe
     method = indexed("mcp-zero(llm=some-model)")
     # The bank: servers 0, 0, 1; tools 0, 0.8, 0, 0.8.
     assert scores(method, "asked") == pytest.approx({"a1": 1.0, "c1": 0.8, "a2": 0.48, "b1": 0.216}, abs=1e-6)
-    assert checked_facts(method)["descriptions"] == 2
+    assert check_facts(method)["descriptions"] == 2
 
 
 def test_rules_take_the_request_for_the_server_and_its_clauses_for_tools(planted: Planted) -> None:
@@ -95,7 +95,7 @@ def test_rules_take_the_request_for_the_server_and_its_clauses_for_tools(planted
     # Tools by the clauses: a1 1 (send letter), a2 0.8 (pay bill), b1 0.6 (send letter), c1 0.8 (pay bill).
     expected = {"a1": 0.6 * 1 * 1, "b1": 0.6, "a2": 0.6 * 0.8 * 0.8, "c1": 0.0}
     assert scores(method, "send letter. then pay bill") == pytest.approx(expected, abs=1e-6)
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert (facts["servers"], facts["descriptions"], facts["replies_unusable"]) == (3, 2, 0)
 
 
@@ -112,7 +112,7 @@ def test_bad_replies(planted: Planted, chat_server: ChatServer) -> None:
     assert ranking.failed.tolist() == [False, True]
     # The request stands for both: maps is the nearest server, route the nearest tool.
     assert ranking.tools[0, 0] == 2
-    assert checked_facts(method)["replies_unusable"] == 1
+    assert check_facts(method)["replies_unusable"] == 1
 
 
 @pytest.mark.parametrize(
@@ -142,5 +142,5 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    found = list(check_method(lambda: build_method("mcp-zero(llm=some-model)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("mcp-zero(llm=some-model)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}

@@ -22,8 +22,8 @@ def scores_of(names: Sequence[str], query: str, spec: str = "names") -> dict[str
     method.index(Library(tools, names := tuple(names), "name_description", np.empty((0, 2), dtype=np.int32)))
     ranking = method.rank(Queries((query,), np.arange(1)), 1000)
     assert ranking.scores is not None
-    found = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
-    return {names[code]: score for code, score in found if code >= 0}
+    pairs = zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True)
+    return {names[code]: score for code, score in pairs if code >= 0}
 
 
 def test_by_hand() -> None:
@@ -37,10 +37,10 @@ def test_by_hand() -> None:
 
 def test_a_whole_name_comes_first() -> None:
     names = ["list_issues", "issues-list", "listIssueEvents"]
-    found = scores_of(names, "call listIssues for the repository")
+    scores = scores_of(names, "call listIssues for the repository")
     # Q = {call, list, issue, for, the, repository}; `issues-list` has the words in another order.
-    assert found["list_issues"] == pytest.approx(1 + 2 / sqrt(12), rel=1e-6)
-    assert found["issues-list"] == pytest.approx(2 / sqrt(12), rel=1e-6)
+    assert scores["list_issues"] == pytest.approx(1 + 2 / sqrt(12), rel=1e-6)
+    assert scores["issues-list"] == pytest.approx(2 / sqrt(12), rel=1e-6)
     assert scores_of(["search", "get"], "search") == pytest.approx({"search": 2.0})
     # One part in a sentence names no tool.
     assert scores_of(["search", "get"], "search mail") == pytest.approx({"search": 1 / sqrt(2)}, rel=1e-6)
@@ -63,6 +63,6 @@ def test_nothing_but_the_name_is_read() -> None:
 @given(st.lists(st.sampled_from(["list", "lists", "issue", "get", "is", "repository", "repo"]), min_size=1, max_size=5))
 def test_the_query_that_is_the_name_has_the_highest_score(parts: list[str]) -> None:
     names = ["_".join(parts), "list_issues_of_repo", "get"]
-    found = scores_of(names, " ".join(parts))
+    scores = scores_of(names, " ".join(parts))
     # The cosine of a set of words with itself is 1, and the whole name adds 1.
-    assert max(found.values()) == pytest.approx(found[names[0]]) == pytest.approx(2.0)
+    assert max(scores.values()) == pytest.approx(scores[names[0]]) == pytest.approx(2.0)

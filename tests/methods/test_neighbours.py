@@ -123,10 +123,10 @@ def test_a_tool_scores_as_its_best_bundle_does(make: Make, prepared: Prepared) -
         "name of map.route: draws roads",
     ]
     bm25 = prepared("bm25", make({f"d{i}": text for i, text in enumerate(documents)}))
-    asked = queries("quickly send letters", "draws", "letters up")
-    expected = bm25.score(asked)  # type: ignore[attr-defined]
+    requests = queries("quickly send letters", "draws", "letters up")
+    expected = bm25.score(requests)  # type: ignore[attr-defined]
     method = prepared("nearest-bundle(base=bm25)", make(SERVICES, BUNDLES))
-    ranking = method.rank(asked, 10)
+    ranking = method.rank(requests, 10)
     for row in range(3):
         pair, send, route = expected[row].tolist()
         by_tool = {0: pair, 1: max(pair, send), 2: route}
@@ -135,7 +135,7 @@ def test_a_tool_scores_as_its_best_bundle_does(make: Make, prepared: Prepared) -
     # The short bundle is the better match of the first query, the pair of the third.
     assert ranking.tools[0].tolist() == [1, 0, 2]
     assert isinstance(method, RecommendingMethod)
-    sets = method.recommend(asked)
+    sets = method.recommend(requests)
     assert [sets.row(i).tolist() for i in range(3)] == [[1], [2], [0, 1]]
     assert method.facts()["past_bundles"] == 3
 

@@ -18,7 +18,7 @@ from bench.interface.views import History, Library
 from bench.methods import protip
 from bench.registry import build_method
 from bench.search import progressive
-from bench.search.dense import normalized
+from bench.search.dense import normalize
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -67,14 +67,14 @@ def test_a_case_says_which_step_takes_a_tool(make: Make, prepared: Prepared, pla
     library = Library.of(data, data.card.template)
     history = History.of(data, library, data.rows("test"))
     case = Case(library, history, ASKED, frozenset({0, 2}), (1, 2, 0), {0: 1, 2: 1})
-    found = prepared("protip(steps=2)", data).explain(case)
-    assert found is not None
-    assert found.order == (1, 2, 0)
-    assert found.reasons[1].cells == (1, pytest.approx(63 / 65), 1)
-    assert found.reasons[2].cells == (2, pytest.approx(0.6 - 5 / 13), 3)
-    assert found.reasons[0].cells == (None, None, 2)
-    assert found.reasons[2].because == "step 2 takes it"
-    assert "none of the 2 steps" in found.reasons[0].because
+    explanation = prepared("protip(steps=2)", data).explain(case)
+    assert explanation is not None
+    assert explanation.order == (1, 2, 0)
+    assert explanation.reasons[1].cells == (1, pytest.approx(63 / 65), 1)
+    assert explanation.reasons[2].cells == (2, pytest.approx(0.6 - 5 / 13), 3)
+    assert explanation.reasons[0].cells == (None, None, 2)
+    assert explanation.reasons[2].because == "step 2 takes it"
+    assert "none of the 2 steps" in explanation.reasons[0].because
 
 
 class _Vectors:
@@ -98,15 +98,15 @@ class _Vectors:
 )
 def test_every_step_takes_the_tool_at_the_least_distance(seed: int, queries: int, tools: int, weight: float) -> None:
     random = np.random.default_rng(seed)
-    asked, known = random.normal(size=(queries, 3)), random.normal(size=(tools, 3))
-    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    norm, known = random.normal(size=(queries, 3)), random.normal(size=(tools, 3))
+    norm /= np.linalg.norm(norm, axis=1, keepdims=True)
     known /= np.linalg.norm(known, axis=1, keepdims=True)
     method = build_method(f"protip(steps=4, weight={weight})")
     assert isinstance(method, protip.ProTip)
-    method._base, method._tools, method._size = _Vectors(known, asked), known, tools  # type: ignore[assignment]
+    method._base, method._tools, method._size = _Vectors(known, norm), known, tools  # type: ignore[assignment]
     taken, products = method._steps(Queries(("",) * queries, np.arange(queries)))
     for row in range(queries):
-        left, free = asked[row].copy(), list(range(tools))
+        left, free = norm[row].copy(), list(range(tools))
         for step in range(min(4, tools)):
             nearest = min(free, key=lambda tool: float(np.linalg.norm(left - known[tool])))
             assert taken[row, step] == nearest
@@ -117,11 +117,11 @@ def test_every_step_takes_the_tool_at_the_least_distance(seed: int, queries: int
 
 def test_queries_in_blocks_are_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
-    asked, known = random.normal(size=(7, 4)), random.normal(size=(5, 4))
+    requests, known = random.normal(size=(7, 4)), random.normal(size=(5, 4))
     method = build_method("protip")
     assert isinstance(method, protip.ProTip)
-    vectors = _Vectors(known, asked)
-    method._base, method._tools, method._size = vectors, normalized(known), 5  # type: ignore[assignment]
+    vectors = _Vectors(known, requests)
+    method._base, method._tools, method._size = vectors, normalize(known), 5  # type: ignore[assignment]
     queries = Queries(("",) * 7, np.arange(7))
     whole = method._steps(queries)
     monkeypatch.setattr(progressive, "_QUERIES_AT_ONCE", 3)

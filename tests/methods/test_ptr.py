@@ -9,7 +9,7 @@ import pytest
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Method, Queries, RecommendingMethod
 from bench.interface.parts import needs_history, needs_llm
 from bench.registry import build_method
@@ -55,7 +55,7 @@ VECTORS = {
 }
 
 
-def asked(*texts: str) -> Queries:
+def make_queries(*texts: str) -> Queries:
     return Queries(texts, np.arange(len(texts)))
 
 
@@ -73,12 +73,12 @@ def ptr(make: Make, prepared: Prepared, planted: Planted) -> Callable[..., Metho
 
 def sets(method: Method, *texts: str) -> list[list[int]]:
     assert isinstance(method, RecommendingMethod)
-    found = method.recommend(asked(*texts or (ASKED,)))
-    return [found.row(i).tolist() for i in range(len(found))]
+    result = method.recommend(make_queries(*texts or (ASKED,)))
+    return [result.row(i).tolist() for i in range(len(result))]
 
 
 def ranked(method: Method, depth: int = 10) -> list[int]:
-    row: list[int] = method.rank(asked(ASKED), depth).tools[0].tolist()
+    row: list[int] = method.rank(make_queries(ASKED), depth).tools[0].tolist()
     return [tool for tool in row if tool >= 0]
 
 
@@ -170,8 +170,8 @@ def test_retrievers_by_name(ptr: Callable[..., Method], make: Make, prepared: Pr
 
 
 def test_the_random_retriever_gives_another_bundle_with_another_seed(ptr: Callable[..., Method]) -> None:
-    found = {tuple(sets(ptr(f"retriever=random(seed={seed}), coverage=false"))[0]) for seed in range(30)}
-    assert found == {(MAIL, MAP), (PAY,), (BOOK, PAY), (BOOK, MAIL)}
+    result = {tuple(sets(ptr(f"retriever=random(seed={seed}), coverage=false"))[0]) for seed in range(30)}
+    assert result == {(MAIL, MAP), (PAY,), (BOOK, PAY), (BOOK, MAIL)}
 
 
 def test_the_cut_is_learnt_without_the_held_out_bundle(ptr: Callable[..., Method]) -> None:
@@ -198,7 +198,7 @@ def test_test_queries_play_no_part(make: Make, prepared: Prepared, planted: Plan
     planted({**VECTORS, "bills": VECTORS["bills"]})
     # The only test query has the gold `book`; its text is a past query's, with another bundle.
     method = prepared("ptr(coverage=false)", make(TOOLS, TRAIN, test="bills"))
-    assert checked_facts(method)["past_bundles"] == 3
+    assert check_facts(method)["past_bundles"] == 3
     assert sets(method, "bills") == [[PAY]]
 
 

@@ -10,7 +10,7 @@ import pytest
 from kit.chatserver import Body, ChatServer
 
 from bench.data.tables import Tool
-from bench.methods.ptr.coverage import Coverage, assess
+from bench.methods.ptr.coverage import BundleCoverage, assess
 from bench.methods.ptr.dialogue import Dialogue, Functionalities, Matches, Remainder, listed
 from bench.methods.ptr.replies import read_reply
 from bench.models.llm.client import LanguageModel
@@ -35,15 +35,15 @@ def scripted(**changed: object) -> Callable[[Body], str]:
     return answer
 
 
-def cover(chat_server: ChatServer, bundle: list[int] | None = None, **changed: object) -> Coverage:
+def cover(chat_server: ChatServer, bundle: list[int] | None = None, **changed: object) -> BundleCoverage:
     chat_server.answer = scripted(**changed)
     dialogue = Dialogue(LanguageModel("some-model"), LIBRARY)
-    (found,) = dialogue.cover(["write home, pay"], [[MAIL, MAP] if bundle is None else bundle])
-    return found
+    (result,) = dialogue.cover(["write home, pay"], [[MAIL, MAP] if bundle is None else bundle])
+    return result
 
 
 def test_three_questions_keep_what_serves_and_list_what_is_left(chat_server: ChatServer) -> None:
-    assert cover(chat_server) == Coverage((MAIL,), ("settle the rent of the flat",), "partial")
+    assert cover(chat_server) == BundleCoverage((MAIL,), ("settle the rent of the flat",), "partial")
     first, second, third = chat_server.prompts
     assert "Request:\nwrite home, pay" in first
     assert "1. mail: does mail" not in first
@@ -69,15 +69,15 @@ def test_the_three_assessments(
     unsolved: tuple[str, ...],
 ) -> None:
     matches = [{"functionality": i, "tool": tool} for i, tool in enumerate(matched, start=1)]
-    found = cover(chat_server, matches={"matches": matches}, assessment=remainder)
-    assert (found.kept, found.unsolved, found.assessment) == (kept, unsolved, remainder["assessment"])
-    assert found.unparsed == 0
+    result = cover(chat_server, matches={"matches": matches}, assessment=remainder)
+    assert (result.kept, result.unsolved, result.assessment) == (kept, unsolved, remainder["assessment"])
+    assert result.unparsed == 0
 
 
 def test_without_a_bundle_one_question_is_asked(chat_server: ChatServer) -> None:
     chat_server.answer = scripted()
     dialogue = Dialogue(LanguageModel("some-model"), LIBRARY)
-    assert dialogue.cover(["write home, pay"], None) == [Coverage((), ("send a letter", "settle the rent"))]
+    assert dialogue.cover(["write home, pay"], None) == [BundleCoverage((), ("send a letter", "settle the rent"))]
     assert len(chat_server.prompts) == 1
 
 
@@ -87,8 +87,10 @@ BAD = ["", "I cannot tell.", "{}", "[1]", '{"functionalities": "one"}', '{"funct
 @pytest.mark.parametrize("said", [*BAD[1:], '{"functionalities": ["a", ""]}', '{"functionalities": ["a"], "more": 1}'])
 def test_functionalities_that_do_not_parse_leave_the_query_whole(chat_server: ChatServer, said: str) -> None:
     matches = {"matches": [{"functionality": 1, "tool": 2}]}
-    found = cover(chat_server, functionalities=said, matches=matches, assessment={"assessment": "over", "unsolved": []})
-    assert found == Coverage((MAP,), (), "over", unparsed=1)
+    result = cover(
+        chat_server, functionalities=said, matches=matches, assessment={"assessment": "over", "unsolved": []}
+    )
+    assert result == BundleCoverage((MAP,), (), "over", unparsed=1)
     assert "Tasks:\n1. write home, pay\n" in chat_server.prompts[1]
 
 
@@ -110,7 +112,7 @@ def test_functionalities_that_do_not_parse_leave_the_query_whole(chat_server: Ch
     ],
 )
 def test_matches_that_do_not_parse_keep_the_bundle(chat_server: ChatServer, said: object) -> None:
-    assert cover(chat_server, matches=said) == Coverage((MAIL, MAP), (), None, unparsed=1)
+    assert cover(chat_server, matches=said) == BundleCoverage((MAIL, MAP), (), None, unparsed=1)
     assert len(chat_server.prompts) == 2
 
 
@@ -126,13 +128,13 @@ def test_matches_that_do_not_parse_keep_the_bundle(chat_server: ChatServer, said
     ],
 )
 def test_an_assessment_that_does_not_parse_follows_from_the_matches(chat_server: ChatServer, said: object) -> None:
-    assert cover(chat_server, assessment=said) == Coverage((MAIL,), ("settle the rent",), "partial", unparsed=1)
+    assert cover(chat_server, assessment=said) == BundleCoverage((MAIL,), ("settle the rent",), "partial", unparsed=1)
 
 
 def test_several_bad_replies_are_counted_one_by_one(chat_server: ChatServer) -> None:
     matches = {"matches": [{"functionality": 1, "tool": None}]}
-    found = cover(chat_server, functionalities="?", matches=matches, assessment="?")
-    assert found == Coverage((), ("write home, pay",), "partial", unparsed=2)
+    result = cover(chat_server, functionalities="?", matches=matches, assessment="?")
+    assert result == BundleCoverage((), ("write home, pay",), "partial", unparsed=2)
 
 
 @pytest.mark.parametrize("question", ["functionalities", "matches", "assessment"])
@@ -147,9 +149,9 @@ def test_one_failing_query_does_not_touch_the_others(chat_server: ChatServer) ->
     answer = scripted()
     chat_server.answer = lambda body: "" if "forbidden" in body["messages"][-1]["content"] else answer(body)
     dialogue = Dialogue(LanguageModel("some-model"), LIBRARY)
-    found = dialogue.cover(["write home, pay", "forbidden", "pay"], [[MAIL, MAP], [PAY], [MAIL, PAY]])
-    assert [coverage.failed for coverage in found] == [False, True, False]
-    assert found[0].kept == found[2].kept == (MAIL,)
+    result = dialogue.cover(["write home, pay", "forbidden", "pay"], [[MAIL, MAP], [PAY], [MAIL, PAY]])
+    assert [coverage.failed for coverage in result] == [False, True, False]
+    assert result[0].kept == result[2].kept == (MAIL,)
 
 
 def test_replies_in_a_fence_or_among_words_are_read(chat_server: ChatServer) -> None:
@@ -163,7 +165,7 @@ def test_nothing_is_asked_about_no_queries(chat_server: ChatServer) -> None:
 
 
 def test_an_empty_bundle_is_as_good_as_none(chat_server: ChatServer) -> None:
-    assert cover(chat_server, bundle=[]) == Coverage((), ("send a letter", "settle the rent"))
+    assert cover(chat_server, bundle=[]) == BundleCoverage((), ("send a letter", "settle the rent"))
 
 
 def test_tools_are_listed_on_a_line_each_and_long_ones_are_cut() -> None:

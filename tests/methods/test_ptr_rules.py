@@ -43,9 +43,9 @@ def test_clauses_by_example(query: str, expected: list[str]) -> None:
 
 
 def test_a_long_list_is_cut_into_so_many_clauses_and_no_word_is_lost() -> None:
-    found = clauses(", ".join(f"do thing number {i}" for i in range(60)))
-    assert len(found) == 24
-    assert "number 59" in found[-1]
+    result = clauses(", ".join(f"do thing number {i}" for i in range(60)))
+    assert len(result) == 24
+    assert "number 59" in result[-1]
 
 
 @given(st.text(max_size=200))
@@ -90,21 +90,21 @@ def cosines(queries: Sequence[str], bundles: Sequence[Sequence[int]] | None) -> 
 def test_a_tool_stays_if_it_serves_a_clause(
     bundle: list[int], cut: float, kept: tuple[int, ...], unsolved: tuple[str, ...], assessment: str
 ) -> None:
-    found = cosines(["do the first, do the second"], [bundle]).coverage(0, cut)
-    assert (found.kept, found.unsolved, found.assessment) == (kept, unsolved, assessment)
+    coverage = cosines(["do the first, do the second"], [bundle]).coverage(0, cut)
+    assert (coverage.kept, coverage.unsolved, coverage.assessment) == (kept, unsolved, assessment)
 
 
 def test_without_a_bundle_every_clause_is_unsolved() -> None:
-    found = cosines(["do the first, do the second", ""], None)
-    assert found.coverage(0, 0.1).unsolved == ("do the first", "do the second")
-    assert found.coverage(1, 0.1) == found.coverage(1, 0.9)
-    assert found.coverage(0, 0.1).assessment is None
+    result = cosines(["do the first, do the second", ""], None)
+    assert result.coverage(0, 0.1).unsolved == ("do the first", "do the second")
+    assert result.coverage(1, 0.1) == result.coverage(1, 0.9)
+    assert result.coverage(0, 0.1).assessment is None
 
 
 def test_a_query_without_words_needs_no_tool() -> None:
-    found = cosines(["", "do the first"], [[0, 1], [0, 1]])
-    assert found.coverage(0, KEEP_ALL).kept == ()
-    assert found.coverage(1, 0.5).kept == (0,)
+    result = cosines(["", "do the first"], [[0, 1], [0, 1]])
+    assert result.coverage(0, KEEP_ALL).kept == ()
+    assert result.coverage(1, 0.5).kept == (0,)
     assert cosines(["?"], [[0, 1]]).coverage(0, 0.5).kept == ()
 
 

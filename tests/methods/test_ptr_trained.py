@@ -50,15 +50,15 @@ PAST = history([("letters from the road", [1, 2]), ("a novel", [0])])
 def test_features_by_hand() -> None:
     evidence = Evidence(encode, TEXTS, TOOLS, PAST, "queries")
     clauses = ("lend me novels", "post them")
-    asked = np.array(VECTORS["lend me novels, post them"])
-    found = evidence.features(asked, clauses, np.array([VECTORS[clause] for clause in clauses]), [0, 1])
-    assert found.shape == (2, 2, len(FEATURES))
+    values = np.array(VECTORS["lend me novels, post them"])
+    features = evidence.features(values, clauses, np.array([VECTORS[clause] for clause in clauses]), [0, 1])
+    assert features.shape == (2, 2, len(FEATURES))
     # Of the words `lend`, `me` and `novels`, which are all as rare, the first tool's text has one.
-    assert math.isclose(found[0, 0, 2], math.log1p(3) / (3 * math.log1p(3)))
+    assert math.isclose(features[0, 0, 2], math.log1p(3) / (3 * math.log1p(3)))
     # The past queries have cosines of 0.48 (letters; tools 1 and 2) and 0.96 (a novel; tool 0).
-    np.testing.assert_allclose(found[0, 0, [0, 1, 3, 4, 5, 6, 7]], [1.0, 0.0, 0.6, -0.2, 0.96, 0.5, 0.5], atol=1e-6)
-    np.testing.assert_allclose(found[1, 0], [0.0, -0.8, 0.0, 0.6, -0.2, 0.96, 0.5, 0.5], atol=1e-6)
-    np.testing.assert_allclose(found[1, 1], [0.8, 0.0, 0.0, 0.8, 0.0, 0.48, 0.5, 0.5], atol=1e-6)
+    np.testing.assert_allclose(features[0, 0, [0, 1, 3, 4, 5, 6, 7]], [1.0, 0.0, 0.6, -0.2, 0.96, 0.5, 0.5], atol=1e-6)
+    np.testing.assert_allclose(features[1, 0], [0.0, -0.8, 0.0, 0.6, -0.2, 0.96, 0.5, 0.5], atol=1e-6)
+    np.testing.assert_allclose(features[1, 1], [0.8, 0.0, 0.0, 0.8, 0.0, 0.48, 0.5, 0.5], atol=1e-6)
 
 
 def test_a_past_query_does_not_vouch_for_itself() -> None:
@@ -80,12 +80,12 @@ def test_the_regression_is_scikit_learns() -> None:
     random = np.random.default_rng(0)
     features = random.normal(size=(300, len(FEATURES))) * 3 + 1
     serves = features[:, 0] - features[:, 3] + random.normal(size=300) > 0.5
-    found = learnt_weights([row[None] for row in features], serves)
+    result = learnt_weights([row[None] for row in features], serves)
     scaled = (features - features.mean(axis=0)) / features.std(axis=0)
     theirs = LogisticRegression(C=1 / (1e-3 * len(serves)), tol=1e-10, max_iter=10_000).fit(scaled, serves)
-    np.testing.assert_allclose(found.slopes, theirs.coef_[0], rtol=2e-3, atol=2e-3)
-    assert found.bias == pytest.approx(theirs.intercept_[0], rel=2e-3, abs=2e-3)
-    assert found.pairs == 300
+    np.testing.assert_allclose(result.slopes, theirs.coef_[0], rtol=2e-3, atol=2e-3)
+    assert result.bias == pytest.approx(theirs.intercept_[0], rel=2e-3, abs=2e-3)
+    assert result.pairs == 300
 
 
 def test_it_finds_which_clause_a_tool_serves() -> None:
@@ -148,15 +148,15 @@ def test_tools_that_past_queries_do_without_are_dropped(
     vectors["name of mail: posts letters\nname of post: posts  letters"] = (1, 0.3)
     planted(vectors)
     data = make(tools, past, test="letters wanted today")
-    asked = Queries(("letters wanted today",), np.zeros(1, dtype=np.int64))
+    queries = Queries(("letters wanted today",), np.zeros(1, dtype=np.int64))
     method = prepared("ptr(llm=trained, views=[])", data)
     assert isinstance(method, RecommendingMethod)
     ids = sorted(tools)
-    assert [ids[tool] for tool in method.recommend(asked).row(0)] == ["mail"]
+    assert [ids[tool] for tool in method.recommend(queries).row(0)] == ["mail"]
     assert int(method.facts()["pairs_learnt_from"]) > 40
     ruled = prepared("ptr(views=[])", data)
     assert isinstance(ruled, RecommendingMethod)
-    assert sorted(ids[tool] for tool in ruled.recommend(asked).row(0)) == ["mail", "post"]
+    assert sorted(ids[tool] for tool in ruled.recommend(queries).row(0)) == ["mail", "post"]
 
 
 def test_what_it_needs_and_how_its_rows_are_marked() -> None:

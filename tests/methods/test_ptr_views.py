@@ -37,12 +37,12 @@ def test_the_tool_of_most_lists_comes_first_and_ties_go_by_first_appearance(
 
 @given(lists_of_tools)
 def test_merging_names_every_tool_once_and_never_puts_a_rarer_one_first(lists: list[list[int]]) -> None:
-    found = merged(lists)
+    merged_row = merged(lists)
     every = [tool for part in lists for tool in part]
-    assert sorted(found) == sorted(set(every))
-    counts = [every.count(tool) for tool in found]
+    assert sorted(merged_row) == sorted(set(every))
+    counts = [every.count(tool) for tool in merged_row]
     assert counts == sorted(counts, reverse=True)
-    for before, after in pairwise(found):
+    for before, after in pairwise(merged_row):
         assert every.count(before) > every.count(after) or every.index(before) < every.index(after)
 
 

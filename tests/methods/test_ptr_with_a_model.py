@@ -13,7 +13,7 @@ from kit.chatserver import Body, ChatServer
 
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Method, Queries, RecommendingMethod
 from bench.interface.parts import revisions
 from bench.registry import build_method
@@ -58,7 +58,7 @@ def answer(body: Body) -> str:
     return json.dumps({"assessment": "partial", "unsolved": [left]})
 
 
-def asked(*texts: str) -> Queries:
+def make_queries(*texts: str) -> Queries:
     return Queries(texts, np.arange(len(texts)))
 
 
@@ -76,8 +76,8 @@ def ptr(make: Make, prepared: Prepared, planted: Planted, chat_server: ChatServe
 
 def sets(method: Method, *texts: str) -> list[list[int]]:
     assert isinstance(method, RecommendingMethod)
-    found = method.recommend(asked(*texts))
-    return [found.row(i).tolist() for i in range(len(found))]
+    result = method.recommend(make_queries(*texts))
+    return [result.row(i).tolist() for i in range(len(result))]
 
 
 def test_all_three_stages(ptr: Callable[..., Method], chat_server: ChatServer) -> None:
@@ -86,9 +86,9 @@ def test_all_three_stages(ptr: Callable[..., Method], chat_server: ChatServer) -
     assert sets(method, "write home") == [[MAIL, PAY]]
     assert len(chat_server.prompts) == 3
     # The query's cosines: mail, map 0.2, pay 0.1, book 0. The ranking asks nobody again.
-    assert method.rank(asked("write home"), 10).tools.tolist() == [[MAIL, PAY, MAP, BOOK]]
+    assert method.rank(make_queries("write home"), 10).tools.tolist() == [[MAIL, PAY, MAP, BOOK]]
     assert len(chat_server.prompts) == 3
-    facts = checked_facts(method)
+    facts = check_facts(method)
     expected = {"assessed_partial": 1, "tools_dropped": 1, "tools_added": 1, "replies_unparsed": 0, "llm_calls": 3}
     assert {name: facts[name] for name in expected} == expected
     assert float(facts["input_tokens"]) > 0
@@ -113,11 +113,11 @@ def test_the_bundle_as_it_is_asks_nobody(ptr: Callable[..., Method], chat_server
 
 def test_a_query_without_a_reply_fails_and_the_others_are_answered(ptr: Callable[..., Method]) -> None:
     method = ptr()
-    ranking = method.rank(asked("write home", "unspeakable", "borrow a novel"), 4)
+    ranking = method.rank(make_queries("write home", "unspeakable", "borrow a novel"), 4)
     assert ranking.failed is not None
     assert ranking.failed.tolist() == [False, True, False]
     assert sets(method, "write home", "unspeakable", "borrow a novel") == [[MAIL, PAY], [], [BOOK]]
-    assert checked_facts(method)["llm_failures"] == 1
+    assert check_facts(method)["llm_failures"] == 1
 
 
 def test_replies_that_do_not_parse_are_counted(ptr: Callable[..., Method], chat_server: ChatServer) -> None:
@@ -125,9 +125,9 @@ def test_replies_that_do_not_parse_are_counted(ptr: Callable[..., Method], chat_
     method = ptr()
     # The whole query is the functionality; without matches the bundle stays.
     assert sets(method, "write home") == [[MAIL, MAP]]
-    assert checked_facts(method)["replies_unparsed"] == 2
-    method.rank(asked("write home"), 3)
-    assert checked_facts(method)["replies_unparsed"] == 2
+    assert check_facts(method)["replies_unparsed"] == 2
+    method.rank(make_queries("write home"), 3)
+    assert check_facts(method)["replies_unparsed"] == 2
 
 
 def test_a_recorded_run_replays_offline_to_the_same_rankings(
@@ -135,19 +135,19 @@ def test_a_recorded_run_replays_offline_to_the_same_rankings(
 ) -> None:
     texts = ("write home", "unspeakable", "borrow a novel")
     live = ptr()
-    first, chosen = live.rank(asked(*texts), 4), sets(live, *texts)
+    first, chosen = live.rank(make_queries(*texts), 4), sets(live, *texts)
     asked_before = len(chat_server.requests)
     chat_server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     again = ptr()
-    second = again.rank(asked(*texts), 4)
+    second = again.rank(make_queries(*texts), 4)
     assert second.tools.tobytes() == first.tools.tobytes()
     assert second.failed is not None
     assert first.failed is not None
     assert second.failed.tolist() == first.failed.tolist()
     assert sets(again, *texts) == chosen
     assert revisions(again) == revisions(live)
-    facts = checked_facts(again)
+    facts = check_facts(again)
     assert (facts["llm_calls"], facts["llm_from_journal"]) == (0, asked_before)
 
 
@@ -190,6 +190,6 @@ def test_it_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
 
     chat_server.answer = say
     data = make(TOOLS, [*PAST, ("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    found = list(check_method(lambda: build_method("ptr(llm=some-model)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
-    assert [check.name for check in found if check.skipped] == []
+    checks = list(check_method(lambda: build_method("ptr(llm=some-model)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}
+    assert [check.name for check in checks if check.skipped] == []

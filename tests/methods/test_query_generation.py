@@ -16,7 +16,7 @@ from bench.base.config import config_context
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
 from bench.data.dataset import Dataset
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.parts import is_oracle, needs_history, needs_llm, revisions
 from bench.methods.query_generation.interleaving import interleaved, round_robin
@@ -47,7 +47,7 @@ VECTORS = {
 REQUEST = "write home and settle the rent"
 
 
-def asked(*texts: str) -> Queries:
+def make_queries(*texts: str) -> Queries:
     return Queries(texts, np.arange(len(texts)))
 
 
@@ -59,7 +59,7 @@ def method(make: Make, prepared: Prepared, planted: Planted) -> Callable[[str], 
 
 
 def ranked(method: Method, text: str, depth: int = 4) -> list[int]:
-    row: list[int] = method.rank(asked(text), depth).tools[0].tolist()
+    row: list[int] = method.rank(make_queries(text), depth).tools[0].tolist()
     return row
 
 
@@ -109,10 +109,10 @@ class Fickle(Method):
 
 def test_the_base_is_asked_in_its_own_batches_and_its_failures_are_left_out() -> None:
     base = Fickle(ParameterSet(), Context(build_method))
-    asked = [("132", "321!", "123"), ("321!",), (), ("321",)]
-    found, failed = round_robin(base, asked, np.array([3, 4, 5, 6]), 3, 3)
+    requests = [("132", "321!", "123"), ("321!",), (), ("321",)]
+    result, failed = round_robin(base, requests, np.array([3, 4, 5, 6]), 3, 3)
     # Scores 1, 3, 2 of tools 0, 1, 2: 1, 2, 0. Scores 1, 2, 3: 2, 1, 0.
-    assert found == [[1, 2, 0], [], [], [0, 1, 2]]
+    assert result == [[1, 2, 0], [], [], [0, 1, 2]]
     assert failed == [False, True, False, False]
 
 
@@ -125,7 +125,7 @@ def test_rules_search_by_the_clauses_and_then_the_utterance(method: Callable[[st
     assert ranked(chosen, REQUEST) == [MAIL, PAY, MAP, BOOK]
     assert chosen.marks() == {"rules": "uses rules instead of a language model (llm=rules)"}
     assert not needs_llm(chosen)
-    assert checked_facts(chosen)["queries_generated"] == 2
+    assert check_facts(chosen)["queries_generated"] == 2
 
 
 def test_without_the_utterance_the_clauses_stand_alone(method: Callable[[str], Method]) -> None:
@@ -152,8 +152,8 @@ def test_what_it_is_built_on_is_its_base() -> None:
 
 def test_rules_keep_the_protocol(make: Make) -> None:
     data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    found = list(check_method(lambda: build_method("query-generation(base=bm25)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("query-generation(base=bm25)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}
 
 
 # An endpoint --------------------------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_the_reply_is_cleaned_and_searched_with(method: Callable[[str], Method],
     assert needs_llm(chosen)
     assert chosen.marks() == {}
     assert revisions(chosen)["llm"] == f"some-model at {chat_server.url}"
-    facts = checked_facts(chosen)
+    facts = check_facts(chosen)
     assert (facts["queries_generated"], facts["replies_unusable"], facts["llm_calls"]) == (2, 0, 1)
     assert REQUEST in chat_server.prompts[0]
 
@@ -185,14 +185,14 @@ def test_a_reply_without_a_line_leaves_the_utterance(method: Callable[[str], Met
     chat_server.answer = answer
     chosen = method("query-generation(llm=some-model, include_utterance=false)")
     assert ranked(chosen, "hush") == ranked(method("dense"), "hush")
-    assert checked_facts(chosen)["replies_unusable"] == 1
+    assert check_facts(chosen)["replies_unusable"] == 1
 
 
 def test_a_query_without_a_reply_fails_and_the_others_are_answered(
     method: Callable[[str], Method], chat_server: ChatServer
 ) -> None:
     chat_server.answer = answer
-    ranking = method("query-generation(llm=some-model)").rank(asked("unspeakable", REQUEST), 4)
+    ranking = method("query-generation(llm=some-model)").rank(make_queries("unspeakable", REQUEST), 4)
     assert ranking.failed is not None
     assert ranking.failed.tolist() == [True, False]
     assert ranking.tools[1].tolist() == [MAIL, PAY, MAP, BOOK]
@@ -219,12 +219,12 @@ def test_a_recorded_run_replays_offline(
     method: Callable[[str], Method], chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat_server.answer = answer
-    first = method("query-generation(llm=some-model)").rank(asked(REQUEST, "unspeakable"), 4)
+    first = method("query-generation(llm=some-model)").rank(make_queries(REQUEST, "unspeakable"), 4)
     chat_server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     again = method("query-generation(llm=some-model)")
-    assert again.rank(asked(REQUEST, "unspeakable"), 4).tools.tobytes() == first.tools.tobytes()
-    assert checked_facts(again)["llm_calls"] == 0
+    assert again.rank(make_queries(REQUEST, "unspeakable"), 4).tools.tobytes() == first.tools.tobytes()
+    assert check_facts(again)["llm_calls"] == 0
 
 
 def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
@@ -235,8 +235,8 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
-    found = list(check_method(lambda: build_method("query-generation(llm=some-model, base=bm25)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("query-generation(llm=some-model, base=bm25)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}
 
 
 def test_without_an_endpoint_it_says_what_it_needs(
@@ -272,8 +272,8 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_local_model_writes_the_queries_and_keeps_the_protocol(make: Make, decoder: Path) -> None:
     data = make(TOOLS, [("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
     spec = f'query-generation(llm="local:{decoder}", base=bm25, temperature=1.0, most_tokens=12)'
-    found = list(check_method(lambda: build_method(spec), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method(spec), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}
     method = build_method(spec)
     assert not needs_llm(method)
     # Under its folder, where the leak check looks for the card of its training.

@@ -13,7 +13,7 @@ from kit.chatserver import Body, ChatServer
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Method, Queries
 from bench.interface.parts import needs_llm
 from bench.methods.rankgpt import read_permutation, window_starts
@@ -35,8 +35,8 @@ def order(method: Method, text: str = "word", depth: int = 10) -> list[int]:
 def by_grade(body: Body) -> str:
     """The tools of a prompt, the highest grade first."""
     prompt = body["messages"][-1]["content"]
-    found = re.findall(r"^\[(\d+)\] .*grade(\d+)", prompt, re.MULTILINE)
-    return " > ".join(f"[{number}]" for number, _ in sorted(found, key=lambda pair: -int(pair[1])))
+    matches = re.findall(r"^\[(\d+)\] .*grade(\d+)", prompt, re.MULTILINE)
+    return " > ".join(f"[{number}]" for number, _ in sorted(matches, key=lambda pair: -int(pair[1])))
 
 
 def test_the_window_slides_from_the_end(make: Make, prepared: Prepared, chat_server: ChatServer) -> None:
@@ -94,8 +94,8 @@ def test_permutations_are_read(reply: str, found: list[int] | None) -> None:
 
 @given(st.text("0123456789[]> ab", max_size=100), st.integers(1, 12))
 def test_whatever_the_reply_every_tool_stays(reply: str, count: int) -> None:
-    found = read_permutation(reply, count)
-    assert found is None or sorted(found) == list(range(count))
+    permutation = read_permutation(reply, count)
+    assert permutation is None or sorted(permutation) == list(range(count))
 
 
 def test_a_useless_reply_leaves_the_order_and_a_missing_one_fails(
@@ -108,7 +108,7 @@ def test_a_useless_reply_leaves_the_order_and_a_missing_one_fails(
     assert ranking.failed.tolist() == [False, True]
     assert ranking.tools[0].tolist() == [0, 1, 2, 3, 4, 5, 6]
     assert (ranking.tools[1] == -1).all()
-    assert checked_facts(method)["replies_unusable"] == 3
+    assert check_facts(method)["replies_unusable"] == 3
 
 
 def test_what_it_needs(make: Make, prepared: Prepared) -> None:
@@ -128,8 +128,8 @@ def test_it_keeps_the_protocol_and_replays(
     chat_server.answer = say
     data = make(TOOLS, [("word", ["t1"], "dev")], test="word more")
     spec = "rankgpt(llm=some-model, base=bm25, window=3, step=2)"
-    found = list(check_method(lambda: build_method(spec), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method(spec), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}
     first = order(prepared(spec, data), "word more")
     chat_server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")

@@ -8,7 +8,7 @@ import numpy as np
 from kit.chatserver import Body, ChatServer
 
 from bench.data.dataset import Dataset
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Method, Queries
 from bench.interface.parts import needs_llm
 from bench.registry import build_method
@@ -47,7 +47,7 @@ def test_the_first_of_every_intent_come_first(make: Make, prepared: Prepared, pl
     assert ranked(method, "write home and settle the rent") == [MAIL, PAY, BOOK, MAP]
     assert ranked(method, "write home and settle the rent", 2) == [MAIL, PAY]
     assert method.marks() == {"rules": "uses rules instead of a language model (llm=rules)"}
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert (facts["texts"], facts["tools_by_own_text"], facts["intents"]) == (4, 4, 2)
     assert ranked(prepared("re-invoke(intents=1)", make(TOOLS)), "write home and settle the rent")[:2] == [MAIL, BOOK]
 
@@ -74,7 +74,7 @@ def test_queries_and_intents_are_written(
     assert ranking.failed.tolist() == [True]
     assert needs_llm(method)
     assert method.marks() == {}
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert (facts["texts"], facts["tools_by_own_text"], facts["replies_unusable"]) == (5, 3, 1)
 
 
@@ -85,5 +85,5 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    found = list(check_method(lambda: build_method("re-invoke(llm=some-model)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("re-invoke(llm=some-model)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}

@@ -30,12 +30,12 @@ def choice() -> ModuleType:
 def test_it_ranks_as_its_recipe(prepared: Prepared) -> None:
     data = loaded("starter")
     queries = Queries.of(data, data.rows("test")[:20])
-    found, recipe = (prepared(spec, data).rank(queries, 10) for spec in ("recommended", RECIPE))
-    assert found.tools.tobytes() == recipe.tools.tobytes()
-    assert found.scores is not None
+    result, recipe = (prepared(spec, data).rank(queries, 10) for spec in ("recommended", RECIPE))
+    assert result.tools.tobytes() == recipe.tools.tobytes()
+    assert result.scores is not None
     assert recipe.scores is not None
-    assert found.scores.tobytes() == recipe.scores.tobytes()
-    assert found.tools.shape == (20, 10)
+    assert result.scores.tobytes() == recipe.scores.tobytes()
+    assert result.tools.shape == (20, 10)
 
 
 def test_it_learns_and_draws_and_asks_nothing() -> None:

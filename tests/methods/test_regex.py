@@ -15,7 +15,7 @@ from kit.chatserver import Body, ChatServer
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Library, Method, Queries
 from bench.interface.parts import needs_llm
 from bench.methods.regex import LONGEST, _Lines, _of_words, _usable
@@ -34,7 +34,7 @@ TOOLS = [
 
 
 def indexed(spec: str) -> Method:
-    tools = tuple(Tool(name, name, text, parameters=(Parameter(own),)) for name, text, own in TOOLS)
+    tools = tuple(Tool(name, name, text, parameters=(Parameter(row),)) for name, text, row in TOOLS)
     method = build_method(spec)
     method.index(Library(tools, tuple("" for _ in tools), "description", np.empty((0, 2), dtype=np.int32)))
     return method
@@ -53,9 +53,9 @@ def idf(matching: int) -> float:
 
 def test_words_of_the_request_are_patterns() -> None:
     # weather: a name, and a description. city: the description and the parameter of one tool; `cities` has no `city`.
-    found = scores(indexed("regex"), "Weather of a CITY")
-    assert found == pytest.approx({"getWeatherReport": 3 * idf(2) + idf(1), "list_cities": idf(2)}, rel=1e-6)
-    assert list(found) == ["getWeatherReport", "list_cities"]
+    result = scores(indexed("regex"), "Weather of a CITY")
+    assert result == pytest.approx({"getWeatherReport": 3 * idf(2) + idf(1), "list_cities": idf(2)}, rel=1e-6)
+    assert list(result) == ["getWeatherReport", "list_cities"]
     # In the singular, and in the middle of other words: `art` is in `restart`.
     assert scores(indexed("regex(name_weight=1.0)"), "an art") == pytest.approx({"restart": idf(1)}, rel=1e-6)
     assert _of_words("The cities, the_city: é 42 Ωmega") == ["(?i)the", "(?i)city", "(?i)ωmega"]
@@ -67,7 +67,7 @@ def test_rules_are_marked_and_count_their_patterns() -> None:
     scores(method, "send mail")
     assert method.marks() == {"rules": "uses rules instead of a language model (llm=rules)"}
     assert not needs_llm(method)
-    assert checked_facts(method) == {"patterns": 2, "patterns_unusable": 0, "requests_without_pattern": 1}
+    assert check_facts(method) == {"patterns": 2, "patterns_unusable": 0, "requests_without_pattern": 1}
 
 
 # The engine ---------------------------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def test_a_line_matches_if_python_finds_the_pattern_in_it(pattern: str, texts: l
     ["(a", "a)(b", r"(a)\1", "(?=a)b", "(?<!a)b", "a{1001}", "((a{90}){90}){90}", "a" * 201, "\ud800", "*", r"\Qa"],
 )
 def test_an_unusable_pattern_is_counted_and_left_out(pattern: str) -> None:
-    found = _usable([pattern, "mail"])
-    assert (found.usable, found.unusable) == (("mail",), 1)
+    usable = _usable([pattern, "mail"])
+    assert (usable.usable, usable.unusable) == (("mail",), 1)
 
 
 @pytest.mark.parametrize("pattern", ["(x+x+)+y", "(x|x)*y", "(.*)*.*.*.*y", "(x?){100}y", "[^y]*[^y]*[^y]*y"])
@@ -140,15 +140,15 @@ def test_a_model_writes_the_patterns(chat_server: ChatServer) -> None:
     chat_server.answer = answer
     method = indexed("regex(llm=some-model)")
     # The first pattern matches two tools, one of them by name; the second one by name; the third is broken.
-    found = scores(method, "how will it be in Rome")
-    assert found == pytest.approx({"list_cities": idf(2) + 3 * idf(1), "getWeatherReport": 3 * idf(2)}, rel=1e-6)
+    result = scores(method, "how will it be in Rome")
+    assert result == pytest.approx({"list_cities": idf(2) + 3 * idf(1), "getWeatherReport": 3 * idf(2)}, rel=1e-6)
     ranking = method.rank(Queries(("unspeakable", "broken", " "), np.arange(3)), 4)
     assert ranking.failed is not None
     assert ranking.failed.tolist() == [True, False, False]
     assert (ranking.tools == -1).all()
     assert needs_llm(method)
     assert method.marks() == {}
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert (facts["patterns"], facts["patterns_unusable"], facts["requests_without_pattern"]) == (2, 3, 1)
     assert "5 patterns at most, each of 200 characters" in chat_server.prompts[0]
 
@@ -160,5 +160,5 @@ def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> 
 
     chat_server.answer = say
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    found = list(check_method(lambda: build_method("regex(llm=some-model)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("regex(llm=some-model)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}

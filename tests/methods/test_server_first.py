@@ -41,14 +41,14 @@ def test_a_server_stands_where_its_best_tool_stands() -> None:
 
 def test_a_server_is_ranked_by_its_text() -> None:
     # `mail` is in the name of a server alone: no tool's description has it, so the base's order of tools counts.
-    found = order("server-first(base=bm25)", "mail mail mail map letter")
-    assert found[:3] == ["a2", "a1", "a3"]
+    result = order("server-first(base=bm25)", "mail mail mail map letter")
+    assert result[:3] == ["a2", "a1", "a3"]
     assert order("bm25", "mail mail mail map letter")[0] == "c1"
 
 
 def test_further_tools_follow_in_the_order_of_the_base() -> None:
-    found = order("server-first(base=bm25, tools=1)", "mail mail mail map letter")
-    assert found == ["a2", "c1", "b1", "b2", "a1", "a3"]
+    result = order("server-first(base=bm25, tools=1)", "mail mail mail map letter")
+    assert result == ["a2", "c1", "b1", "b2", "a1", "a3"]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])

@@ -60,7 +60,7 @@ def tgr(base: Method, **parameters: object) -> Method:
     return kind(kind.Parameters.model_validate(parameters), Context(lambda spec: base))
 
 
-def found(ranking: Ranking) -> dict[int, float]:
+def scores_by_code(ranking: Ranking) -> dict[int, float]:
     """Scores by code, in the order returned."""
     assert ranking.scores is not None
     return dict(zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True))
@@ -93,7 +93,7 @@ def test_vectors_are_smoothed_and_normalised(
 ) -> None:
     method = prepared(tgr(Vectors(X, (1, 0)), graph="manual", **parameters), make(TOOLS, edges=EDGE))
     ranking = method.rank(queries("x"), 3)
-    assert found(ranking) == pytest.approx(dict(enumerate(expected)), abs=1e-6)
+    assert scores_by_code(ranking) == pytest.approx(dict(enumerate(expected)), abs=1e-6)
     order = sorted(range(3), key=lambda code: (-np.float32(expected[code]), code))
     assert ranking.tools[0].tolist() == order
     assert method.facts() == {"graph": "manual", "edges": 1, "connected_share": round(2 / 3, 4)}
@@ -106,7 +106,7 @@ def test_rows_are_normalised_after_the_smoothing_not_before(make: Make, prepared
     base.similarity = "dot"
     method = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE))
     expected = {0: 1 / sqrt(101), 1: 1 / sqrt(101), 2: 0.6}
-    assert found(method.rank(queries("x"), 3)) == pytest.approx(expected, abs=1e-6)
+    assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_similarity_of_the_base_is_kept(make: Make, prepared: Prepared) -> None:
@@ -114,21 +114,21 @@ def test_the_similarity_of_the_base_is_kept(make: Make, prepared: Prepared) -> N
     base.similarity = "l1"
     method = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE))
     # |1 - 1/sqrt(2)| + |1/sqrt(2)| = 1 for a and b; |1 - 0.6| + 0.8 = 1.2 for c.
-    assert found(method.rank(queries("x"), 3)) == pytest.approx({0: -1.0, 1: -1.0, 2: -1.2}, abs=1e-6)
+    assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx({0: -1.0, 1: -1.0, 2: -1.2}, abs=1e-6)
 
 
 def test_the_dense_base_is_smoothed_in_its_embeddings(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted({"text a": (1, 0), "text b": (0, 1), "text c": (3, 4), "asked": (1, 0)})
     method = prepared("tgr(graph=manual)", make(TOOLS, edges=EDGE))
     expected = {0: 1 / sqrt(2), 1: 1 / sqrt(2), 2: 0.6}
-    assert found(method.rank(queries("asked"), 3)) == pytest.approx(expected, abs=1e-6)
+    assert scores_by_code(method.rank(queries("asked"), 3)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_tool_without_edges_scores_as_the_base_does(make: Make, prepared: Prepared, planted: Planted) -> None:
     planted({"text a": (1, 0), "text b": (0, 1), "text c": (3, 4), "asked": (0.3, 0.2)})
     made = make(TOOLS)
     plain, smoothed = (prepared(spec, made).rank(queries("asked"), 3) for spec in ("dense", "tgr"))
-    assert found(smoothed) == pytest.approx(found(plain), abs=1e-6)
+    assert scores_by_code(smoothed) == pytest.approx(scores_by_code(plain), abs=1e-6)
 
 
 # Ties ---------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_two_tools_that_have_only_each_other_tie_exactly_and_the_band_shows_it(m
     base = Vectors(random.normal(size=(3, 384)).tolist(), random.normal(size=384).tolist())
     method = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE))
     ranking = method.rank(queries("x"), 3)
-    scores = found(ranking)
+    scores = scores_by_code(ranking)
     assert scores[0] == scores[1]
     places = {code: place for place, code in enumerate(ranking.tools[0].tolist())}
     assert places[1] == places[0] + 1, "the tie goes by id"
@@ -151,7 +151,9 @@ def test_two_tools_that_have_only_each_other_tie_exactly_and_the_band_shows_it(m
     assert (band.low[0], band.high[0]) == (0, 1)
     assert 0.3 < band.expected[0] < 0.7
     # α other than 1 parts them.
-    parted = found(prepared(tgr(base, graph="manual", alpha=1.5), make(TOOLS, edges=EDGE)).rank(queries("x"), 3))
+    parted = scores_by_code(
+        prepared(tgr(base, graph="manual", alpha=1.5), make(TOOLS, edges=EDGE)).rank(queries("x"), 3)
+    )
     assert parted[0] != parted[1]
 
 
@@ -163,17 +165,17 @@ def test_a_base_with_scores_is_smoothed_by_the_weighted_mean(make: Make, prepare
     # itself, 1/sqrt(6) of each neighbour; each row divided by its sum.
     texts = {"a": "send letters", "b": "find street", "c": "buy stamps"}
     made = make(texts, edges=[("a", "b"), ("b", "c")])
-    own = prepared("bm25", made).score(queries("send stamps"))[0]  # type: ignore[attr-defined]
+    result = prepared("bm25", made).score(queries("send stamps"))[0]  # type: ignore[attr-defined]
     side = 1 / sqrt(6)
     expected = {
-        0: (own[0] / 2 + side * own[1]) / (1 / 2 + side),
-        1: (side * own[0] + own[1] / 3 + side * own[2]) / (1 / 3 + 2 * side),
-        2: (side * own[1] + own[2] / 2) / (1 / 2 + side),
+        0: (result[0] / 2 + side * result[1]) / (1 / 2 + side),
+        1: (side * result[0] + result[1] / 3 + side * result[2]) / (1 / 3 + 2 * side),
+        2: (side * result[1] + result[2] / 2) / (1 / 2 + side),
     }
-    smoothed = found(prepared("tgr(base=bm25, graph=manual)", made).rank(queries("send stamps"), 3))
+    smoothed = scores_by_code(prepared("tgr(base=bm25, graph=manual)", made).rank(queries("send stamps"), 3))
     assert smoothed == pytest.approx(expected, rel=1e-5)
     # b shares no word with the query and takes in what its neighbours have.
-    assert own[1] == 0
+    assert result[1] == 0
     assert smoothed[1] > 0
 
 
@@ -202,7 +204,7 @@ def test_a_graph_of_a_file_is_the_graph_it_holds(make: Make, prepared: Prepared,
     base = Vectors(X, (1, 0))
     of_file = prepared(tgr(base, graph=str(graph_file)), make(TOOLS)).rank(queries("x"), 3)
     manual = prepared(tgr(base, graph="manual"), make(TOOLS, edges=EDGE)).rank(queries("x"), 3)
-    assert found(of_file) == found(manual)
+    assert scores_by_code(of_file) == scores_by_code(manual)
 
 
 def test_the_content_of_the_graph_file_is_part_of_the_revision(graph_file: Path) -> None:

@@ -42,9 +42,9 @@ def test_it_is_the_normalised_adjacency_of_equation_3(
     graph: tuple[int, NDArray[np.int32]], direction: Direction, alpha: float, layers: int
 ) -> None:
     tools, edges = graph
-    found = propagation(edges, tools, direction, alpha, layers)
-    assert found.shape == (tools, tools)
-    np.testing.assert_allclose(found.toarray(), dense(edges, tools, direction, alpha, layers), rtol=1e-12, atol=1e-15)
+    result = propagation(edges, tools, direction, alpha, layers)
+    assert result.shape == (tools, tools)
+    np.testing.assert_allclose(result.toarray(), dense(edges, tools, direction, alpha, layers), rtol=1e-12, atol=1e-15)
 
 
 @given(graphs(), st.floats(0.1, 5), st.integers(1, 3))

@@ -35,10 +35,10 @@ def tool(
 
 def edges_of(tools: Sequence[Tool], most_producers: int = 3) -> list[tuple[str, str]]:
     """(dependent, prerequisite) names."""
-    found = rule_edges(tools, most_producers)
-    assert found.dtype == np.int32
-    assert found.shape == (len(found), 2)
-    pairs = found.tolist()
+    result = rule_edges(tools, most_producers)
+    assert result.dtype == np.int32
+    assert result.shape == (len(result), 2)
+    pairs = result.tolist()
     assert pairs == sorted(map(list, {tuple(pair) for pair in pairs})), "sorted and distinct"
     return [(tools[a].name, tools[b].name) for a, b in pairs]
 
@@ -222,9 +222,9 @@ def test_words_are_the_same_in_every_style(parts: list[str]) -> None:
 
 
 def precision_and_recall(dataset: Dataset) -> tuple[float, float]:
-    found = {(dataset.tools[a].tool_id, dataset.tools[b].tool_id) for a, b in rule_edges(dataset.tools).tolist()}
+    collected = {(dataset.tools[a].tool_id, dataset.tools[b].tool_id) for a, b in rule_edges(dataset.tools).tolist()}
     annotated = {(edge.dependent, edge.prerequisite) for edge in dataset.edges}
-    return len(found & annotated) / len(found), len(found & annotated) / len(annotated)
+    return len(collected & annotated) / len(collected), len(collected & annotated) / len(annotated)
 
 
 def test_the_rules_agree_with_the_annotated_edges_of_starter() -> None:

@@ -11,7 +11,7 @@ from kit.chatserver import Body, ChatServer
 from bench.base.errors import UsageError
 from bench.base.spec import parse
 from bench.data.dataset import Dataset
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method, Queries
@@ -44,8 +44,8 @@ VECTORS = {
 def scores(method: Method, text: str = "asked") -> list[float]:
     ranking = method.rank(Queries((text,), np.arange(1)), 3)
     assert ranking.scores is not None
-    found = dict(zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True))
-    return [found[code] for code in range(3)]
+    pairs = dict(zip(ranking.tools[0].tolist(), ranking.scores[0].tolist(), strict=True))
+    return [pairs[code] for code in range(3)]
 
 
 def test_a_tool_is_the_mean_of_its_queries_or_its_text(make: Make, prepared: Prepared, planted: Planted) -> None:
@@ -53,7 +53,7 @@ def test_a_tool_is_the_mean_of_its_queries_or_its_text(make: Make, prepared: Pre
     method = prepared("tool2vec", make(TOOLS, PAST))
     # book: one query, (0, 0.6, 0.8). mail: the mean of two, (0.3, 0.7, 0.4). map: its text. The query is (0, 0.6, 0.8).
     assert scores(method) == pytest.approx([1.0, (0.7 * 0.6 + 0.4 * 0.8) / np.sqrt(0.74), 0.8], rel=1e-6)
-    assert checked_facts(method) == {"past_queries": 2, "tools_by_past_queries": 2, "tools_by_text": 1}
+    assert check_facts(method) == {"past_queries": 2, "tools_by_past_queries": 2, "tools_by_text": 1}
     dot = prepared("tool2vec(similarity=dot)", make(TOOLS, PAST))
     assert scores(dot) == pytest.approx([5.0, 3 * 0.7 + 4 * 0.4, 4.0], rel=1e-6)
 
@@ -66,7 +66,7 @@ def test_a_model_writes_queries_for_tools_without(
     method = prepared("tool2vec(llm=some-model, similarity=dot)", make(TOOLS, PAST))
     # map: the mean of (0.8, 0, 0.6) and (0, 0.6, 0.8), a repeated query counted once.
     assert scores(method) == pytest.approx([5.0, 3.7, 3 * 0.3 + 4 * 0.7], rel=1e-6)
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert (facts["tools_by_written_queries"], facts["tools_by_text"], facts["tools_without_reply"]) == (1, 0, 0)
     (prompt,) = chat_server.prompts
     assert "Tool: name of map\nDescription: draws roads" in prompt
@@ -85,7 +85,7 @@ def test_without_past_queries_all_are_written_and_without_a_reply_the_text_stand
     chat_server.answer = answer
     method = prepared("tool2vec(llm=some-model, similarity=dot)", make(TOOLS))
     assert scores(method) == pytest.approx([0.0, 3.0, 5.0], rel=1e-6)
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert (facts["tools_by_written_queries"], facts["tools_by_text"], facts["tools_without_reply"]) == (1, 2, 1)
 
 
@@ -102,5 +102,5 @@ def test_it_needs_past_queries_or_a_model(make: Make, tmp_path: object) -> None:
 def test_written_queries_keep_the_protocol(make: Make, chat_server: ChatServer) -> None:
     chat_server.answer = lambda body: f"- {body['messages'][-1]['content'][-60:-12]}\n- write to somebody"
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    found = list(check_method(lambda: build_method("tool2vec(llm=some-model)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("tool2vec(llm=some-model)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}

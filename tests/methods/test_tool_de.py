@@ -13,7 +13,7 @@ from kit.chatserver import Body, ChatServer
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import Library, Method, Queries
 from bench.interface.parts import needs_llm
 from bench.registry import build_method
@@ -47,7 +47,7 @@ def test_rules_add_the_words_of_names() -> None:
     assert ranked(indexed("bm25"), "token bank") == []
     assert ranked(method, "token bank") == [1, 0]
     assert method.marks() == {"rules": "uses rules instead of a language model (llm=rules)"}
-    assert checked_facts(method)["tools_expanded"] == 3
+    assert check_facts(method)["tools_expanded"] == 3
 
 
 def test_a_model_adds_fields(chat_server: ChatServer) -> None:
@@ -68,7 +68,7 @@ def test_a_model_adds_fields(chat_server: ChatServer) -> None:
     assert lines[2:] == ["when to use: to log in", "tags: login, session"]
     # What is out of form adds nothing, and nor does a missing reply.
     assert method._library.texts[1:] == ("pay: Moves money", "draw: Roads")
-    assert checked_facts(method)["tools_as_they_are"] == 2
+    assert check_facts(method)["tools_as_they_are"] == 2
     assert ranked(method, "session") == [0]
     assert needs_llm(method)
     # Requests are asked side by side, so prompts arrive in any order.
@@ -91,5 +91,5 @@ def test_what_it_refuses() -> None:
 def test_an_endpoint_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
     chat_server.answer = lambda body: '{"tags": ["letter"], "when_to_use": "to write"}'
     data = make({"mail": "posts letters", "pay": "moves money"}, [("read", ["mail"], "dev")], test="write a letter")
-    found = list(check_method(lambda: build_method("tool-de(llm=some-model, base=bm25)"), data))
-    assert {check.name: check.problem for check in found if check.problem} == {}
+    checks = list(check_method(lambda: build_method("tool-de(llm=some-model, base=bm25)"), data))
+    assert {check.name: check.problem for check in checks if check.problem} == {}

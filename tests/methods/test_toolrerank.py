@@ -13,7 +13,7 @@ from bench.base.errors import UnavailableError, UsageError
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import History, Library, Method, OracleMethod, Queries
 from bench.interface.parts import is_oracle, preflight
 from bench.models.classifiers import SequenceModel
@@ -66,7 +66,7 @@ def answer(
         dataset = library_of(PARENTS)
         method = prepared(build_method(name, {"reranker": tiny_models["reranker"], **parameters}), dataset)
         ranking = method.rank(Queries.of(dataset, dataset.rows("test")), depth)
-        facts = checked_facts(method)
+        facts = check_facts(method)
         assert facts["pairs_scored"] == 0, "a pair was scored that is not in the table"
         return [[dataset.tools[code].tool_id for code in row if code >= 0] for row in ranking.tools]
 
@@ -101,12 +101,12 @@ def test_the_first_tools_are_reranked_and_the_rest_keep_their_order(answer: Call
 
 def test_unseen_parents_are_reranked_to_a_deeper_rank(answer: Callable[..., list[list[str]]]) -> None:
     """Ranks of unseen tools: u1 2, v1 5 (known to dev alone), u2 6, u3 8; of seen ones: a1 1, b1 3, a2 4, a3 7."""
-    found = answer("toolrerank", classification="none", seen_depth=3, unseen_depth=6)
+    result = answer("toolrerank", classification="none", seen_depth=3, unseen_depth=6)
     # Kept: a1 0, b1 -1 (ranks 1, 3) and u1 2, v1 -2, u2 3. The rest, a2, a3, u3, follows as retrieved.
-    assert found == [["u2", "u1", "a1", "b1", "v1", "a2", "a3", "u3"]] * 2
+    assert result == [["u2", "u1", "a1", "b1", "v1", "a2", "a3", "u3"]] * 2
     # The other way round: a1, b1, a2 and u1, so that u2 stays far below.
-    found = answer("toolrerank", classification="none", seen_depth=4, unseen_depth=2)
-    assert found == [["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]] * 2
+    result = answer("toolrerank", classification="none", seen_depth=4, unseen_depth=2)
+    assert result == [["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]] * 2
 
 
 def test_a_deeper_answer_begins_with_the_shallower_one(answer: Callable[..., list[list[str]]]) -> None:
@@ -118,16 +118,16 @@ def test_a_deeper_answer_begins_with_the_shallower_one(answer: Callable[..., lis
 
 
 def test_unseen_likely_parents_bring_all_their_tools(answer: Callable[..., list[list[str]]]) -> None:
-    found = answer("toolrerank", classification="single", seen_depth=4, unseen_depth=5)
+    result = answer("toolrerank", classification="single", seen_depth=4, unseen_depth=5)
     # R: u1 2, a2 1, a1 0, b1 -1, v1 -2. Above 0.85 is u1 alone: X = {U}, unseen. F1 = U's tools, reranked: u2 3, u1 2,
     # u3 0.5. F2 = a2, a1, b1, v1. What is left: a3.
-    assert found[0] == ["u2", "u1", "u3", "a2", "a1", "b1", "v1", "a3"]
+    assert result[0] == ["u2", "u1", "u3", "a2", "a1", "b1", "v1", "a3"]
 
 
 def test_without_the_extension_they_do_not(answer: Callable[..., list[list[str]]]) -> None:
-    found = answer("toolrerank", classification="single", seen_depth=4, unseen_depth=5, extend_unseen=False)
+    result = answer("toolrerank", classification="single", seen_depth=4, unseen_depth=5, extend_unseen=False)
     # F1 = u1 alone; u2, a3 and u3 follow in the retriever's order.
-    assert found[0] == ["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]
+    assert result[0] == ["u1", "a2", "a1", "b1", "v1", "u2", "a3", "u3"]
 
 
 def test_a_lower_threshold_makes_seen_parents_likely_and_they_bring_tools_if_asked_to(
@@ -137,10 +137,10 @@ def test_a_lower_threshold_makes_seen_parents_likely_and_they_bring_tools_if_ask
     # X = {U, A}: a2 has 0.73. F1: u2 3, u1 2, a2 1, u3 0.5, a1 0; F2: b1, v1; then a3.
     assert answer("toolrerank", **options)[0] == ["u2", "u1", "a2", "u3", "a1", "b1", "v1", "a3"]
     # With A's tools as well, a3 -3 joins F1.
-    found = answer("toolrerank", **options, extend_seen=True)[0]
-    assert found == ["u2", "u1", "a2", "u3", "a1", "a3", "b1", "v1"]
-    found = answer("toolrerank", **options, extend_seen=True, extend_unseen=False)[0]
-    assert found == ["u1", "a2", "a1", "a3", "b1", "v1", "u2", "u3"]
+    result = answer("toolrerank", **options, extend_seen=True)[0]
+    assert result == ["u2", "u1", "a2", "u3", "a1", "a3", "b1", "v1"]
+    result = answer("toolrerank", **options, extend_seen=True, extend_unseen=False)[0]
+    assert result == ["u1", "a2", "a1", "a3", "b1", "v1", "u2", "u3"]
 
 
 # Algorithm 2 --------------------------------------------------------------------------------------------------------
@@ -150,11 +150,11 @@ def test_the_best_of_each_group_come_first(answer: Callable[..., list[list[str]]
     options = {"classification": "multi", "seen_depth": 8, "unseen_depth": 8}
     # A threshold above every cosine: groups are parents. R: u2, u1, a2, u3, a1, b1, v1, a3.
     # One of each first: u2, a2, b1, v1; then u1, u3, a1, a3.
-    found = answer("toolrerank", **options, multi_threshold=1.0, group_size=1)
-    assert found == [["u2", "a2", "b1", "v1", "u1", "u3", "a1", "a3"]] * 2
+    result = answer("toolrerank", **options, multi_threshold=1.0, group_size=1)
+    assert result == [["u2", "a2", "b1", "v1", "u1", "u3", "a1", "a3"]] * 2
     # Neighbours in the retriever's order have a cosine of cos 0.1 = 0.995: all hang together, and nothing moves.
-    found = answer("toolrerank", **options, multi_threshold=0.99, group_size=1)
-    assert found == [["u2", "u1", "a2", "u3", "a1", "b1", "v1", "a3"]] * 2
+    result = answer("toolrerank", **options, multi_threshold=0.99, group_size=1)
+    assert result == [["u2", "u1", "a2", "u3", "a1", "b1", "v1", "a3"]] * 2
 
 
 # Classification -----------------------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ def test_the_classifier_chooses_the_algorithm_query_by_query(
     answer: Callable[..., list[list[str]]], tiny_models: dict[str, str]
 ) -> None:
     options = {"seen_depth": 4, "unseen_depth": 5, "multi_threshold": 1.0, "group_size": 1}
-    asked = answer("toolrerank", **options, classifier=tiny_models["classifier"])
+    requests = answer("toolrerank", **options, classifier=tiny_models["classifier"])
     single, multi = (answer("toolrerank", **options, classification=kind) for kind in ("single", "multi"))
-    assert asked == [single[0], multi[1]]
+    assert requests == [single[0], multi[1]]
     assert single[0] != multi[0]
 
 

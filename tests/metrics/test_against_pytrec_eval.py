@@ -85,8 +85,8 @@ def theirs(*measures: str, depth: int | None = None) -> dict[str, NDArray[np.flo
     """trec_eval's name -> its values of the queries of all runs, for the first `depth` tools."""
     qrels = {query: row for run in all_runs() for query, row in run.qrels.items()}
     runs = {query: dict(list(row.items())[:depth]) for run in all_runs() for query, row in run.trec.items()}
-    found = pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(runs)
-    return {name: np.array([found[query][name] for query in qrels]) for name in found["0/0"]}
+    scores = pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(runs)
+    return {name: np.array([scores[query][name] for query in qrels]) for name in scores["0/0"]}
 
 
 def assert_equal(values: NDArray[np.float64], expected: dict[str, NDArray[np.float64]]) -> None:
@@ -100,7 +100,7 @@ def test_the_runs_hold_every_hard_case() -> None:
     lengths = np.concatenate([(run.tools >= 0).sum(axis=1) for run in runs])
     widths = np.concatenate([[run.tools.shape[1]] * QUERIES for run in runs])
     counts = np.concatenate([run.gold.counts for run in runs])
-    found = ours("recall@250")
+    result = ours("recall@250")
     assert sum(run.ties > 0 for run in runs) > 100
     assert (lengths == 0).sum() > 50, "empty rankings"
     assert ((lengths > 0) & (lengths < widths)).sum() > 100, "short rankings"
@@ -108,13 +108,13 @@ def test_the_runs_hold_every_hard_case() -> None:
     assert (counts == 1).sum() > 150, "one gold tool"
     assert (counts > 5).sum() > 150, "many gold tools"
     assert sum(bool((run.gold.grades > 1).any()) for run in runs) > 80, "graded gold"
-    assert ((found > 0) & (found < 1)).sum() > 100, "gold that is partly missing"
+    assert ((result > 0) & (result < 1)).sum() > 100, "gold that is partly missing"
 
 
 def test_metrics_with_a_cut_off_equal_trec_eval() -> None:
     cuts = ",".join(map(str, CUTS))
-    found = theirs(*(f"{trec}.{cuts}" for trec in TREC_NAMES.values()))
-    expected = {f"{name}@{k}": found[f"{trec}_{k}"] for name, trec in TREC_NAMES.items() for k in CUTS}
+    result = theirs(*(f"{trec}.{cuts}" for trec in TREC_NAMES.values()))
+    expected = {f"{name}@{k}": result[f"{trec}_{k}"] for name, trec in TREC_NAMES.items() for k in CUTS}
     assert_equal(ours(*expected), expected)
 
 
@@ -125,18 +125,18 @@ def test_mrr_equals_recip_rank_of_the_first_k() -> None:
 
 def test_metrics_without_a_cut_off_equal_trec_eval_s_uncut_ones() -> None:
     names = {"map@100": "map", "ndcg@100": "ndcg", "mrr@100": "recip_rank", "recall@gold": "Rprec"}
-    found = theirs(*names.values())
-    assert_equal(ours(*names), {name: found[trec] for name, trec in names.items()})
+    result = theirs(*names.values())
+    assert_equal(ours(*names), {name: result[trec] for name, trec in names.items()})
 
 
 def test_ndcg_at_gold_equals_ndcg_cut_at_each_query_s_own_number_of_gold_tools() -> None:
     counts = np.concatenate([run.gold.counts for run in all_runs()])
-    found = theirs(f"ndcg_cut.{','.join(map(str, range(1, counts.max() + 1)))}")
-    own = np.array([found[f"ndcg_cut_{n}"][query] for query, n in enumerate(counts.tolist())])
-    assert_equal(ours("ndcg@gold"), {"ndcg@gold": own})
+    result = theirs(f"ndcg_cut.{','.join(map(str, range(1, counts.max() + 1)))}")
+    values = np.array([result[f"ndcg_cut_{n}"][query] for query, n in enumerate(counts.tolist())])
+    assert_equal(ours("ndcg@gold"), {"ndcg@gold": values})
 
 
 def test_set_metrics_equal_trec_eval_s() -> None:
     names = {"set_precision": "set_P", "set_recall": "set_recall", "set_f1": "set_F"}
-    found = theirs(*names.values())
-    assert_equal(ours(*names, with_sets=True), {name: found[trec] for name, trec in names.items()})
+    result = theirs(*names.values())
+    assert_equal(ours(*names, with_sets=True), {name: result[trec] for name, trec in names.items()})

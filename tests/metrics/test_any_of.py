@@ -44,8 +44,8 @@ class Case:
 
 def ranks(ranking: Sequence[int], *judgements: Judgement) -> list[int]:
     """The ranks that are found, ascending; 0 for those that are missing."""
-    found = any_of(Ranking.of_lists([ranking]).tools, GoldGroups.of([judgements]))
-    return [0 if rank == MISSING else int(rank) for rank in found.ranks[0]]
+    result = any_of(Ranking.of_lists([ranking]).tools, GoldGroups.of([judgements]))
+    return [0 if rank == MISSING else int(rank) for rank in result.ranks[0]]
 
 
 @st.composite
@@ -81,26 +81,26 @@ def test_a_judgement_moves_on_to_another_tool_where_that_satisfies_one_more() ->
 
 
 def test_the_more_relevant_of_two_judgements_gets_the_tool_that_both_could_have() -> None:
-    found = any_of(Ranking.of_lists([[5, 9]]).tools, GoldGroups.of([[([1, 5], 1), ([2, 5], 3)]]))
-    assert found.ranks.tolist() == [[1, MISSING]]
-    assert found.grades.tolist() == [[3, 1]]
-    assert found.ideal.tolist() == [[3, 1]]
+    result = any_of(Ranking.of_lists([[5, 9]]).tools, GoldGroups.of([[([1, 5], 1), ([2, 5], 3)]]))
+    assert result.ranks.tolist() == [[1, MISSING]]
+    assert result.grades.tolist() == [[3, 1]]
+    assert result.ideal.tolist() == [[3, 1]]
 
 
 def test_metrics_of_a_query_by_hand() -> None:
     # Ranked: 9, 5 (for the first judgement), 7, 5's twin 6 (for nothing: the first is satisfied), 2 (for the second).
     groups = GoldGroups.of([[([1, 5, 6], 1), ([2], 1)]])
     tools = Ranking.of_lists([[9, 5, 7, 6, 2]]).tools
-    found = evaluate_groups(tools, groups, parse_metrics(["recall@4", "precision@4", "mrr@4", "map@5", "pass@5"]))
-    np.testing.assert_allclose(found.values, [[1 / 2, 1 / 4, 1 / 2, (1 / 2 + 2 / 5) / 2, 1]])
+    result = evaluate_groups(tools, groups, parse_metrics(["recall@4", "precision@4", "mrr@4", "map@5", "pass@5"]))
+    np.testing.assert_allclose(result.values, [[1 / 2, 1 / 4, 1 / 2, (1 / 2 + 2 / 5) / 2, 1]])
 
 
 def test_queries_without_judgements_have_no_value_and_failed_ones_0() -> None:
     groups = GoldGroups.of([[], [([1, 2], 1)], [([1, 2], 1)], [([3], 1)]])
     tools = Ranking.of_lists([[1], [2], [2], []]).tools
     failed = np.array([False, False, True, False])
-    found = evaluate_groups(tools, groups, parse_metrics(["recall@1"]), failed).column("recall@1")
-    np.testing.assert_array_equal(found, [np.nan, 1, 0, 0])
+    column = evaluate_groups(tools, groups, parse_metrics(["recall@1"]), failed).column("recall@1")
+    np.testing.assert_array_equal(column, [np.nan, 1, 0, 0])
 
 
 # Against every matching ---------------------------------------------------------------------------------------------
@@ -123,13 +123,13 @@ def most(case: Case, depth: int) -> int:
 @given(cases())
 @checked
 def test_at_every_depth_as_much_is_satisfied_as_by_any_matching(case: Case) -> None:
-    found = any_of(Ranking.of_lists([case.ranking]).tools, GoldGroups.of([case.judgements]))
+    result = any_of(Ranking.of_lists([case.ranking]).tools, GoldGroups.of([case.judgements]))
     plain = Case(case.ranking, [(tools, 1) for tools, _ in case.judgements])
     for depth in range(len(case.ranking) + 1):
-        inside = found.ranks[0] <= depth
-        assert found.grades[0][inside].sum() == most(case, depth)
+        inside = result.ranks[0] <= depth
+        assert result.grades[0][inside].sum() == most(case, depth)
         assert inside.sum() == most(plain, depth)
-    assert sorted(found.grades[0].tolist(), reverse=True) == found.ideal[0].tolist()
+    assert sorted(result.grades[0].tolist(), reverse=True) == result.ideal[0].tolist()
 
 
 @given(st.lists(cases(), min_size=1, max_size=5))
@@ -184,9 +184,9 @@ def test_groups_of_one_give_the_numbers_of_gold_tools_to_the_last_bit() -> None:
     other = evaluate_groups(tools, groups, METRICS, failed).values
     assert one.tobytes() == other.tobytes()
     rows = np.flatnonzero(gold.counts)
-    expected, found = GoldRanks.of(tools[rows], gold.take(rows)), any_of(tools[rows], groups.take(rows))
+    expected, result = GoldRanks.of(tools[rows], gold.take(rows)), any_of(tools[rows], groups.take(rows))
     for name in ("ranks", "grades", "ideal", "n", "returned"):
-        left, right = getattr(expected, name), getattr(found, name)
+        left, right = getattr(expected, name), getattr(result, name)
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left, right)
 

@@ -165,8 +165,8 @@ def test_bare_names_and_loose_spellings_have_one_canonical_form(text: str, canon
 
 
 def test_repeated_metrics_are_taken_once_in_order() -> None:
-    found = parse_metrics(["ndcg@5", "map", "ndcg@05", "map@100", "hit@1"])
-    assert [str(metric) for metric in found] == ["ndcg@5", "map@100", "hit@1"]
+    result = parse_metrics(["ndcg@5", "map", "ndcg@05", "map@100", "hit@1"])
+    assert [str(metric) for metric in result] == ["ndcg@5", "map@100", "hit@1"]
 
 
 @pytest.mark.parametrize(

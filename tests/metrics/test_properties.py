@@ -63,15 +63,15 @@ def test_every_metric_lies_between_0_and_1(case: Case) -> None:
 @given(case=cases())
 @checked
 def test_a_deeper_cut_never_lowers(name: str, case: Case) -> None:
-    found = case.values(*(f"{name}@{k}" for k in CUTS))
-    assert (np.diff(found) >= -1e-12).all()
+    result = case.values(*(f"{name}@{k}" for k in CUTS))
+    assert (np.diff(result) >= -1e-12).all()
 
 
 @given(cases())
 @checked
 def test_a_deeper_cut_never_raises_mmrr_as_missing_tools_weigh_more(case: Case) -> None:
-    found = case.values(*(f"mmrr@{k}" for k in CUTS))
-    assert (np.diff(found) <= 1e-12).all()
+    result = case.values(*(f"mmrr@{k}" for k in CUTS))
+    assert (np.diff(result) <= 1e-12).all()
 
 
 @given(cases(), st.integers(1, 15))

@@ -35,8 +35,8 @@ def judged(*queries: Sequence[Requirement], forbidden: Sequence[Sequence[int]] =
 
 
 def values(gold: Gold, rankings: Sequence[Sequence[int]], *names: str) -> list[list[float]]:
-    found: list[list[float]] = evaluate(Ranking.of_lists(rankings).tools, gold, parse_metrics(names)).values.tolist()
-    return found
+    result: list[list[float]] = evaluate(Ranking.of_lists(rankings).tools, gold, parse_metrics(names)).values.tolist()
+    return result
 
 
 # By hand ------------------------------------------------------------------------------------------------------------
@@ -69,25 +69,27 @@ def test_a_set_with_two_tools_of_one_requirement_has_one_too_many() -> None:
 
 def test_forbidden_tools_count_whether_or_not_there_is_gold() -> None:
     gold = judged([([1], 1)], [], [([2], 1)], forbidden=[[7], [8, 9], []])
-    found = evaluate(
+    result = evaluate(
         Ranking.of_lists([[1, 7], [9, 3], [9, 2]]).tools,
         gold,
         parse_metrics(["forbidden@1", "forbidden@2", "forbidden", "recall@1"]),
         ToolSets.of([[1], [3, 8], [9]]),
     ).values
-    np.testing.assert_array_equal(found, [[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, np.nan], [np.nan, np.nan, np.nan, 0.0]])
+    np.testing.assert_array_equal(
+        result, [[0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 1.0, np.nan], [np.nan, np.nan, np.nan, 0.0]]
+    )
 
 
 def test_to_fail_shows_no_care() -> None:
     gold = judged([([1], 1)], [], forbidden=[[7], [8]])
     metrics = parse_metrics(["forbidden@5", "forbidden", "recall@5"])
     nothing = Ranking.empty(2).tools
-    found = evaluate(nothing, gold, metrics, ToolSets.of([[], []]), np.array([True, True]))
-    np.testing.assert_array_equal(found.values, [[1.0, 1.0, 0.0], [1.0, 1.0, np.nan]])
+    scores = evaluate(nothing, gold, metrics, ToolSets.of([[], []]), np.array([True, True]))
+    np.testing.assert_array_equal(scores.values, [[1.0, 1.0, 0.0], [1.0, 1.0, np.nan]])
     # No answer to a query with gold is a failure (rule 2), whether or not the method says so: what is stored is scored
     # again to the same values. Without gold it is the right answer.
-    found = evaluate(nothing, gold, metrics, ToolSets.of([[], []]))
-    np.testing.assert_array_equal(found.values, [[1.0, 1.0, 0.0], [0.0, 0.0, np.nan]])
+    scores = evaluate(nothing, gold, metrics, ToolSets.of([[], []]))
+    np.testing.assert_array_equal(scores.values, [[1.0, 1.0, 0.0], [0.0, 0.0, np.nan]])
 
 
 # Against gold without alternatives ----------------------------------------------------------------------------------
@@ -164,16 +166,16 @@ def tied_cases(draw: st.DrawFn) -> Tied:
 def test_the_band_is_that_of_every_order_of_the_ties(case: Tied) -> None:
     gold = judged(case.requirements)
     every = case.orders()
-    found = evaluate(np.array(every, dtype=np.int32), gold.take(np.zeros(len(every), dtype=np.int64)), METRICS).values
+    result = evaluate(np.array(every, dtype=np.int32), gold.take(np.zeros(len(every), dtype=np.int64)), METRICS).values
     ranking = top_k(np.array([case.scores]), len(case.scores))
     assert ranking.scores is not None
     band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(1), METRICS)
-    np.testing.assert_allclose(band.low, found.min(axis=0), atol=1e-12)
-    np.testing.assert_allclose(band.high, found.max(axis=0), atol=1e-12)
+    np.testing.assert_allclose(band.low, result.min(axis=0), atol=1e-12)
+    np.testing.assert_allclose(band.high, result.max(axis=0), atol=1e-12)
     # The mean of 100 drawn orders; the standard error of such a mean is at most 0.05.
-    assert (np.abs(band.expected - found.mean(axis=0)) <= 0.25).all()
+    assert (np.abs(band.expected - result.mean(axis=0)) <= 0.25).all()
     if band.tied_queries == 0:
-        assert (found == found[0]).all()
+        assert (result == result[0]).all()
 
 
 def test_the_expected_value_is_near_the_mean_over_all_orders() -> None:

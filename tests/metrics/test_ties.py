@@ -60,7 +60,7 @@ class Case:
         """Whether a tie within reach of the depth holds tools of different relevance."""
         starts = np.cumsum([0, *map(len, self.groups)])
         grades = [{self.gold.get(tool, 0) for tool in group} for group in self.groups]
-        return any(len(found) > 1 for start, found in zip(starts, grades, strict=False) if start < self.depth)
+        return any(len(item) > 1 for start, item in zip(starts, grades, strict=False) if start < self.depth)
 
 
 def band_of(cases: list[Case]) -> TieBand:
@@ -202,7 +202,7 @@ def test_means_are_exact_sums_whatever_the_order_of_the_queries(tied: int) -> No
     random = np.random.default_rng(3)
     # Thirds, and discounts: added one after another, their sums depend on the order.
     gold = [dict.fromkeys(random.permutation(9)[:3].tolist(), 1) for _ in range(997)]
-    cases = [Case(tuple(random.permutation(9).astype(float).tolist()), found, 6) for found in gold]
+    cases = [Case(tuple(random.permutation(9).astype(float).tolist()), item, 6) for item in gold]
     cases += [Case((1.0,) * 9, {0: 1, 8: 1}, 6)] * tied
     band = band_of(cases)
     assert band.tied_queries == tied

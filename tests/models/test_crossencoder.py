@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.base.config import config_context, uncached_queries
+from bench.base.config import config_context, time_without_cache
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.models.cache import token_batches
 from bench.models.classifiers import SequenceModel
@@ -135,7 +135,7 @@ def test_latency_is_measured_on_fresh_scores_once_the_model_is_loaded(reranker: 
     with config_context():
         scorer = CrossEncoder(reranker)
         scores = scorer.score(PAIRS)
-        with uncached_queries() as timing:
+        with time_without_cache() as timing:
             assert scorer.score(PAIRS) == pytest.approx(scores, abs=1e-5)
     assert not timing.cached
     # What is measured is no part of the run.
@@ -189,7 +189,7 @@ def test_a_model_that_is_replaced_before_it_is_loaded_stores_no_score(reranker: 
     retrained(place)
     with pytest.raises(UnavailableError, match="was replaced just now; run the same command again"):
         scorer.score(PAIRS)
-    assert CrossEncoder(reranker).model._stored().get([]) == {}
+    assert CrossEncoder(reranker).model._open_cache().get([]) == {}
     fresh = CrossEncoder(reranker)
     fresh.score(PAIRS)
     assert fresh.facts()["pairs_from_cache"] == 0

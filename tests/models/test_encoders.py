@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.base.config import Session, config_context, current_session, uncached_queries
+from bench.base.config import Session, config_context, current_session, time_without_cache
 from bench.base.errors import UnavailableError, UsageError
 from bench.models import encoders, files
 from bench.models.encoders import EMBEDDED, Encoder, embedded_model
@@ -248,8 +248,8 @@ def test_threads_of_a_method_load_a_model_once_and_share_its_cache(
 
     def work(text: str) -> list[list[float]]:
         both.wait()
-        found: list[list[float]] = encoder.encode(["a", text]).tolist()
-        return found
+        encode: list[list[float]] = encoder.encode(["a", text]).tolist()
+        return encode
 
     monkeypatch.setattr(encoders, "_load_model", load)
     with ThreadPoolExecutor(2) as pool:
@@ -262,7 +262,7 @@ def test_a_model_that_was_trained_anew_in_its_place_is_loaded_anew(folder: Path,
     before.encode(["a"])
     put(folder, "config.json", b'{"other": 1}')
     after = Encoder(str(folder))
-    with uncached_queries():
+    with time_without_cache():
         # Not by the one that is loaded.
         after.encode(["a"])
     assert after.encode(["b"]).tolist() == [[1, ord("b")]]
@@ -316,7 +316,7 @@ def test_while_latencies_are_measured_a_loaded_model_encodes_anew_whoever_loaded
 ) -> None:
     Encoder(str(folder)).encode(["a"])
     other = Encoder(str(folder))
-    with uncached_queries() as timing:
+    with time_without_cache() as timing:
         other.encode(["a"])
     assert model.asked == ["a", "a"]
     assert not timing.cached
@@ -329,7 +329,7 @@ def test_while_latencies_are_measured_a_model_that_is_not_loaded_uses_the_cache_
 ) -> None:
     Encoder(str(folder)).encode(["a"])
     current_session().loaded.clear()
-    with uncached_queries() as timing:
+    with time_without_cache() as timing:
         Encoder(str(folder)).encode(["a"])
     assert model.asked == ["a"]
     assert timing.cached
@@ -365,8 +365,8 @@ def test_texts_of_one_batch_have_about_the_same_number_of_tokens(folder: Path, m
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoders, "_load_model", made.load)
         texts = [f"{i:0{1 + i % 150}d}" for i in range(300)]
-        found = Encoder(str(folder)).encode(texts)
-    assert found[:, 0].tolist() == [len(text) for text in texts]
+        result = Encoder(str(folder)).encode(texts)
+    assert result[:, 0].tolist() == [len(text) for text in texts]
     assert sum(map(len, made.batches)) == len(set(texts))
     assert all(min(100, max(batch)) * len(batch) <= 2048 for batch in made.batches)
     assert len(made.batches) < 20

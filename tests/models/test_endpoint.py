@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from kit.chatserver import ChatServer, Fault, changed, drop, raw, status
 
-from bench.base.config import uncached_queries
+from bench.base.config import time_without_cache
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.interface.parts import revisions
 from bench.models import endpoints as endpoint
@@ -167,7 +167,7 @@ def test_timing_spends_nothing_and_says_that_vectors_were_cached(
     monkeypatch.setenv("BENCH_NO_CACHE", "1")
     encoder = Encoder(NAME)
     encoder.encode(["tea"])
-    with uncached_queries() as timing:
+    with time_without_cache() as timing:
         assert encoder.encode(["tea"]).tolist() == [letters("tea")]
         assert timing.cached
         with pytest.raises(UnavailableError, match="timing spends no money"):

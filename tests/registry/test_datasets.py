@@ -14,7 +14,7 @@ import pytest
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.base.paths import data_folder
-from bench.data.card import Card, Counts, UnitSizes
+from bench.data.card import Card, ExpectedCounts, UnitSizes
 from bench.data.dataset import Dataset
 from bench.data.parquet import MANIFEST, write_dataset
 from bench.data.tables import Edge, Query, Tables, Tool
@@ -205,7 +205,7 @@ def test_a_file_missing_from_the_cache_is_made_again(own_cache: Path) -> None:
 # Counts -------------------------------------------------------------------------------------------------------------
 
 DEPENDENCE = UnitSizes(queries=1, units=1, largest=1, effective=1.0)
-COUNTS = Counts(
+COUNTS = ExpectedCounts(
     tools=3, parents=2, train=1, dev=0, test=2, no_gold=1, edges=1, gold_min=1, gold_max=2, dependence=DEPENDENCE
 )
 CARD = Card(id="made", title="", summary="", licence="", redistribution=True, template="description", counts=COUNTS)
@@ -221,7 +221,7 @@ def test_counts_that_are_right_or_not_stated_pass() -> None:
     check_counts(Dataset.build("made", CARD.model_copy(update={"counts": None}), TABLES))
 
 
-@pytest.mark.parametrize("key", [key for key in Counts.model_fields if key != "dependence"])
+@pytest.mark.parametrize("key", [key for key in ExpectedCounts.model_fields if key != "dependence"])
 def test_a_count_that_is_wrong_is_told_by_its_name(key: str) -> None:
     right = getattr(COUNTS, key)
     card = CARD.model_copy(update={"counts": COUNTS.model_copy(update={key: right + 1})})
@@ -419,9 +419,9 @@ def test_a_drawn_library_is_kept_and_made_again_when_its_parts_change(extra: Pat
 
 def test_an_added_dataset_takes_views_and_distractors_at_once(extra: Path) -> None:
     folder = data_folder() / "datasets" / "asked"
-    asked = Query("q", "long request", {"a": 1}, searches=("short",))
+    query = Query("q", "long request", {"a": 1}, searches=("short",))
     card = CARD.model_copy(update={"id": "asked", "counts": None})
-    write_dataset(Dataset.build("asked", card, Tables([Tool("a", "a", "A."), Tool("b", "b", "B.")], [asked])), folder)
+    write_dataset(Dataset.build("asked", card, Tables([Tool("a", "a", "A."), Tool("b", "b", "B.")], [query])), folder)
     drawn = load_dataset("asked(view=search, distractors=extra, tools=5)")
     assert (drawn.queries[0].text, len(drawn.tools)) == ("short", 5)
     assert {"a", "b"} < set(drawn.tool_codes)

@@ -62,10 +62,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 def run(results: Path, name: str) -> StoredResult:
     runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method)
-    found = next(runner.run([Plan(Spec.of("starter"), Spec.of(name), limit=20)]))
-    if not isinstance(found, StoredResult):
-        raise found
-    return found
+    result = next(runner.run([Plan(Spec.of("starter"), Spec.of(name), limit=20)]))
+    if not isinstance(result, StoredResult):
+        raise result
+    return result
 
 
 def test_a_function_is_a_method(module: Callable[[str], None], tmp_path: Path) -> None:

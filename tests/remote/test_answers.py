@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UsageError
 from bench.data.tables import Tool
-from bench.remote.answers import AnswerReader, Found, Unusable
+from bench.remote.answers import AnswerReader, RankedAnswer, Unusable
 
 TOOLS = [
     Tool("a", "search", "finds", parent="shop"),
@@ -22,7 +22,7 @@ TOOLS = [
 ]
 
 
-def read(value: Any, depth: int = 10, mapping: str = "") -> Found:
+def read(value: Any, depth: int = 10, mapping: str = "") -> RankedAnswer:
     return AnswerReader(TOOLS, mapping).read(json.dumps(value).encode(), depth)
 
 
@@ -39,26 +39,26 @@ def read(value: Any, depth: int = 10, mapping: str = "") -> Found:
     ],
 )
 def test_the_usual_shapes_need_no_mapping(value: Any) -> None:
-    assert read(value) == Found([2, 0], None)
+    assert read(value) == RankedAnswer([2, 0], None)
 
 
 def test_scores_are_taken_if_every_tool_has_one() -> None:
     both = [{"id": "c", "score": 0.5}, {"id": "a", "score": 0.5}, {"id": "b", "score": -1}]
-    assert read(both) == Found([2, 0, 1], [0.5, 0.5, -1.0])
-    assert read([*both[:2], {"id": "b"}]) == Found([2, 0, 1], None)
-    assert read([{"id": "c", "score": True}]) == Found([2], None)
+    assert read(both) == RankedAnswer([2, 0, 1], [0.5, 0.5, -1.0])
+    assert read([*both[:2], {"id": "b"}]) == RankedAnswer([2, 0, 1], None)
+    assert read([{"id": "c", "score": True}]) == RankedAnswer([2], None)
 
 
 def test_a_mapping_finds_the_list() -> None:
     value = {"answer": {"ranked": [{"t": "c"}, {"t": "a"}], "tools": ["d"]}}
     assert read(value, mapping="answer.ranked[].t").tools == [2, 0]
-    assert read(value, mapping="answer.ranked[].{id: t, score: `1`}") == Found([2, 0], [1.0, 1.0])
+    assert read(value, mapping="answer.ranked[].{id: t, score: `1`}") == RankedAnswer([2, 0], [1.0, 1.0])
     assert read({"id": "c", "tools": ["a"]}).tools == [0]
 
 
 def test_what_is_beyond_the_depth_is_not_looked_at() -> None:
     assert read(["c", "a", "nonsense", 7], depth=2).tools == [2, 0]
-    assert read([]) == Found([], [])
+    assert read([]) == RankedAnswer([], [])
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_mutated_answers_are_read_or_refused() -> None:
             data[at : at + draw.randint(0, 3)] = draw.randbytes(draw.randint(0, 3))
         said = ""
         try:
-            found = reader.read(bytes(data), 5)
+            content = reader.read(bytes(data), 5)
         except Unusable as error:
             said = str(error)
         else:
             used += 1
-            assert len(set(found.tools)) == len(found.tools)
+            assert len(set(content.tools)) == len(content.tools)
         assert said.isprintable()
     assert 0 < used < 600
 
@@ -134,8 +134,8 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_is_read_or_refused(value: Any) -> None:
     try:
-        found = AnswerReader(TOOLS).read(json.dumps(value).encode(), 3)
+        content = AnswerReader(TOOLS).read(json.dumps(value).encode(), 3)
     except Unusable:
         return
-    assert len(found.tools) <= 3
-    assert all(0 <= code < len(TOOLS) for code in found.tools)
+    assert len(content.tools) <= 3
+    assert all(0 <= code < len(TOOLS) for code in content.tools)

@@ -8,11 +8,11 @@ import time
 import pytest
 from kit.tiny import tiny
 
-from bench.base.config import uncached_queries
+from bench.base.config import time_without_cache
 from bench.data.dataset import Dataset
 from bench.interface import Library
 from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking, Reply
+from bench.remote.asking import Asking, RemoteReply
 
 __all__ = ["tiny"]
 
@@ -22,10 +22,10 @@ def reader(tiny: Dataset) -> AnswerReader:
     return AnswerReader(Library.of(tiny, "name_description").tools)
 
 
-def answer(text: str, depth: int) -> Reply:
+def answer(text: str, depth: int) -> RemoteReply:
     if text == "wrong":
         raise Unusable("nonsense")
-    return Reply(b'["t01"]', f"found for {text}")
+    return RemoteReply(b'["t01"]', f"found for {text}")
 
 
 def test_every_query_has_its_reply_and_a_failed_one_has_none(reader: AnswerReader) -> None:
@@ -40,7 +40,7 @@ def test_queries_that_are_timed_on_their_own_are_no_part_of_the_account(reader: 
     asking.rank(["a", "b", "wrong"], 5, reader)
     before = asking.facts()
     assert before["failures"] == "1 x nonsense"
-    with uncached_queries():
+    with time_without_cache():
         for text in ("a", "wrong", "b"):
             asking.rank([text], 5, reader)
     assert asking.facts() == before
@@ -56,7 +56,7 @@ def test_failures_are_told_where_nothing_else_is(reader: AnswerReader) -> None:
 def test_the_throughput_is_that_of_the_queries_that_are_asked_at_once(reader: AnswerReader) -> None:
     together = threading.Barrier(4, timeout=10)
 
-    def slow(text: str, depth: int) -> Reply:
+    def slow(text: str, depth: int) -> RemoteReply:
         together.wait()  # ends only where four are under way
         time.sleep(0.02)
         return answer(text, depth)

@@ -25,16 +25,18 @@ def of_tools(answer: Callable[[Request], None]) -> Callable[[Request], None]:
     """A service that greets as it should, and then answers as given."""
 
     def reply(request: Request) -> None:
-        asked: dict[str, Any] = request.sent or {}
+        requests: dict[str, Any] = request.sent or {}
         if request.command != "POST":
             request.reply({}, 405)
-        elif asked.get("method") == "initialize":
+        elif requests.get("method") == "initialize":
             info = {"name": "w", "version": "1"}
             result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
-            request.reply({"jsonrpc": "2.0", "id": asked["id"], "result": result}, 200, JSON)
-        elif asked.get("method") == "server/discover":
-            request.reply({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}, 200, JSON)
-        elif "id" not in asked:
+            request.reply({"jsonrpc": "2.0", "id": requests["id"], "result": result}, 200, JSON)
+        elif requests.get("method") == "server/discover":
+            request.reply(
+                {"jsonrpc": "2.0", "id": requests["id"], "error": {"code": -32601, "message": "no"}}, 200, JSON
+            )
+        elif "id" not in requests:
             request.reply(b"", 202)
         else:
             answer(request)

@@ -36,22 +36,22 @@ def alive(pid: int) -> bool:
 
 def test_one_process_answers_line_by_line_and_knows_the_tools(tmp_path: Path) -> None:
     tools = "[asked['query'], str(os.getpid()), os.environ['BENCH_TOOLS']]"
-    asked = client(tmp_path, ECHO + f"    print(json.dumps({{'id': asked['id'], 'tools': {tools}}}))\n")
-    first, second = (json.loads(asked.ask({"query": text}))["tools"] for text in ("é\n", "b"))
+    requests = client(tmp_path, ECHO + f"    print(json.dumps({{'id': asked['id'], 'tools': {tools}}}))\n")
+    first, second = (json.loads(requests.ask({"query": text}))["tools"] for text in ("é\n", "b"))
     assert first[0] == "é\n"
     assert first[1:] == second[1:]
     assert first[2] == str(tmp_path / "tools.jsonl")
-    asked.close()
+    requests.close()
     assert not alive(int(first[1]))
 
 
 def test_a_process_ends_with_what_started_it(tmp_path: Path) -> None:
     code = ECHO + "    child = os.fork() or time.sleep(60)\n    print(json.dumps([os.getpid(), child]))\n"
-    asked: ProcessClient | None = client(tmp_path, code)
-    assert asked is not None
-    pids = json.loads(asked.ask({}))
+    requests: ProcessClient | None = client(tmp_path, code)
+    assert requests is not None
+    pids = json.loads(requests.ask({}))
     assert all(map(alive, pids))
-    del asked
+    del requests
     gc.collect()
     deadline = time.monotonic() + 5
     while any(map(alive, pids)) and time.monotonic() < deadline:
@@ -81,10 +81,10 @@ def test_a_program_that_does_not_answer_is_stopped_and_said(
 ) -> None:
     monkeypatch.setattr(process, "LONGEST", 1 << 20)
     monkeypatch.setattr(process, "START", 0.5)
-    asked = client(tmp_path, code, timeout=0.5)
+    requests = client(tmp_path, code, timeout=0.5)
     started = time.monotonic()
     with pytest.raises(Unusable, match=why) as caught:
-        asked.ask({"query": "x" * 500_000})
+        requests.ask({"query": "x" * 500_000})
     assert time.monotonic() - started < 4
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400
@@ -108,23 +108,23 @@ def test_no_part_of_a_key_is_left_where_a_text_is_cut(
 
 
 def test_a_program_that_dies_is_started_again_but_not_for_ever(tmp_path: Path) -> None:
-    asked = client(tmp_path, ECHO + "    if asked['query'] == 'die': sys.exit(1)\n    print('[]')\n")
+    requests = client(tmp_path, ECHO + "    if asked['query'] == 'die': sys.exit(1)\n    print('[]')\n")
     for _ in range(process.RESTARTS):
-        assert asked.ask({"query": "live"}) == b"[]\n"
+        assert requests.ask({"query": "live"}) == b"[]\n"
         with pytest.raises(Unusable, match="ended with 1"):
-            asked.ask({"query": "die"})
-    assert asked.ask({"query": "live"}) == b"[]\n"
+            requests.ask({"query": "die"})
+    assert requests.ask({"query": "live"}) == b"[]\n"
     with pytest.raises(Unusable):
-        asked.ask({"query": "die"})
+        requests.ask({"query": "die"})
     with pytest.raises(UnavailableError, match="4 times"):
-        asked.ask({"query": "live"})
+        requests.ask({"query": "live"})
 
 
 def test_a_program_that_writes_more_than_it_is_asked_for_is_out_of_step(tmp_path: Path) -> None:
-    asked = client(tmp_path, ECHO + "    print(json.dumps({'id': asked['id'], 'tools': []}) + '\\n{\"id\": 0}')\n")
-    asked.ask({})
+    requests = client(tmp_path, ECHO + "    print(json.dumps({'id': asked['id'], 'tools': []}) + '\\n{\"id\": 0}')\n")
+    requests.ask({})
     with pytest.raises(Unusable, match="the answer to question 0 instead of 2"):
-        asked.ask({})
+        requests.ask({})
 
 
 @pytest.mark.parametrize(("command", "why"), [("", "needs a command"), ("a 'b", "cannot split")])

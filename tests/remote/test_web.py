@@ -12,10 +12,10 @@ from kit.searchservice import Answer, Request, Service
 
 from bench.base.config import config_context
 from bench.base.errors import UnavailableError, UsageError
-from bench.base.secrets import masked
+from bench.base.secrets import mask
 from bench.remote import web
 from bench.remote.answers import Unusable
-from bench.remote.web import Web, WebClient, checked_url
+from bench.remote.web import Web, WebClient, check_url
 
 
 def client(timeout: float = 5.0, tries: int = 1, rate: float = 0.0, token: str = "") -> WebClient:
@@ -25,9 +25,9 @@ def client(timeout: float = 5.0, tries: int = 1, rate: float = 0.0, token: str =
 def test_json_goes_out_and_bytes_come_back(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "secret")
     service.answer = lambda request: request.reply({"tools": ["a"]})
-    asked = client(token="MY_TOKEN")
-    assert asked.send("POST", service.url, {"query": "q", "limit": 3}) == b'{"tools": ["a"]}'
-    assert asked.send("GET", service.url, {"query": "a b", "limit": 3}) == b'{"tools": ["a"]}'
+    requests = client(token="MY_TOKEN")
+    assert requests.send("POST", service.url, {"query": "q", "limit": 3}) == b'{"tools": ["a"]}'
+    assert requests.send("GET", service.url, {"query": "a b", "limit": 3}) == b'{"tools": ["a"]}'
     (verb, path, sent, headers), (second, with_query, _, _) = service.seen
     assert (verb, path, sent, headers["Authorization"]) == (
         "POST",
@@ -146,9 +146,9 @@ def test_several_threads_ask_at_once_and_no_faster_than_the_rate(service: Servic
         request.reply(request.sent)
 
     service.answer = answer
-    asked = client()
+    requests = client()
     with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda number: asked.send("POST", service.url, [number]), range(16)))
+        replies = list(pool.map(lambda number: requests.send("POST", service.url, [number]), range(16)))
     assert replies == [b"[%d]" % number for number in range(16)]
     assert service.most_open > 3
     service.answer = lambda request: request.reply([])
@@ -161,10 +161,10 @@ def test_several_threads_ask_at_once_and_no_faster_than_the_rate(service: Servic
 def test_offline_only_this_machine_is_asked(service: Service) -> None:
     service.answer = lambda request: request.reply([])
     with config_context(offline=True):
-        asked = client()
-    assert asked.send("POST", service.url, {}) == b"[]"
+        requests = client()
+    assert requests.send("POST", service.url, {}) == b"[]"
     with pytest.raises(UnavailableError, match="offline"):
-        asked.send("POST", "http://search.example/", {})
+        requests.send("POST", "http://search.example/", {})
 
 
 def test_any_number_of_clients_share_one_thread(service: Service) -> None:
@@ -180,7 +180,7 @@ def test_any_number_of_clients_share_one_thread(service: Service) -> None:
 @pytest.mark.parametrize("url", ["", "localhost:8000", "ftp://x/y", "http://", "http://a:b@host/", "file:///etc"])
 def test_only_urls_of_http_are_taken(url: str) -> None:
     with pytest.raises(UsageError):
-        checked_url(url)
+        check_url(url)
 
 
 @pytest.mark.parametrize("name", ["key", "apikey", "X-Api-Key", "access-token", "accessToken", "clientSecret", "sig"])
@@ -189,11 +189,11 @@ def test_a_key_in_an_address_is_refused_where_it_would_be_stored_and_masked_else
     with pytest.raises(
         UsageError, match=f"the value of '{name}' in a URL would be stored with the result; give token="
     ):
-        checked_url(url)
-    assert checked_url(url, stored=False) == url
-    assert f"abcdefgh-{name}" not in masked(f"asks {url}")
+        check_url(url)
+    assert check_url(url, stored=False) == url
+    assert f"abcdefgh-{name}" not in mask(f"asks {url}")
 
 
 @pytest.mark.parametrize("query", ["keyword=a", "sort_by=keys", "monkey=1", "lang=en", "key=", "design=2"])
 def test_what_is_no_key_may_stand_in_an_address(query: str) -> None:
-    assert checked_url(f"http://localhost:1/search?{query}")
+    assert check_url(f"http://localhost:1/search?{query}")

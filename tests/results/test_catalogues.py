@@ -14,8 +14,15 @@ from pydantic import ValidationError
 from bench.data.card import cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Query, Tables, Tool
-from bench.results.across_catalogues import Asked, asked_of, change, gold_ranks, moved_tools, question_differences
 from bench.results.across_catalogues import Ranked as Rankings
+from bench.results.across_catalogues import (
+    Snapshot,
+    change,
+    gold_ranks,
+    moved_tools,
+    question_differences,
+    take_snapshot,
+)
 
 (CARD,) = cards_from(
     {"id": "made", "title": "Made", "summary": "x", "licence": "x", "redistribution": False, "template": "description"},
@@ -30,14 +37,14 @@ QUERIES = (
 )
 
 
-def asked(tools: tuple[Tool, ...] = TOOLS, queries: tuple[Query, ...] = QUERIES) -> tuple[Asked, list[str]]:
+def snapshot_of(tools: tuple[Tool, ...] = TOOLS, queries: tuple[Query, ...] = QUERIES) -> tuple[Snapshot, list[str]]:
     data = Dataset.build("made", CARD, Tables(tools, queries))
     ids = [query.query_id for query in data.queries if query.split == "test"]
-    return asked_of(data, ids), ids
+    return take_snapshot(data, ids), ids
 
 
 def differences(queries: tuple[Query, ...], tools: tuple[Tool, ...] = TOOLS) -> list[str]:
-    return question_differences(*asked(), *asked(tools, queries))
+    return question_differences(*snapshot_of(), *snapshot_of(tools, queries))
 
 
 def test_queries_agree_whatever_is_edited_or_added() -> None:
@@ -84,8 +91,8 @@ def test_removed_tools_leave_what_remains_of_the_gold() -> None:
     )
     tools = tuple(tool for tool in TOOLS if tool.tool_id not in "ad")
     assert differences(left, tools) == []
-    found = change("made", "0" * 64, asked()[0], asked(tools, left)[0])
-    assert (found.removed, found.gold_removed, found.added, found.edited) == (["a", "d"], ["a", "d"], [], [])
+    result = change("made", "0" * 64, snapshot_of()[0], snapshot_of(tools, left)[0])
+    assert (result.removed, result.gold_removed, result.added, result.edited) == (["a", "d"], ["a", "d"], [], [])
     # A query that still needs a tool must be there.
     assert differences(left[1:], tools) == ["1 query is missing (2)"]
 
@@ -107,9 +114,9 @@ def test_removed_tools_leave_what_remains_of_the_gold() -> None:
 )
 def test_every_field_of_a_tool_is_told_by_name(more: dict[str, Any], field: str) -> None:
     edited = (replace(TOOLS[0], **more), *TOOLS[1:])
-    found = change("made", "0" * 64, asked()[0], asked(edited)[0])
-    assert [(item.tool_id, item.fields) for item in found.edited] == [("a", [field])]
-    assert change("made", "0" * 64, asked(edited)[0], asked()[0]).edited == found.edited
+    result = change("made", "0" * 64, snapshot_of()[0], snapshot_of(edited)[0])
+    assert [(item.tool_id, item.fields) for item in result.edited] == [("a", [field])]
+    assert change("made", "0" * 64, snapshot_of(edited)[0], snapshot_of()[0]).edited == result.edited
     # And nothing else has a field that no digest is taken of.
     before, after = (Dataset.build("made", CARD, Tables(tools, ())) for tools in (TOOLS, edited))
     assert before.content_hash != after.content_hash
@@ -117,9 +124,9 @@ def test_every_field_of_a_tool_is_told_by_name(more: dict[str, Any], field: str)
 
 def test_queries_from_which_methods_learn_are_told() -> None:
     learnt = (*QUERIES, Query("t", "train", {"a": 1}, "train"))
-    found = change("made", "0" * 64, asked()[0], asked(queries=learnt)[0])
-    assert found.notes == ["queries of the other splits, from which methods may learn, differ, too"]
-    assert found.size == 0
+    result = change("made", "0" * 64, snapshot_of()[0], snapshot_of(queries=learnt)[0])
+    assert result.notes == ["queries of the other splits, from which methods may learn, differ, too"]
+    assert result.size == 0
 
 
 @given(st.permutations("abcde"), st.permutations("abcde"), st.integers(0, 5), st.integers(0, 5))
@@ -128,13 +135,13 @@ def test_moved_tools_are_those_with_another_rank(first: list[str], second: list[
         ranks = list(range(1, len(order) + 1))
         return Rankings(pa.table({"query_id": ["2"] * len(order), "rank": ranks, "tool_id": order}))
 
-    one, _ = asked()
+    one, _ = snapshot_of()
     before, after = first[:n], second[:m]
     ranks = gold_ranks(one, ["1", "2", "3", "4"], ranked(before))
-    found = {item.tool_id: item for item in moved_tools("2", one, 1, ranks[1], ranked(after), frozenset())}
+    by_tool_id = {item.tool_id: item for item in moved_tools("2", one, 1, ranks[1], ranked(after), frozenset())}
     place = lambda tool, order: order.index(tool) + 1 if tool in order else None  # noqa: E731
-    assert set(found) == {tool for tool in "ab" if place(tool, before) != place(tool, after)}
-    for tool, item in found.items():
+    assert set(by_tool_id) == {tool for tool in "ab" if place(tool, before) != place(tool, after)}
+    for tool, item in by_tool_id.items():
         assert (item.before, item.after) == (place(tool, before), place(tool, after))
         fell = item.before is not None and (item.after is None or item.after > item.before)
         there = after[item.before - 1] if item.before is not None and item.before <= len(after) else None
@@ -157,7 +164,7 @@ def test_moved_tools_are_those_with_another_rank(first: list[str], second: list[
     ],
 )
 def test_a_record_that_does_not_fit_together_is_refused(broken: dict[str, Any]) -> None:
-    whole = asked()[0].model_dump()
-    assert Asked.model_validate(whole).tools == list("abcde")
+    whole = snapshot_of()[0].model_dump()
+    assert Snapshot.model_validate(whole).tools == list("abcde")
     with pytest.raises(ValidationError):
-        Asked.model_validate(whole | broken)
+        Snapshot.model_validate(whole | broken)

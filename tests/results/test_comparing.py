@@ -13,7 +13,7 @@ from bench.results.comparability import (
     data_differences,
     doubtful_leads,
     marks,
-    ordered,
+    order_results,
     other_packages,
     reversal_marks,
     reversals,
@@ -135,7 +135,7 @@ def test_the_best_stand_first_and_oracles_last(made: StoredResult) -> None:
     low, high = variant(made, "b", value=mean(0.2)), variant(made, "a", value=mean(0.4))
     level, oracle = variant(made, "a", value=mean(0.2)), variant(made, "o", value=mean(1.0), oracle=True)
     silent = variant(made, "z")
-    assert ordered([silent, oracle, low, high, level], "m") == [high, level, low, silent, oracle]
+    assert order_results([silent, oracle, low, high, level], "m") == [high, level, low, silent, oracle]
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_an_oracle_below_the_last_method_puts_no_lead_in_doubt(made: StoredResul
 
 def lenient(row: StoredResult, value: float | None, code: str = "today") -> StoredResult:
     """The row with that lenient mean of the metric m."""
-    found = None if value is None else Lenient(code=code, queries=1, judgements=1, means={"m": value})
-    return StoredResult(row.folder, row.manifest, row.metrics.model_copy(update={"lenient": found}))
+    result = None if value is None else Lenient(code=code, queries=1, judgements=1, means={"m": value})
+    return StoredResult(row.folder, row.manifest, row.metrics.model_copy(update={"lenient": result}))
 
 
 def board(made: StoredResult, *rows: tuple[float, float | None]) -> list[StoredResult]:

@@ -17,9 +17,9 @@ from bench.results.store import StoredResult
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> StoredResult:
     runner = Runner(tmp_path_factory.mktemp("r"), load_dataset, build_method)
-    (found,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"), limit=20)])
-    assert isinstance(found, StoredResult)
-    return found
+    (outcome,) = runner.run([Plan(Spec.of("starter"), Spec.of("bm25"), limit=20)])
+    assert isinstance(outcome, StoredResult)
+    return outcome
 
 
 @given(st.integers(1, 10**7), st.integers(1, 10**5))
@@ -29,20 +29,24 @@ def test_it_is_the_first_search_with_which_searching_takes_more(all_tools: int, 
 
 
 def test_a_result_says_it_in_a_sentence(result: StoredResult) -> None:
-    assert (found := break_even(result.manifest, result.metrics)) is not None
+    assert (outcome := break_even(result.manifest, result.metrics)) is not None
     tokens, recall = result.metrics.tokens, result.metrics.metrics["recall@5"].mean
-    assert (found.all_tools, found.search, found.recall) == (tokens["definitions"], tokens["definitions_top_5"], recall)
-    assert f"recall@5 {recall:.3f}" in found.sentence
-    assert "a search adds" in found.sentence
-    assert "answer" not in found.sentence
+    assert (outcome.all_tools, outcome.search, outcome.recall) == (
+        tokens["definitions"],
+        tokens["definitions_top_5"],
+        recall,
+    )
+    assert f"recall@5 {recall:.3f}" in outcome.sentence
+    assert "a search adds" in outcome.sentence
+    assert "answer" not in outcome.sentence
 
 
 def test_the_answer_of_a_search_counts(result: StoredResult) -> None:
     tokens = {"definitions": 10_000.0, "definitions_top_5": 400.0, "answer": 600.0}
-    found = break_even(result.manifest, result.metrics.model_copy(update={"tokens": tokens}))
-    assert found is not None
-    assert (found.search, found.searches) == (1000, 11)
-    assert "10,000 tokens, a search adds 1,000 (an answer of up to 100 tools, and the top 5)" in found.sentence
+    outcome = break_even(result.manifest, result.metrics.model_copy(update={"tokens": tokens}))
+    assert outcome is not None
+    assert (outcome.search, outcome.searches) == (1000, 11)
+    assert "10,000 tokens, a search adds 1,000 (an answer of up to 100 tools, and the top 5)" in outcome.sentence
 
 
 @pytest.mark.parametrize(

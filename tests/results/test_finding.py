@@ -131,9 +131,9 @@ def test_of_several_versions_of_the_code_the_latest_answer_is_found(run: Run) ->
 def test_a_broken_result_is_reported_beside_the_good_ones(run: Run) -> None:
     good, broken = run("bm25"), run("tfidf")
     (broken.folder / "metrics.json").write_text("{")
-    found = list(find_results(good.folder.parent.parent))
-    assert [item.folder for item in found if isinstance(item, StoredResult)] == [good.folder]
-    (error,) = [item for item in found if isinstance(item, ResultError)]
+    results = list(find_results(good.folder.parent.parent))
+    assert [item.folder for item in results if isinstance(item, StoredResult)] == [good.folder]
+    (error,) = [item for item in results if isinstance(item, ResultError)]
     assert "metrics.json" in str(error)
     assert find_result(good.folder.parent.parent, "bm25@tiny").folder == good.folder
 

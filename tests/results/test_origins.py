@@ -26,20 +26,20 @@ def mixed(tiny: Dataset) -> Dataset:
 
 def test_a_result_counts_the_evaluated_queries(run: Run, mixed: Dataset) -> None:
     result = run("bm25", dataset=mixed)
-    asked = [mixed.queries[row].origin for row in mixed.rows("test")]
+    origins = [mixed.queries[row].origin for row in mixed.rows("test")]
     data = result.manifest.dataset
-    assert data.origins == {name: asked.count(name) for name in ("traces", "model some-model")}
-    assert 0 < asked.count("traces") < [query.origin for query in mixed.queries].count("traces")
+    assert data.origins == {name: origins.count(name) for name in ("traces", "model some-model")}
+    assert 0 < origins.count("traces") < [query.origin for query in mixed.queries].count("traces")
     assert [(mark.kind, mark.text, mark.why) for mark in marks(result, usual([result]))] == [
         (
             "from traces",
             "from traces",
-            f"{asked.count('traces')} of 22 queries are taken from logs: called is not the same as right",
+            f"{origins.count('traces')} of 22 queries are taken from logs: called is not the same as right",
         ),
         (
             "synthetic queries",
             "synthetic queries",
-            f"{asked.count('model some-model')} of 22 queries are written by some-model",
+            f"{origins.count('model some-model')} of 22 queries are written by some-model",
         ),
     ]
     assert result.manifest.notes[-2].startswith("from traces: ")

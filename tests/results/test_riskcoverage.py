@@ -34,8 +34,8 @@ def data(isolated: None) -> Dataset:
 
 
 def curve(run: dict[str, dict[str, float]], data: Dataset, results: Path) -> tuple[RiskCoverage | None, StoredResult]:
-    found = bench.score(run, data, results=results)
-    stored = StoredResult.read(found.folder)
+    result = bench.score(run, data, results=results)
+    stored = StoredResult.read(result.folder)
     return risk_coverage(stored), stored
 
 
@@ -43,16 +43,16 @@ def test_by_hand(data: Dataset, tmp_path: Path) -> None:
     # q1 right at 9; q2 wrong at 7; q3 needs nothing and gets something, also at 7; q4 right at 3 behind a wrong tool;
     # nothing is returned for q5, which is right; q6 is not answered at all, a failure.
     run = {"q1": {"a": 9.0}, "q2": {"a": 7.0}, "q3": {"a": 7.0}, "q4": {"h": 3.0, "c": 2.0}, "q5": {}}
-    found, stored = curve(run, data, tmp_path)
-    assert found is not None
-    assert found.threshold.tolist() == [np.inf, 9, 7, 3, -np.inf]
-    assert found.answered.tolist() == [1, 2, 4, 5, 6]
-    assert found.missed.tolist() == [1, 1, 2, 2, 2]
-    assert found.needless.tolist() == [0, 0, 1, 1, 1]
-    assert found.risk.tolist() == [1, 1 / 2, 3 / 4, 3 / 5, 1 / 2]
-    assert found.area == pytest.approx((1 + 1 / 2 + 2 * 3 / 4 + 3 / 5 + 1 / 2) / 6, abs=1e-15)
-    assert found.area == pytest.approx(stored.metrics.metrics["aurc@5"].mean, abs=1e-15)
-    assert [found.at(share) for share in (0.1, 1 / 6, 0.2, 0.5, 0.84, 1.0)] == [0, 0, 1, 2, 4, 4]
+    result, stored = curve(run, data, tmp_path)
+    assert result is not None
+    assert result.threshold.tolist() == [np.inf, 9, 7, 3, -np.inf]
+    assert result.answered.tolist() == [1, 2, 4, 5, 6]
+    assert result.missed.tolist() == [1, 1, 2, 2, 2]
+    assert result.needless.tolist() == [0, 0, 1, 1, 1]
+    assert result.risk.tolist() == [1, 1 / 2, 3 / 4, 3 / 5, 1 / 2]
+    assert result.area == pytest.approx((1 + 1 / 2 + 2 * 3 / 4 + 3 / 5 + 1 / 2) / 6, abs=1e-15)
+    assert result.area == pytest.approx(stored.metrics.metrics["aurc@5"].mean, abs=1e-15)
+    assert [result.at(share) for share in (0.1, 1 / 6, 0.2, 0.5, 0.84, 1.0)] == [0, 0, 1, 2, 4, 4]
 
 
 _scores = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 3)), max_size=8))
@@ -69,14 +69,14 @@ def test_the_area_is_the_metric_of_the_result(data: Dataset, tmp_path: Path) -> 
         }
         if not any(run.values()):
             return  # no file of a run says nothing
-        found, stored = curve(run, data, tmp_path)
-        assert found is not None
+        result, stored = curve(run, data, tmp_path)
+        assert result is not None
         for k in (1, 5):
             at_k = risk_coverage(stored, k)
             assert at_k is not None
             assert at_k.area == pytest.approx(stored.metrics.metrics[f"aurc@{k}"].mean, abs=1e-12)
-        assert found.answered[-1] == found.queries == 6
-        assert (np.diff(found.answered) > 0).all()
+        assert result.answered[-1] == result.queries == 6
+        assert (np.diff(result.answered) > 0).all()
 
     check()
 
@@ -84,8 +84,8 @@ def test_the_area_is_the_metric_of_the_result(data: Dataset, tmp_path: Path) -> 
 def test_there_is_none_without_scores_without_both_kinds_of_queries_or_without_the_ranking(
     data: Dataset, tmp_path: Path
 ) -> None:
-    found = bench.score({"q1": ["a"], "q3": ["b"]}, data, results=tmp_path)
-    assert risk_coverage(StoredResult.read(found.folder)) is None
+    result = bench.score({"q1": ["a"], "q3": ["b"]}, data, results=tmp_path)
+    assert risk_coverage(StoredResult.read(result.folder)) is None
     all_with_gold = bench.import_tools("gold", _TOOLS, [query for query in _QUERIES if query["tools"]])
     assert curve({"q1": {"a": 9.0}}, all_with_gold, tmp_path)[0] is None
     one, stored = curve({"q1": {"a": 9.0}}, data, tmp_path)

@@ -81,4 +81,4 @@ def test_what_was_shown_before_stands_where_it_led_to_code_that_is_the_same_toda
     shown.enter("c", "today", equal=True)
     shown.enter("c", "today", equal=False)
     earlier = {"a": "b", "x": "today", "d": "c", "e": "gone", "c": "b"}
-    assert shown.found(earlier) == {"a": "today", "b": "today", "x": "today"}
+    assert shown.merge_earlier(earlier) == {"a": "today", "b": "today", "x": "today"}

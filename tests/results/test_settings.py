@@ -18,7 +18,7 @@ from bench.cli.run import command
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.plan import Plan
 from bench.results.current import _OPTIONS
-from bench.results.settings import Keywords, RunSettings, checked_settings, known_settings, option
+from bench.results.settings import Keywords, RunSettings, check_settings, known_settings, option
 
 NAMES = [item.name for item in dataclasses.fields(RunSettings)]
 #: A value of each that is not its default; a new setting needs one here.
@@ -34,8 +34,8 @@ OTHERS: dict[str, Any] = {
 
 
 def test_type_checkers_are_told_the_same() -> None:
-    own, told = get_type_hints(RunSettings), get_type_hints(Keywords)
-    assert list(own.items()) == list(told.items())
+    values, told = get_type_hints(RunSettings), get_type_hints(Keywords)
+    assert list(values.items()) == list(told.items())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,7 +50,7 @@ def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_comm
     assert inspect.signature(bench.run).parameters["settings"].kind is inspect.Parameter.VAR_KEYWORD
     given = {"methods": ["bm25"], "datasets": ["starter"], name: value}
     (plan,) = Experiment.model_validate(given).plans()
-    assert plan == Plan(parse("starter"), parse("bm25"), **vars(checked_settings({name: value})))
+    assert plan == Plan(parse("starter"), parse("bm25"), **vars(check_settings({name: value})))
     assert getattr(plan, name) == value
     assert name in Experiment.model_json_schema()["properties"]
     words = shlex.split(plan.command())
@@ -66,8 +66,8 @@ def test_defaults_are_left_out_of_the_command() -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    found = checked_settings({"limit": np.int64(3), "cut_at": np.float32(2.0), "depth": np.int8(5)})
-    assert [(type(value), value) for value in (found.limit, found.cut_at, found.depth)] == [
+    result = check_settings({"limit": np.int64(3), "cut_at": np.float32(2.0), "depth": np.int8(5)})
+    assert [(type(value), value) for value in (result.limit, result.cut_at, result.depth)] == [
         *((int, 3), (float, 2.0), (int, 5)),
     ]
 
@@ -86,5 +86,5 @@ def test_numbers_of_numpy_are_numbers() -> None:
 )
 def test_what_a_setting_cannot_be_is_a_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
-        checked_settings(given)
+        check_settings(given)
     assert str(caught.value).startswith(sentence)

@@ -41,36 +41,36 @@ def test_a_slice_of_all_queries_has_the_numbers_of_the_result(run: Run, marked: 
         0,
     )
     for name in METRICS:
-        own, known = whole.metrics[name], result.metrics.metrics[name]
-        assert (own.mean, own.low, own.high, own.n) == (known.mean, known.low, known.high, known.n)
-        assert own.tie_low is None
+        values, known = whole.metrics[name], result.metrics.metrics[name]
+        assert (values.mean, values.low, values.high, values.n) == (known.mean, known.low, known.high, known.n)
+        assert values.tie_low is None
 
 
 def test_the_values_partition_the_queries_and_the_means_are_theirs(run: Run, marked: Dataset) -> None:
     result = run("bm25")
-    found = by_slice(result, marked, "number", METRICS)
+    outcome = by_slice(result, marked, "number", METRICS)
     # Numbers in the order of numbers, queries without a value last.
-    assert [item.value for item in found] == ["8", "9", "10", "-"]
-    assert sum(item.n + item.n_no_gold for item in found) == 22
+    assert [item.value for item in outcome] == ["8", "9", "10", "-"]
+    assert sum(item.n + item.n_no_gold for item in outcome) == 22
     ids = result.per_query["query_id"].to_pylist()
-    for item in found:
+    for item in outcome:
         mine = [marked.queries[marked.query_codes[name]].slices.get("number", "-") == item.value for name in ids]
         values = result.values("ndcg@10")[np.array(mine)]
         assert item.n + item.n_no_gold == sum(mine)
         assert item.n == item.metrics["ndcg@10"].n == np.count_nonzero(~np.isnan(values))
         assert item.metrics["ndcg@10"].mean == pytest.approx(float(np.nanmean(values)))
-    assert sum(item.n for item in found) == result.metrics.n < 22
+    assert sum(item.n for item in outcome) == result.metrics.n < 22
 
 
 def test_the_number_of_gold_tools_and_queries_without_gold(run: Run, tiny: Dataset) -> None:
     result = run("bm25")
-    found = {item.value: item for item in by_slice(result, tiny, "gold", METRICS)}
+    by_value = {item.value: item for item in by_slice(result, tiny, "gold", METRICS)}
     counts = [len(tiny.queries[tiny.query_codes[name]].gold) for name in result.per_query["query_id"].to_pylist()]
-    assert {value: item.n + item.n_no_gold for value, item in found.items()} == {
+    assert {value: item.n + item.n_no_gold for value, item in by_value.items()} == {
         str(n): counts.count(n) for n in set(counts)
     }
-    assert (found["0"].n, found["0"].metrics) == (0, {})
-    assert sum(item.n for item in found.values()) == result.metrics.n
+    assert (by_value["0"].n, by_value["0"].metrics) == (0, {})
+    assert sum(item.n for item in by_value.values()) == result.metrics.n
 
 
 def test_general_slices_are_computed_and_own_ones_win(tiny: Dataset, marked: Dataset) -> None:
@@ -84,20 +84,20 @@ def test_general_slices_are_computed_and_own_ones_win(tiny: Dataset, marked: Dat
         assert (values[query.query_id] == "unseen") == (not query.gold.keys() & past)
     # Three parents for twelve tools: all of them are seen.
     assert {slice_values(tiny, "parent")[query.query_id] for query in judged} == {"seen"}
-    own = rebuilt(tiny, queries=with_slice(tiny.queries, "parent", {"q00": "mine"}))
-    assert slice_values(own, "parent") == {"q00": "mine"}
+    part = rebuilt(tiny, queries=with_slice(tiny.queries, "parent", {"q00": "mine"}))
+    assert slice_values(part, "parent") == {"q00": "mine"}
 
 
 def test_novelty_is_in_the_order_of_novelty(run: Run, tiny: Dataset) -> None:
     values = ["unseen", "mixed", "dev", "seen"]
-    own = with_slice(tiny.queries, "x", {query.query_id: values[i % 4] for i, query in enumerate(tiny.queries[:20])})
-    found = by_slice(run("bm25"), rebuilt(tiny, queries=own), "x", METRICS)
-    assert [item.value for item in found] == ["seen", "dev", "mixed", "unseen", "-"]
+    part = with_slice(tiny.queries, "x", {query.query_id: values[i % 4] for i, query in enumerate(tiny.queries[:20])})
+    result = by_slice(run("bm25"), rebuilt(tiny, queries=part), "x", METRICS)
+    assert [item.value for item in result] == ["seen", "dev", "mixed", "unseen", "-"]
 
 
 def test_a_slice_of_one_query_has_no_interval(run: Run, tiny: Dataset) -> None:
-    own = rebuilt(tiny, queries=with_slice(tiny.queries, "x", {"q00": "alone"}))
-    alone = by_slice(run("bm25"), own, "x", METRICS)[0]
+    values = rebuilt(tiny, queries=with_slice(tiny.queries, "x", {"q00": "alone"}))
+    alone = by_slice(run("bm25"), values, "x", METRICS)[0]
     assert (alone.value, alone.metrics["recall@5"].n, alone.metrics["recall@5"].low) == ("alone", 1, None)
 
 
@@ -129,8 +129,8 @@ def test_categories_lengths_and_prerequisites(tiny: Dataset) -> None:
         if not gold:
             assert query.query_id not in categories.keys() | needs.keys()
             continue
-        own = {"ab"[int(tool[1:]) // 6] for tool in gold}
-        assert categories[query.query_id] == (own.pop() if len(own) == 1 else "several")
+        parts = {"ab"[int(tool[1:]) // 6] for tool in gold}
+        assert categories[query.query_id] == (parts.pop() if len(parts) == 1 else "several")
         assert needs[query.query_id] == ("yes" if {"t01", "t05"} & set(gold) else "no")
     assert set(categories.values()) == {"a", "b", "several"}
     assert set(needs.values()) == {"yes", "no"}

@@ -259,7 +259,7 @@ def test_files_of_two_results_in_one_folder_are_refused(run: Run) -> None:
 # Swapping -----------------------------------------------------------------------------------------------------------
 
 
-def found(results: Path) -> list[Path]:
+def readable_folders(results: Path) -> list[Path]:
     """Folders of the results that can be read."""
     return [item.folder for item in find_results(results) if isinstance(item, StoredResult)]
 
@@ -271,7 +271,7 @@ def test_a_swap_that_was_killed_between_its_renames_is_finished_with_the_old_res
     folder.rename(aside)
     # Reading moves nothing: another process may be between its renames now.
     assert not is_complete(folder)
-    assert found(folder.parent.parent) == [aside]
+    assert readable_folders(folder.parent.parent) == [aside]
     assert not folder.exists()
     again = run("bm25")
     assert again.manifest == first.manifest
@@ -285,7 +285,7 @@ def test_a_swap_that_was_killed_before_the_old_one_was_removed_keeps_the_new_one
     old = folder.with_name(f".old-{folder.name}")
     old.mkdir()
     (old / "manifest.json").write_text("of the old one")
-    assert found(folder.parent.parent) == [folder]
+    assert readable_folders(folder.parent.parent) == [folder]
     assert run("bm25").manifest == first.manifest
     assert not old.exists()
 
@@ -306,7 +306,7 @@ def test_folders_that_are_being_written_are_no_results(run: Run) -> None:
         (result.folder.parent / name).mkdir()
         for path in result.folder.iterdir():
             (result.folder.parent / name / path.name).write_bytes(path.read_bytes())
-    assert found(result.folder.parent.parent) == [result.folder]
+    assert readable_folders(result.folder.parent.parent) == [result.folder]
 
 
 def test_lock_files_lie_in_a_hidden_folder_of_the_results(run: Run, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_lock_files_lie_in_a_hidden_folder_of_the_results(run: Run, tmp_path: Pa
     locks = tmp_path / "results" / ".locks"
     assert (locks / f"{result.folder.name}.lock").is_file()
     assert {path.name for path in (tmp_path / "results").iterdir()} == {".locks", "tiny"}
-    assert found(tmp_path / "results") == [result.folder]
+    assert readable_folders(tmp_path / "results") == [result.folder]
 
 
 def test_a_result_is_made_by_one_process_at_a_time(tmp_path: Path) -> None:

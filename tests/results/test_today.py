@@ -17,10 +17,10 @@ from bench.base.errors import UsageError
 from bench.base.paths import sha256_of
 from bench.results import current as bench_today
 from bench.results.code_versions import template_hash
-from bench.results.current import GONE, SameMethods, adopted, command, is_of_today, same_methods, today
+from bench.results.current import GONE, SameMethods, adopt_name, command, is_of_today, same_methods, today
 from bench.results.finding import find_result, latest
 from bench.results.manifest import Manifest, Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, StoredResult, find_results, renamed, to_json
+from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, StoredResult, find_results, rename_result, to_json
 
 Run = Callable[..., StoredResult]
 Bench = Callable[..., Any]
@@ -29,10 +29,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def of_older_code(result: StoredResult, created: str = "2020-01-01T00:00:00+00:00", **method: str) -> StoredResult:
     """The same answer as it would be stored of other code of the method; in its place if nothing else is said."""
-    own = result.manifest.method.model_copy(update={"code": "0" * 64, "hash": "1" * 64} | method)
+    values = result.manifest.method.model_copy(update={"code": "0" * 64, "hash": "1" * 64} | method)
     environment = result.manifest.environment.model_copy(update={"created": created})
     manifest: Manifest = result.manifest.model_copy(
-        update={"result_id": "0" * 12, "method": own, "environment": environment}
+        update={"result_id": "0" * 12, "method": values, "environment": environment}
     )
     folder = result.folder.with_name("bm25-" + "0" * 12)
     metrics = result.metrics.model_copy(update={"result_id": "0" * 12})
@@ -57,11 +57,11 @@ def of_older_code(result: StoredResult, created: str = "2020-01-01T00:00:00+00:0
 )
 def test_what_was_run_now_is_of_today(run: Run, spec: str, plan: dict[str, Any]) -> None:
     result = run(spec, **plan)
-    found = today(result.manifest)
-    assert found is not None
-    assert found.identifier == result.manifest.result_id
-    assert found.method_hash == result.manifest.method.hash
-    assert adopted(result.manifest) is None or adopted(result.manifest) == result.manifest
+    outcome = today(result.manifest)
+    assert outcome is not None
+    assert outcome.identifier == result.manifest.result_id
+    assert outcome.method_hash == result.manifest.method.hash
+    assert adopt_name(result.manifest) is None or adopt_name(result.manifest) == result.manifest
     # What its command asks for is what was asked.
     for option, value in plan.items():
         assert f"--{option.replace('_', '-')} {value}" in command(result.manifest)
@@ -105,8 +105,8 @@ def test_a_name_that_a_stranger_chose_is_not_imported(
     (tmp_path / "planted.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     manifest = run("bm25").manifest
     for spec in ("planted:Method", "tgr(base=planted:Method)", "rrf(methods=[bm25, planted:Method])"):
-        own = manifest.method.model_copy(update={"spec": spec})
-        assert is_of_today(manifest.model_copy(update={"method": own})) is None
+        method = manifest.method.model_copy(update={"spec": spec})
+        assert is_of_today(manifest.model_copy(update={"method": method})) is None
     assert not (tmp_path / "ran").exists()
 
 
@@ -117,13 +117,13 @@ def test_no_service_is_asked_for_its_version(
     monkeypatch.chdir(tmp_path)
     manifest = run("bm25").manifest
     marks = [] if revisions else [Mark(kind="method", text="remote")]
-    own = manifest.method.model_copy(
+    method = manifest.method.model_copy(
         update={"spec": 'mcp(server="touch ran", tool=t)', "revisions": revisions, "marks": marks}
     )
     for named in (True, False):
-        found = today(manifest.model_copy(update={"method": own}), named=named)
-        assert found is not None
-        assert found.models == revisions
+        result = today(manifest.model_copy(update={"method": method}), named=named)
+        assert result is not None
+        assert result.models == revisions
     assert not (tmp_path / "ran").exists()
 
 
@@ -146,15 +146,15 @@ def test_models_are_those_of_today_where_the_user_has_named_the_method(
     assert is_of_today(manifest) is True
     monkeypatch.delenv("BENCH_OFFLINE")
     monkeypatch.setattr("huggingface_hub.snapshot_download", not_here)
-    own = manifest.method.model_copy(update={"spec": "dense(encoder=some/model)"})
+    method = manifest.method.model_copy(update={"spec": "dense(encoder=some/model)"})
     for named in (True, False):
-        assert is_of_today(manifest.model_copy(update={"method": own}), named=named) is False
+        assert is_of_today(manifest.model_copy(update={"method": method}), named=named) is False
 
 
 def test_a_spec_without_an_end_tells_nothing(run: Run) -> None:
     manifest = run("bm25").manifest
-    own = manifest.method.model_copy(update={"spec": f"rrf(methods=[{', '.join(['bm25'] * 100_000)}])"})
-    assert is_of_today(manifest.model_copy(update={"method": own})) is None
+    method = manifest.method.model_copy(update={"spec": f"rrf(methods=[{', '.join(['bm25'] * 100_000)}])"})
+    assert is_of_today(manifest.model_copy(update={"method": method})) is None
 
 
 def test_of_older_code_alone_a_name_finds_nothing_and_says_what_to_do(run: Run) -> None:
@@ -258,10 +258,10 @@ def test_a_result_of_equal_code_takes_today_s_name_and_keeps_its_tables(run: Run
     shutil.rmtree(result.folder)
     with pytest.raises(UsageError, match="`bench rescore 000000000000` renames it"):
         find_result(result.folder.parents[1], "bm25@tiny")
-    name = adopted(old.manifest)
+    name = adopt_name(old.manifest)
     assert name is not None
     assert name.method == result.manifest.method.model_copy(update={"ranked_by": "0" * 64})
-    moved = renamed(old, name)
+    moved = rename_result(old, name)
     assert moved.folder == result.folder
     assert not old.folder.exists()
     assert {name: (moved.folder / name).read_bytes() for name in tables} == tables
@@ -276,7 +276,7 @@ def test_a_result_of_equal_code_takes_today_s_name_and_keeps_its_tables(run: Run
 def test_what_was_not_shown_is_not_renamed(run: Run, known: Known, changed: dict[str, Any]) -> None:
     result = run("bm25")
     known(result, **changed)
-    assert adopted(of_older_code(result).manifest) is None
+    assert adopt_name(of_older_code(result).manifest) is None
 
 
 def test_other_parameters_and_cuts_are_not_renamed(run: Run, known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,17 +288,17 @@ def test_other_parameters_and_cuts_are_not_renamed(run: Run, known: Known, monke
         {"full_spec": "bm25(gone=1)"},
         {"full_spec": "("},
     ):
-        assert adopted(old.model_copy(update={"method": old.method.model_copy(update=method)})) is None
+        assert adopt_name(old.model_copy(update={"method": old.method.model_copy(update=method)})) is None
     cut = of_older_code(run("bm25", cut="size")).manifest
-    assert adopted(cut) is None
+    assert adopt_name(cut) is None
     # A parameter that is gone had the value that is left.
     monkeypatch.setitem(GONE, ("bm25", "gone"), 1)
     for value, renames in ((1, True), (2, False)):
         more = old.method.model_copy(update={"full_spec": f"bm25(b=0.75, gone={value}, k1=1.2, tokens=words)"})
-        assert (adopted(old.model_copy(update={"method": more})) is not None) is renames
+        assert (adopt_name(old.model_copy(update={"method": more})) is not None) is renames
     # A parameter that came since is at its default.
     fewer = old.method.model_copy(update={"full_spec": "bm25(k1=1.2)"})
-    assert adopted(old.model_copy(update={"method": fewer})) == adopted(old)
+    assert adopt_name(old.model_copy(update={"method": fewer})) == adopt_name(old)
 
 
 def test_what_has_the_name_already_stays(run: Run, known: Known) -> None:
@@ -306,14 +306,14 @@ def test_what_has_the_name_already_stays(run: Run, known: Known) -> None:
     known(result)
     before = {path.name: path.read_bytes() for path in result.folder.iterdir()}
     old = of_older_code(result)
-    name = adopted(old.manifest)
+    name = adopt_name(old.manifest)
     assert name is not None
     # The same tables: the older one is what was left when somebody ended a renaming half-way.
-    assert renamed(old, name).folder == result.folder
+    assert rename_result(old, name).folder == result.folder
     assert not old.folder.exists()
     assert {path.name: path.read_bytes() for path in result.folder.iterdir()} == before
     other = of_older_code(run("tfidf"))
-    assert renamed(other, name) == other
+    assert rename_result(other, name) == other
     assert other.folder.exists()
 
 
@@ -323,14 +323,14 @@ def test_a_result_stays_in_its_folder(run: Run, known: Known, tmp_path: Path) ->
     old = of_older_code(result)
     elsewhere = tmp_path / "deep" / "mine"
     shutil.copytree(old.folder, elsewhere)
-    name = adopted(old.manifest)
+    name = adopt_name(old.manifest)
     assert name is not None
-    assert renamed(StoredResult.read(elsewhere), name).folder == elsewhere.with_name(result.folder.name)
+    assert rename_result(StoredResult.read(elsewhere), name).folder == elsewhere.with_name(result.folder.name)
 
 
 def test_one_command_renames_all_that_is_known(bench: Bench, ready: Path, known: Known) -> None:
-    found = {item.manifest.method.spec: item for item in find_results(ready) if isinstance(item, StoredResult)}
-    result = found["bm25"]
+    by_spec = {item.manifest.method.spec: item for item in find_results(ready) if isinstance(item, StoredResult)}
+    result = by_spec["bm25"]
     known(result)
     old = of_older_code(result)
     shutil.rmtree(result.folder)
@@ -402,10 +402,10 @@ def test_older_results_are_listed_when_they_are_asked_for(bench: Bench, ready: P
 def test_the_command_of_every_row_of_the_board_gives_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Models of the same names that were trained here would be others.
     monkeypatch.chdir(tmp_path)
-    found = [item for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)]
-    assert len(found) > 500
+    collected = [item for item in find_results(ROOT / "board" / "results") if isinstance(item, StoredResult)]
+    assert len(collected) > 500
     built: bench_today.Built = {}
-    other = [item.label for item in found if is_of_today(item.manifest, built=built) is not True]
+    other = [item.label for item in collected if is_of_today(item.manifest, built=built) is not True]
     again = "run `python benchmarks/samemethods.py`, then `bench rescore --results board/results`"
     assert not other, f"{again}; what it leaves is made anew by `make board`"
 

@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from bench.interface.method import Similarity
 from bench.interface.ranking import Ranking, Violation
 from bench.search import dense
-from bench.search.dense import VectorIndex, normalized, search, similarities
+from bench.search.dense import VectorIndex, normalize, search, similarities
 from bench.search.topk import top_k
 
 SIMILARITIES: tuple[Similarity, ...] = ("cosine", "dot", "l1", "l2")
@@ -41,9 +41,9 @@ def reference(queries: NDArray[Any], tools: NDArray[Any], similarity: Similarity
 def test_similarities_equal_scipy_s(similarity: Similarity) -> None:
     for (queries, tools, size), dtype in itertools.product(SHAPES, (np.float32, np.float64)):
         left, right = vectors(1, queries, size, dtype), vectors(2, tools, size, dtype)
-        found, expected = similarities(left, right, similarity), reference(left, right, similarity)
-        assert found.dtype == np.float64
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10, err_msg=f"{queries} {tools} {size} {dtype}")
+        result, expected = similarities(left, right, similarity), reference(left, right, similarity)
+        assert result.dtype == np.float64
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-10, err_msg=f"{queries} {tools} {size} {dtype}")
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
@@ -52,9 +52,9 @@ def test_equal_vectors_tie_exactly_wherever_they_stand(similarity: Similarity, s
     # 131 tools from 10 vectors: copies are in different positions of the kernels that multiply matrices.
     origin = np.random.default_rng(4).integers(10, size=131)
     tools, queries = vectors(5, 10, size)[origin], vectors(6, 17, size)
-    found = similarities(queries, tools, similarity).astype(np.float32)
+    result = similarities(queries, tools, similarity).astype(np.float32)
     for vector in range(10):
-        copies = found[:, origin == vector]
+        copies = result[:, origin == vector]
         assert (copies == copies[:, :1]).all()
 
 
@@ -102,9 +102,9 @@ def test_the_four_similarities_by_hand() -> None:
 
 def test_rows_are_scaled_to_length_1_and_zeros_stay_zero() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [-2.0, 0.0]], dtype=np.float32)
-    found = normalized(rows)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, np.array([[0.6, 0.8], [0, 0], [-1, 0]]), rtol=0, atol=1e-15)
+    result = normalize(rows)
+    assert result.dtype == np.float64
+    np.testing.assert_allclose(result, np.array([[0.6, 0.8], [0, 0], [-1, 0]]), rtol=0, atol=1e-15)
     assert rows.tolist() == [[3, 4], [0, 0], [-2, 0]], "the caller's vectors are as they were"
 
 
@@ -122,14 +122,14 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     make_large(monkeypatch)
 
 
-def assert_same(found: Ranking, expected: Ranking) -> None:
-    assert found.scores is not None
+def assert_same(result: Ranking, expected: Ranking) -> None:
+    assert result.scores is not None
     assert expected.scores is not None
-    np.testing.assert_array_equal(found.tools, expected.tools)
-    np.testing.assert_array_equal(found.scores, expected.scores)
-    assert (found.tied_beyond is None) == (expected.tied_beyond is None)
-    if found.tied_beyond is not None and expected.tied_beyond is not None:
-        np.testing.assert_array_equal(found.tied_beyond, expected.tied_beyond)
+    np.testing.assert_array_equal(result.tools, expected.tools)
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    assert (result.tied_beyond is None) == (expected.tied_beyond is None)
+    if result.tied_beyond is not None and expected.tied_beyond is not None:
+        np.testing.assert_array_equal(result.tied_beyond, expected.tied_beyond)
 
 
 #: What makes vectors hard to tell apart; each takes normal ones.
@@ -195,7 +195,7 @@ def test_a_query_is_ranked_alone_as_among_others(similarity: Similarity) -> None
 def test_few_tools_are_computed_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     # Otherwise the index is right, and slow.
     monkeypatch.setattr(dense, "_SCORES", 1 << 16)
-    index, left = VectorIndex(vectors(23, 20_000, 64), "cosine"), normalized(vectors(24, 5, 64))
+    index, left = VectorIndex(vectors(23, 20_000, 64), "cosine"), normalize(vectors(24, 5, 64))
     rows, _, crowded = index._candidates(left, 10)
     assert len(crowded) == 0
     assert len(rows) <= 5 * 12
@@ -220,7 +220,7 @@ def test_no_query_and_no_tool() -> None:
 
 @pytest.mark.parametrize("size", [1, 8, 100, 768])
 def test_the_bound_of_the_error_holds_and_is_no_more_than_a_few_times_too_wide_per_term(size: int) -> None:
-    left, right = normalized(np.abs(vectors(27, 40, size))), normalized(np.abs(vectors(28, 40, size)))
+    left, right = normalize(np.abs(vectors(27, 40, size))), normalize(np.abs(vectors(28, 40, size)))
     with_float32 = (left.astype(np.float32) @ right.astype(np.float32).T).astype(np.float64)
     assert np.abs(with_float32 - left @ right.T).max() <= dense._error(size) <= 2 * (size + 16) * 2.0**-24
 

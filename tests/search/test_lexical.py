@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from bench.data.tables import Tool
 from bench.interface import Library, Method, Queries
 from bench.registry.methods import build_method
-from bench.search.lexical import Counts, LexicalIndex, count_matrix
+from bench.search.lexical import LexicalIndex, WordCounts, count_matrix
 from bench.search.scoring import ScoringMethod
 from bench.search.words import whitespace, words
 
@@ -76,7 +76,7 @@ def test_the_random_documents_hold_every_hard_case() -> None:
     for seed in range(4):
         documents, _ = corpus(seed)
         tokens = [words(text) for text in documents]
-        counts = Counts.of(tokens)
+        counts = WordCounts.of(tokens)
         assert (counts.document_frequency > len(documents) / 2).sum() >= 2, "words in more than half of the texts"
         assert sum(not document for document in tokens) >= 2, "empty texts"
         assert len(counts.vocabulary) > 150, "more words than are scored densely"
@@ -87,10 +87,10 @@ def test_the_random_documents_hold_every_hard_case() -> None:
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.0, 0.75), (0.9, 0.0), (2.0, 1.0)])
 def test_bm25_equals_the_plain_formula(seed: int, k1: float, b: float) -> None:
     documents, queries = corpus(seed)
-    found = scores_of(f"bm25(k1={k1}, b={b})", documents, queries)
+    scores = scores_of(f"bm25(k1={k1}, b={b})", documents, queries)
     tokens = [words(text) for text in documents]
     expected = [plain_bm25(tokens, words(query), k1, b) for query in queries]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -98,11 +98,11 @@ def test_bm25_equals_bm25s_in_lucene_s_form(seed: int) -> None:
     documents, queries = corpus(seed)
     reference = bm25s.BM25(method="lucene", k1=1.2, b=0.75, dtype="float64")
     reference.index([words(text) for text in documents], show_progress=False)
-    found = scores_of("bm25", documents, queries)
+    scores = scores_of("bm25", documents, queries)
     for row, query in enumerate(queries):
         known = [word for word in words(query) if word in reference.vocab_dict]
         expected = reference.get_scores(known) if known else np.zeros(len(documents))
-        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(scores[row], expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -114,9 +114,9 @@ def test_bm25_okapi_equals_rank_bm25(seed: int, k1: float, b: float, epsilon: fl
     documents, queries = corpus(seed)
     split = whitespace if tokens == "whitespace" else words
     reference = BM25Okapi([split(text) for text in documents], k1=k1, b=b, epsilon=epsilon)
-    found = scores_of(f"bm25-okapi(k1={k1}, b={b}, epsilon={epsilon}, tokens={tokens})", documents, queries)
+    scores = scores_of(f"bm25-okapi(k1={k1}, b={b}, epsilon={epsilon}, tokens={tokens})", documents, queries)
     expected = np.array([reference.get_scores(split(query)) for query in queries])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
 
 
 def test_bm25_okapi_equals_rank_bm25_where_the_mean_idf_is_negative() -> None:
@@ -137,8 +137,8 @@ def test_tfidf_equals_scikit_learn(seed: int, sublinear: str, tokens: str) -> No
     reference = TfidfVectorizer(analyzer=split, norm="l2", smooth_idf=True, sublinear_tf=sublinear == "true")
     vectors = reference.fit_transform(documents)
     expected = (reference.transform(queries) @ vectors.T).toarray()
-    found = scores_of(f"tfidf(sublinear={sublinear}, tokens={tokens})", documents, queries)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+    scores = scores_of(f"tfidf(sublinear={sublinear}, tokens={tokens})", documents, queries)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("spec", ["bm25", "tfidf"])
@@ -173,7 +173,7 @@ documents = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=8), min_size
 @given(documents)
 @settings(deadline=None, derandomize=True)
 def test_counts_are_those_of_python(texts: list[list[str]]) -> None:
-    counts = Counts.of(texts)
+    counts = WordCounts.of(texts)
     dense = counts.matrix.toarray()
     assert set(counts.vocabulary) == {word for text in texts for word in text}
     for word, column in counts.vocabulary.items():
@@ -185,11 +185,11 @@ def test_counts_are_those_of_python(texts: list[list[str]]) -> None:
 @given(documents, documents)
 @settings(deadline=None, derandomize=True)
 def test_words_outside_the_vocabulary_are_ignored(texts: list[list[str]], queries: list[list[str]]) -> None:
-    counts = Counts.of(texts)
-    found = count_matrix([[*query, "unknown"] for query in queries], counts.vocabulary).toarray()
-    assert found.shape == (len(queries), len(counts.vocabulary))
+    counts = WordCounts.of(texts)
+    toarray = count_matrix([[*query, "unknown"] for query in queries], counts.vocabulary).toarray()
+    assert toarray.shape == (len(queries), len(counts.vocabulary))
     for word, column in counts.vocabulary.items():
-        assert found[:, column].tolist() == [query.count(word) for query in queries]
+        assert toarray[:, column].tolist() == [query.count(word) for query in queries]
 
 
 @pytest.mark.parametrize("vocabulary", [1, 95, 96, 97, 300])

@@ -17,14 +17,14 @@ from bench.search.postings import rank_postings
 from bench.search.topk import top_k
 
 
-def same(found: Ranking, expected: Ranking) -> None:
-    np.testing.assert_array_equal(found.tools, expected.tools)
-    assert found.scores is not None
+def same(result: Ranking, expected: Ranking) -> None:
+    np.testing.assert_array_equal(result.tools, expected.tools)
+    assert result.scores is not None
     assert expected.scores is not None
-    np.testing.assert_array_equal(found.scores, expected.scores)
-    assert (found.tied_beyond is None) == (expected.tied_beyond is None)
-    if found.tied_beyond is not None and expected.tied_beyond is not None:
-        np.testing.assert_array_equal(found.tied_beyond, expected.tied_beyond)
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    assert (result.tied_beyond is None) == (expected.tied_beyond is None)
+    if result.tied_beyond is not None and expected.tied_beyond is not None:
+        np.testing.assert_array_equal(result.tied_beyond, expected.tied_beyond)
 
 
 @st.composite
@@ -54,9 +54,9 @@ def test_postings_rank_as_products_do(search: tuple[sp.csr_matrix, sp.csr_matrix
 def test_the_smallest_numbers_of_float32_tie_as_they_round() -> None:
     weights = sp.csr_matrix(np.array([[1.4e-45], [1.1e-45], [2e-46]]))
     query = sp.csr_matrix(np.array([[1.0]]))
-    found = rank_postings(weights.T.tocsr(), query, 1, shared=True)
-    assert found.tied_beyond is not None
-    same(found, top_k(weights.T.toarray(), 1))
+    postings = rank_postings(weights.T.tocsr(), query, 1, shared=True)
+    assert postings.tied_beyond is not None
+    same(postings, top_k(weights.T.toarray(), 1))
 
 
 @pytest.mark.parametrize("levels", [2, 50])
@@ -76,12 +76,12 @@ def test_threads_do_not_change_a_ranking(monkeypatch: pytest.MonkeyPatch) -> Non
     random = np.random.default_rng(7)
     by_word = sp.csr_matrix(random.integers(0, 3, (30, 500)).astype(np.float64))
     queries = sp.csr_matrix(random.integers(0, 2, (23, 30)).astype(np.float64))
-    found = []
+    collected = []
     for threads in ("1", "2", "64"):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        found.append(rank_postings(by_word, queries, 10, shared=True))
-    same(found[1], found[0])
-    same(found[2], found[0])
+        collected.append(rank_postings(by_word, queries, 10, shared=True))
+    same(collected[1], collected[0])
+    same(collected[2], collected[0])
 
 
 def test_a_score_that_is_no_number_is_named() -> None:

@@ -18,18 +18,18 @@ from bench.search.words import words
 def brute(texts: list[str]) -> np.ndarray:
     """(texts, texts) cosines, word by word."""
     counts = [Counter(words(text)) for text in texts]
-    having = Counter(word for own in counts for word in own)
+    having = Counter(word for row in counts for word in row)
     vectors = [
-        {word: times * (math.log(len(texts) / having[word]) + 1) for word, times in own.items()} for own in counts
+        {word: times * (math.log(len(texts) / having[word]) + 1) for word, times in row.items()} for row in counts
     ]
     lengths = [math.sqrt(sum(value**2 for value in vector.values())) for vector in vectors]
-    found = np.zeros((len(texts), len(texts)))
+    result = np.zeros((len(texts), len(texts)))
     for i, one in enumerate(vectors):
         for j, other in enumerate(vectors):
             if one and other:
                 product = sum(value * other.get(word, 0.0) for word, value in one.items())
-                found[i, j] = product / lengths[i] / lengths[j]
-    return found
+                result[i, j] = product / lengths[i] / lengths[j]
+    return result
 
 
 def test_a_word_more_or_less_in_a_long_text_is_a_near_duplicate() -> None:

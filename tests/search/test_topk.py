@@ -43,16 +43,16 @@ def best(row: list[float], depth: int) -> list[int]:
 @given(matrices(), depths)
 @checked
 def test_the_best_tools_come_in_the_protocol_s_order(scores: NDArray[np.float64], depth: int) -> None:
-    found = top_k(scores, depth)
-    assert found.scores is not None
+    ranking = top_k(scores, depth)
+    assert ranking.scores is not None
     width = min(depth, scores.shape[1])
-    assert found.tools.shape == found.scores.shape == (len(scores), width)
-    assert found.tools.dtype == np.int32
-    assert found.scores.dtype == np.float32
+    assert ranking.tools.shape == ranking.scores.shape == (len(scores), width)
+    assert ranking.tools.dtype == np.int32
+    assert ranking.scores.dtype == np.float32
     for i, row in enumerate(single(scores)):
         expected = best(row, depth)
-        assert found.tools[i].tolist() == expected + [-1] * (width - len(expected))
-        assert found.scores[i].tolist() == [row[code] for code in expected] + [-np.inf] * (width - len(expected))
+        assert ranking.tools[i].tolist() == expected + [-1] * (width - len(expected))
+        assert ranking.scores[i].tolist() == [row[code] for code in expected] + [-np.inf] * (width - len(expected))
 
 
 @given(matrices(), depths)
@@ -60,7 +60,7 @@ def test_the_best_tools_come_in_the_protocol_s_order(scores: NDArray[np.float64]
 def test_what_ties_with_the_last_returned_tool_but_does_not_fit_is_told(
     scores: NDArray[np.float64], depth: int
 ) -> None:
-    found = top_k(scores, depth)
+    ranking = top_k(scores, depth)
     expected = []
     for row in single(scores):
         kept = best(row, depth)
@@ -69,20 +69,20 @@ def test_what_ties_with_the_last_returned_tool_but_does_not_fit_is_told(
             [code for code, score in enumerate(row) if full and code not in kept and score == row[kept[-1]]]
         )
     if not any(expected):
-        assert found.tied_beyond is None
+        assert ranking.tied_beyond is None
         return
-    assert found.tied_beyond is not None
-    bits = np.unpackbits(found.tied_beyond, axis=1, count=scores.shape[1])
+    assert ranking.tied_beyond is not None
+    bits = np.unpackbits(ranking.tied_beyond, axis=1, count=scores.shape[1])
     assert [np.flatnonzero(row).tolist() for row in bits] == expected
 
 
 @given(matrices().filter(lambda scores: not (scores >= 1e300).any()), depths)
 @checked
 def test_the_protocol_accepts_the_ranking_as_it_is(scores: NDArray[np.float64], depth: int) -> None:
-    found = top_k(scores, depth)
-    allowed = validate(found, len(scores), scores.shape[1], depth)
-    np.testing.assert_array_equal(allowed.tools, found.tools)
-    np.testing.assert_array_equal(allowed.scores, found.scores)
+    ranking = top_k(scores, depth)
+    allowed = validate(ranking, len(scores), scores.shape[1], depth)
+    np.testing.assert_array_equal(allowed.tools, ranking.tools)
+    np.testing.assert_array_equal(allowed.scores, ranking.scores)
 
 
 @given(matrices(), depths, depths)
@@ -109,9 +109,9 @@ def test_minus_zero_and_zero_tie() -> None:
 
 
 def test_a_row_of_minus_infinity_has_no_tools_and_no_ties() -> None:
-    found = top_k(np.full((1, 9), -np.inf), 3)
-    assert found.tools.tolist() == [[-1, -1, -1]]
-    assert found.tied_beyond is None
+    ranking = top_k(np.full((1, 9), -np.inf), 3)
+    assert ranking.tools.tolist() == [[-1, -1, -1]]
+    assert ranking.tied_beyond is None
 
 
 def test_nan_is_refused_with_its_query_and_tool() -> None:
@@ -124,17 +124,17 @@ def test_nan_is_refused_with_its_query_and_tool() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
 def test_no_queries_or_no_tools_make_an_empty_ranking(shape: tuple[int, int]) -> None:
-    found = top_k(np.zeros(shape), 4)
-    assert found.tools.shape == (shape[0], min(4, shape[1]))
-    assert found.tied_beyond is None
+    ranking = top_k(np.zeros(shape), 4)
+    assert ranking.tools.shape == (shape[0], min(4, shape[1]))
+    assert ranking.tied_beyond is None
 
 
 @given(st.integers(0, 10_000), st.integers(0, 3 * BLOCK))
 @checked
 def test_blocks_are_consecutive_cover_every_row_and_stay_small(rows: int, columns: int) -> None:
-    found = list(blocks(rows, columns))
-    assert [row for block in found for row in range(block.start, block.stop)] == list(range(rows))
-    assert all(block.stop - block.start == 1 or (block.stop - block.start) * columns <= BLOCK for block in found)
+    result = list(blocks(rows, columns))
+    assert [row for block in result for row in range(block.start, block.stop)] == list(range(rows))
+    assert all(block.stop - block.start == 1 or (block.stop - block.start) * columns <= BLOCK for block in result)
 
 
 @pytest.fixture(scope="module")
@@ -146,14 +146,14 @@ def large() -> NDArray[np.float64]:
 
 
 def test_several_blocks_rank_as_their_rows_do_alone(large: NDArray[np.float64]) -> None:
-    found = top_k(large, 20)
+    ranking = top_k(large, 20)
     expected = np.argsort(-large, axis=1, kind="stable")[:, :20]
-    np.testing.assert_array_equal(found.tools, expected)
-    assert found.tied_beyond is not None
+    np.testing.assert_array_equal(ranking.tools, expected)
+    assert ranking.tied_beyond is not None
     last = np.take_along_axis(large, expected[:, -1:], axis=1)
     # The ties that fit are among the twenty.
     fits = np.count_nonzero(np.take_along_axis(large, expected, axis=1) == last, axis=1)
-    counts = np.bitwise_count(found.tied_beyond).sum(axis=1)
+    counts = np.bitwise_count(ranking.tied_beyond).sum(axis=1)
     np.testing.assert_array_equal(counts, np.count_nonzero(large == last, axis=1) - fits)
 
 

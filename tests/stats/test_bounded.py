@@ -50,9 +50,9 @@ def test_units_weigh_by_their_queries() -> None:
     held, total = 2 * weights[:, 3], weights[:, :10] @ sizes + extra * weights[:, 10]
     low = np.quantile(held / total, 0.025)
     high = np.quantile((held + extra * weights[:, 10]) / total, 0.975)
-    found = bounded_intervals(values[:, None], units, (0, 1), 0.95, 40_000, 0)[0]
+    bounded_interval = bounded_intervals(values[:, None], units, (0, 1), 0.95, 40_000, 0)[0]
     # The units without it count by a gamma variable of the same mean and variance.
-    assert found == pytest.approx((low, high), abs=0.015)
+    assert bounded_interval == pytest.approx((low, high), abs=0.015)
 
 
 def test_units_of_one_size_without_any_other_value_are_so_many_queries() -> None:
@@ -75,12 +75,12 @@ def test_units_that_differ_are_counted() -> None:
 @settings(deadline=None, max_examples=40)
 def test_the_interval_holds_the_mean_within_the_span_in_any_order(values: list[float], data: st.DataObject) -> None:
     table = np.array(values)[:, None]
-    found = bca_intervals(table, resamples=500, span=(0, 1))
-    assert 0 <= found[0, 0] <= table.mean() + 1e-9
-    assert table.mean() - 1e-9 <= found[0, 1] <= 1
+    result = bca_intervals(table, resamples=500, span=(0, 1))
+    assert 0 <= result[0, 0] <= table.mean() + 1e-9
+    assert table.mean() - 1e-9 <= result[0, 1] <= 1
     if few_differ(table, None)[0]:
         order = data.draw(st.permutations(range(len(table))))
-        assert bca_intervals(table[order], resamples=500, span=(0, 1)).tolist() == found.tolist()
+        assert bca_intervals(table[order], resamples=500, span=(0, 1)).tolist() == result.tolist()
 
 
 def test_where_enough_units_differ_no_bit_changes() -> None:
@@ -137,39 +137,39 @@ def test_a_rare_loss_of_the_margin_passes_no_more_often_than_stated(n: int) -> N
     """At n = 30 it is in no query of half of the samples, which says nothing."""
     lost = -(np.random.default_rng(6).random((n, 400)) < 0.02).astype(float)
     judged = non_inferiority(lost, 0.02, span=(-1, 1))
-    assert sum(found.verdict == "pass" for found in judged) / 400 <= 0.07
-    assert sum(found.verdict == "regression" for found in judged) / 400 <= 0.07
-    assert sum(found.verdict == "pass" for found in non_inferiority(lost, 0.02)) > 40
+    assert sum(item.verdict == "pass" for item in judged) / 400 <= 0.07
+    assert sum(item.verdict == "regression" for item in judged) / 400 <= 0.07
+    assert sum(item.verdict == "pass" for item in non_inferiority(lost, 0.02)) > 40
 
 
 def test_no_difference_is_a_sample_like_any_other_if_the_span_is_known() -> None:
     # The bound is -(1 - 0.05^(1/n)), which is above -0.02 from 149 queries on.
     for n, verdict in ((30, "inconclusive"), (140, "inconclusive"), (160, "pass")):
-        (found,) = non_inferiority(np.zeros((n, 1)), 0.02, span=(-1, 1))
-        assert found.verdict == verdict
-        assert found.lower is not None
-        assert found.lower == pytest.approx(-(1 - 0.05 ** (1 / n)), abs=0.005)
-        assert (found.needed is None) == (verdict == "pass")
-        if found.needed is not None:
-            assert found.needed == pytest.approx(149, rel=0.1)
-        assert found.detectable == pytest.approx(-found.lower)
+        (result,) = non_inferiority(np.zeros((n, 1)), 0.02, span=(-1, 1))
+        assert result.verdict == verdict
+        assert result.lower is not None
+        assert result.lower == pytest.approx(-(1 - 0.05 ** (1 / n)), abs=0.005)
+        assert (result.needed is None) == (verdict == "pass")
+        if result.needed is not None:
+            assert result.needed == pytest.approx(149, rel=0.1)
+        assert result.detectable == pytest.approx(-result.lower)
     # Without it, a candidate that answers the same passes.
     assert non_inferiority(np.zeros((30, 1)), 0.02)[0].verdict == "pass"
 
 
 def test_the_number_needed_decides_if_the_sample_stays_as_it_is() -> None:
     sample = np.append(np.zeros(58), [-0.5, -0.5])[:, None]
-    (found,) = non_inferiority(sample, 0.05, span=(-1, 1))
-    assert found.verdict == "inconclusive"
-    assert found.needed is not None
-    times = math.ceil(found.needed / 60)
+    (result,) = non_inferiority(sample, 0.05, span=(-1, 1))
+    assert result.verdict == "inconclusive"
+    assert result.needed is not None
+    times = math.ceil(result.needed / 60)
     assert non_inferiority(np.tile(sample, (times, 1)), 0.05, span=(-1, 1))[0].verdict == "pass"
 
 
 def test_a_comparison_of_identical_systems_allows_for_differences_not_seen() -> None:
-    (found,) = compare(np.zeros((50, 1)), span=(-1, 1))
-    assert found.high == pytest.approx(1 - 0.025 ** (1 / 50), abs=0.006)
-    assert (found.difference, found.p, found.identical) == (0.0, 1.0, True)
+    (result,) = compare(np.zeros((50, 1)), span=(-1, 1))
+    assert result.high == pytest.approx(1 - 0.025 ** (1 / 50), abs=0.006)
+    assert (result.difference, result.p, result.identical) == (0.0, 1.0, True)
     # Of two groups, the weight of one query is that of its group.
-    (found,) = compare(np.zeros((50, 1)), np.repeat([0, 1], [40, 10]), span=(-1, 1))
-    assert found.high == pytest.approx((1 - 0.025 ** (1 / 50)) * 50 / 20, abs=0.02)
+    (result,) = compare(np.zeros((50, 1)), np.repeat([0, 1], [40, 10]), span=(-1, 1))
+    assert result.high == pytest.approx((1 - 0.025 ** (1 / 50)) * 50 / 20, abs=0.02)

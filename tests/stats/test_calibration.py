@@ -46,8 +46,8 @@ def test_nineteen_in_twenty_intervals_hold_the_true_difference(gain: float) -> N
 def test_the_detectable_effect_is_found_in_four_of_five() -> None:
     sd = float(simulated(2, 500, 0.1).std())
     gain = minimum_detectable_effect(sd, 150)
-    found = (randomisation_test(simulated(3, 150, gain), 1000) < 0.05).sum()
-    assert plausible(int(found), 0.8)
+    total = (randomisation_test(simulated(3, 150, gain), 1000) < 0.05).sum()
+    assert plausible(int(total), 0.8)
 
 
 def test_power_grows_with_the_queries_as_it_should() -> None:
@@ -55,5 +55,5 @@ def test_power_grows_with_the_queries_as_it_should() -> None:
     for power in (0.4, 0.7, 0.95):
         needed = queries_needed(0.1, sd, power=power)
         assert needed is not None
-        found = (randomisation_test(simulated(5, needed, 0.1), 1000) < 0.05).sum()
-        assert plausible(int(found), power)
+        total = (randomisation_test(simulated(5, needed, 0.1), 1000) < 0.05).sum()
+        assert plausible(int(total), power)

@@ -213,12 +213,12 @@ def test_tests_of_pairs_are_those_of_their_differences_to_the_last_bit(shape: st
     values[:12, 4] += 0.5  # so few differences that the last pair is enumerated
     units = random.integers(0, 40, 150) if dependent else None
     units = None if units is None else np.unique(units, return_inverse=True)[1]
-    found = pairwise_tests(values, units, flips=1500, seed=2)
+    result = pairwise_tests(values, units, flips=1500, seed=2)
     first, second = np.triu_indices(5, 1)
     each = holm(randomisation_test(values[:, first] - values[:, second], 1500, 2, units))
-    assert found[first, second].tolist() == each.tolist()
-    assert (found == found.T).all()
-    assert (np.diag(found) == 1).all()
+    assert result[first, second].tolist() == each.tolist()
+    assert (result == result.T).all()
+    assert (np.diag(result) == 1).all()
 
 
 @given(st.integers(2, 5), st.integers(20, 90), st.integers(0, 10**6))
@@ -248,8 +248,8 @@ def test_ranks_of_units_are_those_of_their_sums() -> None:
     values = np.zeros((len(units), 4))
     # All of a unit's sum is with its first query.
     values[np.flatnonzero(np.diff(units, prepend=-1))] = sums
-    found = rank_intervals(values, resamples=2000, units=units)
-    assert found.tolist() == rank_intervals(sums, resamples=2000).tolist()
+    intervals = rank_intervals(values, resamples=2000, units=units)
+    assert intervals.tolist() == rank_intervals(sums, resamples=2000).tolist()
     one = np.zeros(len(units), dtype=np.int64)
     assert rank_intervals(values, resamples=2000, units=one).tolist() == [[1, 4]] * 4
 
@@ -295,19 +295,19 @@ def test_signed_ranks_are_of_means_of_units() -> None:
 def test_a_comparison_counts_units() -> None:
     values = sample()[:, :1]
     units = np.arange(60) // 3
-    (found,) = compare(values, units=units)
-    assert (found.n, found.units) == (60, 20)
+    (result,) = compare(values, units=units)
+    assert (result.n, result.units) == (60, 20)
     error = robust_mean(values, units)[1][0]
-    assert found.detectable == pytest.approx(minimum_detectable_effect(error * 20**0.5, 20))
+    assert result.detectable == pytest.approx(minimum_detectable_effect(error * 20**0.5, 20))
     (plain,) = compare(values)
     assert plain.units == 60
-    assert (found.difference, found.dz, found.wins) == (plain.difference, plain.dz, plain.wins)
+    assert (result.difference, result.dz, result.wins) == (plain.difference, plain.dz, plain.wins)
 
 
 def test_a_single_unit_decides_nothing() -> None:
     units = np.zeros(60, dtype=np.int64)
-    (found,) = compare(sample()[:, :1], units=units)
-    assert (found.low, found.high, found.detectable, found.p, found.units) == (None, None, None, 1.0, 1)
+    (result,) = compare(sample()[:, :1], units=units)
+    assert (result.low, result.high, result.detectable, result.p, result.units) == (None, None, None, 1.0, 1)
     (judged,) = non_inferiority(sample()[:, :1], 0.02, units=units)
     assert (judged.verdict, judged.lower, judged.upper, judged.detectable, judged.needed) == (
         ("inconclusive",) + (None,) * 4
@@ -320,16 +320,16 @@ def test_strata_with_units_leave_the_groups_as_they_are() -> None:
     # Nothing varies between the units of a group, though groups differ.
     values = np.repeat([0.2, 0.6], 12)[:, None]
     groups, units = np.repeat([0, 1], 12), np.arange(24) // 3
-    (found,) = compare(values, groups, units=units)
-    assert (found.low, found.high) == (pytest.approx(0.4), pytest.approx(0.4))
-    assert found.p == 2 / 2**8
+    (result,) = compare(values, groups, units=units)
+    assert (result.low, result.high) == (pytest.approx(0.4), pytest.approx(0.4))
+    assert result.p == 2 / 2**8
 
 
 def test_fewer_units_than_the_fewest_decide_nothing() -> None:
     values = np.random.default_rng(8).normal(0.5, 0.05, (400, 1))
     for count, verdict in ((19, "inconclusive"), (20, "pass")):
-        (found,) = non_inferiority(values, 0.02, units=np.arange(400) % count)
-        assert (found.verdict, found.units, found.n) == (verdict, count, 400)
+        (result,) = non_inferiority(values, 0.02, units=np.arange(400) % count)
+        assert (result.verdict, result.units, result.n) == (verdict, count, 400)
     assert non_inferiority(values, 0.02, units=np.arange(400) % 19)[0].needed == 20
 
 
@@ -353,9 +353,9 @@ def test_sources_of_one_dataset_change_no_bit() -> None:
 
 def test_datasets_of_a_source_are_drawn_together_and_count_as_one() -> None:
     one, other, third = ([np.full((4, 1), value)] for value in (0.2, 0.4, 0.9))
-    found = macro_intervals([*one, *third, *other], sources=["a", "b", "a"])[0]
+    macro_interval = macro_intervals([*one, *third, *other], sources=["a", "b", "a"])[0]
     # (0.3 + 0.9) / 2, and the resamples are 0.3, 0.6 and 0.9: never 0.2 or 0.4 alone.
-    assert found == pytest.approx([0.6, 0.3, 0.9])
+    assert macro_interval == pytest.approx([0.6, 0.3, 0.9])
 
 
 def test_the_macro_interval_of_sources_and_units_is_that_of_a_plain_bootstrap() -> None:

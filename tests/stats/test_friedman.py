@@ -49,8 +49,8 @@ def test_ranks_by_hand() -> None:
 def test_critical_values_are_those_of_demsar_s_table(level: float, published: list[float]) -> None:
     for systems, value in enumerate(published, 2):
         # 24 blocks, for which the root is √(k (k + 1)) / 12.
-        found = nemenyi_difference(systems, 24, level) * 12 / math.sqrt(systems * (systems + 1))
-        assert found == pytest.approx(value, abs=1.1e-3)
+        result = nemenyi_difference(systems, 24, level) * 12 / math.sqrt(systems * (systems + 1))
+        assert result == pytest.approx(value, abs=1.1e-3)
 
 
 def test_a_single_block_has_a_critical_difference() -> None:

@@ -50,11 +50,11 @@ def test_a_single_dataset_has_the_interval_of_its_queries() -> None:
 
 def test_systems_share_their_draws() -> None:
     parts = [np.column_stack([part, part + 2, 3 * part, part]) for part in datasets()]
-    found = macro_intervals(parts)
-    np.testing.assert_allclose(found[1], found[0] + 2, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found[2], 3 * found[0], rtol=0, atol=1e-12)
-    assert found[3].tobytes() == found[0].tobytes()
-    assert found[0].tolist() == list(macro_interval(datasets()))
+    result = macro_intervals(parts)
+    np.testing.assert_allclose(result[1], result[0] + 2, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result[2], 3 * result[0], rtol=0, atol=1e-12)
+    assert result[3].tobytes() == result[0].tobytes()
+    assert result[0].tolist() == list(macro_interval(datasets()))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +66,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(monkeypatch:
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9 / 3])
 def test_constant_values_have_an_interval_of_no_width(constant: float) -> None:
-    found = macro_interval([np.full(5, constant), np.full(9, constant), np.full(1, constant)], resamples=200)
-    assert found == pytest.approx((constant, constant, constant), rel=1e-12, abs=0)
+    result = macro_interval([np.full(5, constant), np.full(9, constant), np.full(1, constant)], resamples=200)
+    assert result == pytest.approx((constant, constant, constant), rel=1e-12, abs=0)
 
 
 def test_a_wider_level_holds_the_narrower_interval_and_the_mean() -> None:

@@ -21,8 +21,8 @@ SPREAD -= SPREAD.mean()
 
 
 def one(values: np.ndarray, margin: float, **more: Any) -> Any:
-    (found,) = non_inferiority(np.asarray(values, dtype=np.float64)[:, None], margin, **more)
-    return found
+    (result,) = non_inferiority(np.asarray(values, dtype=np.float64)[:, None], margin, **more)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -38,28 +38,28 @@ def one(values: np.ndarray, margin: float, **more: Any) -> Any:
 )
 def test_the_verdict_follows_from_the_bounds(shift: float, margin: float, verdict: str) -> None:
     # The standard error is 0.005, so the bounds lie 0.008 to either side.
-    found = one(SPREAD + shift, margin)
-    assert found.verdict == verdict
-    assert found.lower == pytest.approx(shift - norm.ppf(0.95) * 0.005, abs=0.001)
-    assert found.upper == pytest.approx(shift + norm.ppf(0.95) * 0.005, abs=0.001)
-    assert (found.lower > -margin) == (verdict == "pass")
-    assert (found.upper < -margin) == (verdict == "regression")
+    item = one(SPREAD + shift, margin)
+    assert item.verdict == verdict
+    assert item.lower == pytest.approx(shift - norm.ppf(0.95) * 0.005, abs=0.001)
+    assert item.upper == pytest.approx(shift + norm.ppf(0.95) * 0.005, abs=0.001)
+    assert (item.lower > -margin) == (verdict == "pass")
+    assert (item.upper < -margin) == (verdict == "regression")
 
 
 def test_the_bounds_are_scipys_at_twice_the_level() -> None:
     values = RANDOM.choice([-1.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.5], size=120)
-    found = one(values, 0.02, level=0.1)
+    item = one(values, 0.02, level=0.1)
     theirs = bootstrap(
         (values,), np.mean, confidence_level=0.8, n_resamples=10_000, method="BCa", rng=np.random.default_rng(5)
     ).confidence_interval
-    assert found.lower == pytest.approx(theirs.low, abs=0.01)
-    assert found.upper == pytest.approx(theirs.high, abs=0.01)
+    assert item.lower == pytest.approx(theirs.low, abs=0.01)
+    assert item.upper == pytest.approx(theirs.high, abs=0.01)
 
 
 def test_a_candidate_that_answers_the_same_passes_whatever_the_margin() -> None:
     for n in (1, 2, 50):
-        found = one(np.zeros(n), 0.0)
-        assert (found.verdict, found.mean, found.lower, found.upper, found.needed) == ("pass", 0.0, 0.0, 0.0, None)
+        item = one(np.zeros(n), 0.0)
+        assert (item.verdict, item.mean, item.lower, item.upper, item.needed) == ("pass", 0.0, 0.0, 0.0, None)
 
 
 def test_differences_of_rounding_alone_are_none() -> None:
@@ -68,10 +68,10 @@ def test_differences_of_rounding_alone_are_none() -> None:
 
 def test_a_single_query_that_differs_decides_nothing() -> None:
     for value in (-1.0, 1.0):
-        found = one(np.array([value]), 0.02)
-        assert (found.verdict, found.lower, found.upper) == ("inconclusive", None, None)
-        assert found.detectable is None
-        assert found.needed is None
+        item = one(np.array([value]), 0.02)
+        assert (item.verdict, item.lower, item.upper) == ("inconclusive", None, None)
+        assert item.detectable is None
+        assert item.needed is None
 
 
 def test_a_constant_difference_is_known_exactly_and_the_margin_itself_is_no_pass() -> None:
@@ -86,8 +86,8 @@ def test_a_constant_difference_is_known_exactly_and_the_margin_itself_is_no_pass
 def test_fewer_queries_than_the_fewest_decide_nothing_unless_they_are_the_same(value: float) -> None:
     assert FEWEST_UNITS == 20
     for n in (2, 19):
-        found = one(np.full(n, value), 0.02)
-        assert (found.verdict, found.lower, found.upper, found.needed) == ("inconclusive", value, value, 20)
+        item = one(np.full(n, value), 0.02)
+        assert (item.verdict, item.lower, item.upper, item.needed) == ("inconclusive", value, value, 20)
         assert at_least(np.full((n, 1), value), 0.5)[0].verdict == "inconclusive"
     assert one(np.full(20, value), 0.02).verdict == ("regression" if value == -1 else "pass")
 
@@ -96,7 +96,7 @@ def test_fewer_queries_than_the_fewest_decide_nothing_unless_they_are_the_same(v
 def test_a_mean_below_its_floor_passes_on_few_queries_no_more_often_than_stated(n: int) -> None:
     """Of two queries both have a one in 64 of 100 samples, where the mean is 0.8: no proof of a mean of 0.85."""
     sampled = (np.random.default_rng(1).random((n, 400)) < 0.80).astype(float)
-    passed = sum(found.verdict == "pass" for found in at_least(sampled, 0.85))
+    passed = sum(item.verdict == "pass" for item in at_least(sampled, 0.85))
     assert passed / 400 <= 0.05
 
 
@@ -110,19 +110,19 @@ def test_a_floor_is_reached_by_a_bound_that_is_not_below_it() -> None:
 
 
 def test_the_detectable_change_and_the_queries_needed_are_those_of_a_one_sided_z_test() -> None:
-    found = one(SPREAD - 0.015, 0.02)
-    assert found.verdict == "inconclusive"
+    item = one(SPREAD - 0.015, 0.02)
+    assert item.verdict == "inconclusive"
     sd = SPREAD.std(ddof=1)
-    assert found.detectable == pytest.approx((norm.ppf(0.95) + norm.ppf(0.8)) * sd / math.sqrt(400))
-    assert found.needed == math.ceil(((norm.ppf(0.95) + norm.ppf(0.8)) * sd / 0.005) ** 2)
+    assert item.detectable == pytest.approx((norm.ppf(0.95) + norm.ppf(0.8)) * sd / math.sqrt(400))
+    assert item.needed == math.ceil(((norm.ppf(0.95) + norm.ppf(0.8)) * sd / 0.005) ** 2)
     # With the number that it asks for, the loss found lies just as far from the margin as can be detected.
-    again = (norm.ppf(0.95) + norm.ppf(0.8)) * sd / math.sqrt(found.needed)
+    again = (norm.ppf(0.95) + norm.ppf(0.8)) * sd / math.sqrt(item.needed)
     assert again == pytest.approx(0.005, rel=0.01)
 
 
 def test_no_number_of_queries_decides_where_the_mean_is_the_limit() -> None:
-    found = one(np.array([-0.5, 0.5, -0.5, 0.5]), 0.0)
-    assert (found.verdict, found.mean, found.needed) == ("inconclusive", 0.0, None)
+    item = one(np.array([-0.5, 0.5, -0.5, 0.5]), 0.0)
+    assert (item.verdict, item.mean, item.needed) == ("inconclusive", 0.0, None)
     # By the table of a one-sided z test at 5% with 80% power: 619 for a tenth of a standard deviation.
     values = np.array([-1.0, 1.0] * 50) / np.sqrt(100 / 99) + 0.1
     assert one(values, 0.0).needed == 619
@@ -166,13 +166,13 @@ def test_a_wider_margin_never_makes_a_verdict_worse_and_nothing_warns(values: np
         warnings.simplefilter("error")
         narrow, wide = one(values, margin), one(values, margin + 0.05)
     assert order.index(narrow.verdict) <= order.index(wide.verdict)
-    for found in (narrow, wide):
-        assert found.mean == pytest.approx(values.mean(), abs=1e-12)
-        assert found.needed is None or found.needed > found.n
-        if found.lower is not None:
-            assert found.lower <= found.upper
-            assert math.isfinite(found.lower)
-            assert math.isfinite(found.upper)
+    for result in (narrow, wide):
+        assert result.mean == pytest.approx(values.mean(), abs=1e-12)
+        assert result.needed is None or result.needed > result.n
+        if result.lower is not None:
+            assert result.lower <= result.upper
+            assert math.isfinite(result.lower)
+            assert math.isfinite(result.upper)
 
 
 @pytest.mark.parametrize(

@@ -96,8 +96,8 @@ def plain(values: NDArray[np.float64], flips: int, seed: int = 0) -> NDArray[np.
     drawn = np.random.default_rng(seed).integers(0, 1 << 64, size=(flips, words), dtype=np.uint64).astype("<u8")
     kept = np.unpackbits(drawn.view(np.uint8), axis=1, count=len(whole)).astype(np.float64)
     hits = (np.abs(2 * (kept @ whole) - totals) >= np.abs(totals) - queries).sum(axis=0)
-    found: NDArray[np.float64] = (1 + hits) / (1 + flips)
-    return found
+    result: NDArray[np.float64] = (1 + hits) / (1 + flips)
+    return result
 
 
 SHAPES = {
@@ -136,9 +136,9 @@ def test_so_it_does_for_any_column_alone(shape: str, n: int, seed: int) -> None:
 def test_noise_is_no_difference() -> None:
     values = np.full((50, 1), 1e-17)
     assert randomisation_test(values) == [1.0]
-    (found,) = compare(values)
-    assert found.identical
-    assert (found.wins, found.ties, found.losses) == (0, 50, 0)
+    (result,) = compare(values)
+    assert result.identical
+    assert (result.wins, result.ties, result.losses) == (0, 50, 0)
 
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 1 / 3, 0.5, 1.0]), min_size=1, max_size=14), st.integers(0, 5))
@@ -173,9 +173,9 @@ def test_memory_does_not_grow_with_the_flips() -> None:
     def peak(flips: int) -> int:
         tracemalloc.start()
         randomisation_test(values, flips=flips)
-        found = tracemalloc.get_traced_memory()[1]
+        traced_memory = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        return found
+        return traced_memory
 
     assert peak(20_000) < 1.2 * peak(5_000)
 
@@ -189,21 +189,21 @@ def test_the_test_keeps_its_size() -> None:
 
 
 def test_a_comparison_by_hand() -> None:
-    (found,) = compare(np.array([[0.5], [0.5], [0.0], [-0.5], [0.0]]))
-    assert (found.n, found.wins, found.ties, found.losses) == (5, 2, 2, 1)
-    assert found.difference == pytest.approx(0.1)
-    assert found.p == 1.0  # of the 8 sign vectors, all have |sum| 0.5 or 1.5
+    (result,) = compare(np.array([[0.5], [0.5], [0.0], [-0.5], [0.0]]))
+    assert (result.n, result.wins, result.ties, result.losses) == (5, 2, 2, 1)
+    assert result.difference == pytest.approx(0.1)
+    assert result.p == 1.0  # of the 8 sign vectors, all have |sum| 0.5 or 1.5
     sd = np.std([0.5, 0.5, 0, -0.5, 0], ddof=1)
-    assert found.dz == pytest.approx(0.1 / sd)
-    assert found.detectable == pytest.approx((1.959964 + 0.841621) * sd / math.sqrt(5), rel=1e-5)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 0.1 < found.high
+    assert result.dz == pytest.approx(0.1 / sd)
+    assert result.detectable == pytest.approx((1.959964 + 0.841621) * sd / math.sqrt(5), rel=1e-5)
+    assert result.low is not None
+    assert result.high is not None
+    assert result.low < 0.1 < result.high
 
 
 def test_a_single_query_has_no_interval() -> None:
-    (found,) = compare(np.array([[0.5]]))
-    assert (found.low, found.high, found.dz, found.p) == (None, None, None, 1.0)
+    (result,) = compare(np.array([[0.5]]))
+    assert (result.low, result.high, result.dz, result.p) == (None, None, None, 1.0)
 
 
 def test_the_mean_of_groups_counts_every_group_the_same() -> None:
@@ -211,13 +211,13 @@ def test_the_mean_of_groups_counts_every_group_the_same() -> None:
     table = np.array([[1.0], [1.0], [0.0], [0.0], [0.0], [0.0]])
     groups = np.array([0, 0, 1, 1, 1, 1])
     assert compare(table)[0].difference == pytest.approx(1 / 3)
-    (found,) = compare(table, groups)
-    assert found.difference == pytest.approx(0.5)
-    assert found.p == 0.5  # two sign vectors of four
+    (result,) = compare(table, groups)
+    assert result.difference == pytest.approx(0.5)
+    assert result.p == 0.5  # two sign vectors of four
     # Nothing varies within a group, so the mean of means is certain for these groups.
-    assert found.low == pytest.approx(0.5)
-    assert found.high == pytest.approx(0.5)
-    assert found.detectable == pytest.approx(0.0, abs=1e-12)
+    assert result.low == pytest.approx(0.5)
+    assert result.high == pytest.approx(0.5)
+    assert result.detectable == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("values", [np.zeros((0, 1)), np.array([[np.nan]]), np.array([[np.inf]]), np.zeros(3)])

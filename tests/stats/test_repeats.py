@@ -27,30 +27,30 @@ def singles(queries: int) -> NDArray[np.int64]:
 def test_a_table_by_hand() -> None:
     # Three queries, two repeats: variances 0.5, 0, 0.5 within; means 0.5, 1, 0.5, whose variance is 1/12.
     values = np.array([[0.0, 1.0, 1.0], [1.0, 1.0, 0.0]])[:, :, None]
-    found = decompose(values, singles(3))
-    assert found.within[0] == pytest.approx(1 / 3)
-    assert found.error[0] ** 2 == pytest.approx(1 / 12 / 3)
+    result = decompose(values, singles(3))
+    assert result.within[0] == pytest.approx(1 / 3)
+    assert result.error[0] ** 2 == pytest.approx(1 / 12 / 3)
     # Chance alone would make the means vary by 1/6: more than they do.
-    assert found.between[0] == 0
-    assert found.share[0] == 1
+    assert result.between[0] == 0
+    assert result.share[0] == 1
 
 
 @given(TABLES)
 def test_independent_queries_agree_with_numpy_and_scipy(values: NDArray[np.float64]) -> None:
     repeats, queries, _ = values.shape
-    found = decompose(values, singles(queries))
+    result = decompose(values, singles(queries))
     means = values.mean(axis=0)
     within = values.var(axis=0, ddof=1).mean(axis=0)
     error = np.atleast_1d(stats.sem(means, axis=0))
-    np.testing.assert_allclose(found.within, within, atol=1e-12)
-    np.testing.assert_allclose(found.error, error, atol=1e-9)
+    np.testing.assert_allclose(result.within, within, atol=1e-12)
+    np.testing.assert_allclose(result.error, error, atol=1e-9)
     between = np.maximum(0, means.var(axis=0, ddof=1) - within / repeats)
-    np.testing.assert_allclose(found.between, between, atol=1e-9)
-    for i in np.flatnonzero((error > 1e-6) & (found.between > 0)):
+    np.testing.assert_allclose(result.between, between, atol=1e-9)
+    for i in np.flatnonzero((error > 1e-6) & (result.between > 0)):
         # Var(mean) = (between + within / K) / n, and the share of chance is its second term.
-        whole = (found.between[i] + found.within[i] / repeats) / queries
+        whole = (result.between[i] + result.within[i] / repeats) / queries
         assert whole == pytest.approx(error[i] ** 2)
-        assert found.share[i] == pytest.approx(found.within[i] / repeats / queries / whole)
+        assert result.share[i] == pytest.approx(result.within[i] / repeats / queries / whole)
 
 
 @given(TABLES, st.data())
@@ -58,15 +58,15 @@ def test_dependent_queries_split_the_robust_error_by_sums_of_units(values: NDArr
     repeats, queries, columns = values.shape
     drawn = data.draw(arrays(np.int64, queries, elements=st.integers(0, 3)))
     units = np.unique(drawn, return_inverse=True)[1].astype(np.int64)
-    found = decompose(values, units)
+    result = decompose(values, units)
     _, error, _ = robust_mean(values.mean(axis=0), units)
     for i in range(columns):
         sums = np.array([[values[r, units == unit, i].sum() for unit in np.unique(units)] for r in range(repeats)])
-        assert found.within[i] == pytest.approx(sums.var(axis=0, ddof=1).sum() / queries, abs=1e-12)
+        assert result.within[i] == pytest.approx(sums.var(axis=0, ddof=1).sum() / queries, abs=1e-12)
         if len(np.unique(units)) == 1:
-            assert np.isnan([found.error[i], found.between[i], found.share[i]]).all()
-        elif error[i] > 1e-6 and found.between[i] > 0:
-            whole = (found.between[i] + found.within[i] / repeats) / queries
+            assert np.isnan([result.error[i], result.between[i], result.share[i]]).all()
+        elif error[i] > 1e-6 and result.between[i] > 0:
+            whole = (result.between[i] + result.within[i] / repeats) / queries
             assert whole == pytest.approx(error[i] ** 2)
 
 
@@ -85,11 +85,11 @@ def test_equal_repeats_are_one_run_to_the_last_bit(values: NDArray[np.float64], 
     copies = np.stack([values] * repeats)
     assert repeat_means(copies).tobytes() == values.tobytes()
     units = np.arange(9, dtype=np.int64) // 2 if dependent else singles(9)
-    found = decompose(copies, units)
-    assert (found.within == 0).all()
-    assert (found.share == 0).all()
+    result = decompose(copies, units)
+    assert (result.within == 0).all()
+    assert (result.share == 0).all()
     _, error, _ = robust_mean(values, units)
-    assert found.error.tobytes() == error.tobytes()
+    assert result.error.tobytes() == error.tobytes()
 
 
 @given(TABLES)
@@ -127,16 +127,16 @@ def test_the_parts_are_without_bias() -> None:
     rng = np.random.default_rng(1)
     values, _ = simulated(rng, samples=2000, queries=30, repeats=4)
     # All samples side by side: each is a column.
-    found = decompose(np.moveaxis(values, 0, 2), singles(30))
+    result = decompose(np.moveaxis(values, 0, 2), singles(30))
     spread = stats.beta(1.2, 0.8)
     within = spread.mean() - spread.moment(2)
-    assert found.within.mean() == pytest.approx(within, rel=0.02)
+    assert result.within.mean() == pytest.approx(within, rel=0.02)
     # Not truncated at 0 here, since so much of the variance is between queries.
-    assert found.between.mean() == pytest.approx(spread.var(), rel=0.05)
+    assert result.between.mean() == pytest.approx(spread.var(), rel=0.05)
     means = values.mean(axis=(1, 2))
-    assert (found.error**2).mean() == pytest.approx(means.var(), rel=0.1)
-    chance = found.within.mean() / 4 / 30
-    assert chance / (found.error**2).mean() == pytest.approx(within / 4 / (spread.var() + within / 4), rel=0.05)
+    assert (result.error**2).mean() == pytest.approx(means.var(), rel=0.1)
+    chance = result.within.mean() / 4 / 30
+    assert chance / (result.error**2).mean() == pytest.approx(within / 4 / (spread.var() + within / 4), rel=0.05)
 
 
 @pytest.mark.parametrize("repeats", [2, 5])

@@ -22,15 +22,15 @@ def test_systems_that_are_far_apart_have_one_rank_each() -> None:
 def test_systems_that_cannot_be_told_apart_share_their_ranks() -> None:
     random = np.random.default_rng(1)
     values = random.normal(0, 1, (200, 4)) + np.array([0.0, 0.0, 5.0, 0.0])
-    found = rank_intervals(values)
-    assert found[2].tolist() == [1, 1]
-    assert found[[0, 1, 3]].tolist() == [[2, 4]] * 3
+    intervals = rank_intervals(values)
+    assert intervals[2].tolist() == [1, 1]
+    assert intervals[[0, 1, 3]].tolist() == [[2, 4]] * 3
 
 
 def test_identical_systems_hold_all_the_ranks_that_they_share() -> None:
     base = np.random.default_rng(2).normal(0, 1, 50)
-    found = rank_intervals(np.column_stack([base, base, base + 9, base]))
-    assert found.tolist() == [[2, 4], [2, 4], [1, 1], [2, 4]]
+    intervals = rank_intervals(np.column_stack([base, base, base + 9, base]))
+    assert intervals.tolist() == [[2, 4], [2, 4], [1, 1], [2, 4]]
     assert rank_intervals(np.full((9, 3), 0.1)).tolist() == [[1, 3]] * 3
 
 
@@ -54,13 +54,13 @@ def test_the_ends_are_ranks_of_resamples_taken_outwards(resamples: int, level: f
     """The best rank is the order statistic below (1 - level) / 2, the worst the one above (1 + level) / 2."""
     values = np.random.default_rng(7).integers(0, 5, (12, 6)).astype(np.float64)
     means = resampled_sums(values, resamples, np.random.default_rng(3))
-    found = rank_intervals(values, level, resamples, seed=3)
+    intervals = rank_intervals(values, level, resamples, seed=3)
     parted = 0
     for system in range(6):
         best = sorted(1 + int((row > row[system]).sum()) for row in means)
         worst = sorted(int((row >= row[system]).sum()) for row in means)
         low, high = (resamples - 1) * (1 - level) / 2, (resamples - 1) * (1 + level) / 2
-        assert found[system].tolist() == [best[math.floor(low)], worst[math.ceil(high)]]
+        assert intervals[system].tolist() == [best[math.floor(low)], worst[math.ceil(high)]]
         parted += best[math.floor(low)] != best[math.ceil(low)] or worst[math.floor(high)] != worst[math.ceil(high)]
     assert parted, "another rule would give other ranks"
 
@@ -134,10 +134,10 @@ def test_no_two_of_a_tier_can_be_told_apart_and_tiers_follow_the_means(drawn: tu
     square = np.array(drawn[1]).reshape(len(means), -1)
     p = np.minimum(square, square.T)
     np.fill_diagonal(p, 1.0)
-    found = tiers(means, p, level=0.3)
-    assert sorted(set(found.tolist())) == list(range(1, found.max() + 1))
-    assert (np.diff(found[np.argsort(-means, kind="stable")]) >= 0).all()
-    same = found[:, None] == found
+    result = tiers(means, p, level=0.3)
+    assert sorted(set(result.tolist())) == list(range(1, result.max() + 1))
+    assert (np.diff(result[np.argsort(-means, kind="stable")]) >= 0).all()
+    same = result[:, None] == result
     assert (p[same] >= 0.3).all()
 
 

@@ -66,8 +66,8 @@ def matrices(y: NDArray[np.float64], units: NDArray[np.int64]) -> tuple[float, f
     variance, columns = 0.0, []
     for unit in np.unique(units):
         rows = units == unit
-        own = np.eye(int(rows.sum())) - hat[np.ix_(rows, rows)]
-        eigenvalues, vectors = np.linalg.eigh(own)
+        values = np.eye(int(rows.sum())) - hat[np.ix_(rows, rows)]
+        eigenvalues, vectors = np.linalg.eigh(values)
         root = vectors @ np.diag(eigenvalues**-0.5) @ vectors.T
         weights = root @ design[rows] @ bread
         variance += float(weights[:, 0] @ residuals[rows]) ** 2

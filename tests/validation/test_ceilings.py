@@ -35,7 +35,7 @@ def made(texts: Sequence[str], queries: Sequence[tuple[str, dict[int, int]]]) ->
     return Dataset.build("made", CARD, Tables(tools, rows))
 
 
-def found(result: Ceilings) -> dict[str, tuple[float, float, float]]:
+def bounds_of(result: Ceilings) -> dict[str, tuple[float, float, float]]:
     return {item.metric: (item.gold, item.tools, item.queries) for item in result.metrics}
 
 
@@ -45,14 +45,14 @@ def ones(*tools: int) -> dict[int, int]:
 
 def test_a_dataset_without_a_cause_has_ceilings_of_1() -> None:
     result = ceilings(made(["a", "b", "c"], [("x", ones(0)), ("y", ones(1, 2)), ("none", {})]))
-    assert set(found(result)) == {f"{name}@{k}" for name in ("recall", "ndcg", "pass") for k in (5, 10)}
-    assert all(value == pytest.approx((1, 1, 1)) for value in found(result).values())
+    assert set(bounds_of(result)) == {f"{name}@{k}" for name in ("recall", "ndcg", "pass") for k in (5, 10)}
+    assert all(value == pytest.approx((1, 1, 1)) for value in bounds_of(result).values())
     assert (result.judged, result.more_gold, result.same_tool_text, result.same_query_text) == (2, 0, 0, 0)
 
 
 def test_more_gold_than_the_cutoff_by_hand() -> None:
     result = ceilings(made([f"text {i}" for i in range(9)], [("x", ones(*range(8))), ("y", ones(0))]))
-    values = found(result)
+    values = bounds_of(result)
     assert values["recall@5"] == pytest.approx(((5 / 8 + 1) / 2,) * 3)
     assert values["pass@5"] == (0.5, 0.5, 0.5)
     # The ideal of ndcg has min(k, n) terms.
@@ -66,7 +66,7 @@ def test_tools_of_one_text_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two of three tools with one text are gold for y, and one for x; z has a twin of which both are gold.
     data = made(["a", "a", "a", "b", "b"], [("x", ones(0)), ("y", ones(0, 1)), ("z", ones(3, 4))])
     result = ceilings(data)
-    values = found(result)
+    values = bounds_of(result)
     assert values["recall@1"] == pytest.approx((2 / 3, (1 / 3 + 1 / 3 + 1 / 2) / 3, (1 / 3 + 1 / 3 + 1 / 2) / 3))
     assert values["recall@2"][1] == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)
     # Both of two drawn from three are the gold ones with the chance 1/3.
@@ -74,13 +74,13 @@ def test_tools_of_one_text_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values["ndcg@1"][1] == pytest.approx((1 / 3 + 2 / 3 + 1) / 3)
     assert result.same_tool_text == 2
     # With the names in the text, all can be told apart.
-    assert all(value == (value[0],) * 3 for value in found(ceilings(data, "name_description")).values())
+    assert all(value == (value[0],) * 3 for value in bounds_of(ceilings(data, "name_description")).values())
 
 
 def test_queries_of_one_text_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CUTOFFS", (1, 2))
     result = ceilings(made(["a", "b", "c"], [("x", ones(0)), ("x", ones(0, 1)), ("x", ones(2)), ("y", ones(2))]))
-    values = found(result)
+    values = bounds_of(result)
     # One place: the tool a serves the first and half of the second.
     assert values["recall@1"] == pytest.approx(((1 + 1 / 2 + 1 + 1) / 4,) * 2 + ((1 + 1 / 2 + 1) / 4,))
     # Two: a and c serve two and a half queries. Pass: {a} and {a, b}, or {a} and {c}.
@@ -101,7 +101,7 @@ def test_texts_are_counted_where_gold_has_alternatives_too(monkeypatch: pytest.M
     result = ceilings(Dataset.build("made", CARD, Tables(tools, rows)))
     # The text of q0's gold is that of its alternative alone; q1's is that of two more tools, q2's that of t0.
     assert (result.same_tool_text, result.same_query_text) == (2, 2)
-    assert all(value == (1, 1, 1) for value in found(result).values())
+    assert all(value == (1, 1, 1) for value in bounds_of(result).values())
 
 
 @st.composite
@@ -119,17 +119,17 @@ def test_no_ranking_is_better_and_one_reaches_the_ceiling_of_sums(data: Dataset)
     metrics = parse_metrics(names)
     library = len(data.tools)
     texts = [tool.description for tool in data.tools]
-    asked = [query.text for query in data.queries]
+    requests = [query.text for query in data.queries]
     # What is drawn at random: which of the tools with one text comes first.
     twins = [order for order in permutations(range(library)) if [texts[tool] for tool in order] == texts]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CUTOFFS", (1, 2))
-        bounds = found(ceilings(data))
+        bounds = bounds_of(ceilings(data))
     values: dict[str, list[list[float]]] = {}
     for order in permutations(range(library)):
         renamed = np.array([[twin[tool] for tool in order] for twin in twins], dtype=np.int32)
-        for text in set(asked):
-            rows = np.array([i for i, own in enumerate(asked) if own == text])
+        for text in set(requests):
+            rows = np.array([i for i, row in enumerate(requests) if row == text])
             scores = np.mean(
                 [
                     evaluate(np.tile(one, (len(rows), 1)), data.gold.take(rows), metrics).values.sum(axis=0)
@@ -138,7 +138,7 @@ def test_no_ranking_is_better_and_one_reaches_the_ceiling_of_sums(data: Dataset)
                 axis=0,
             )
             values.setdefault(text, []).append(scores.tolist())
-    best = np.sum([np.max(found, axis=0) for found in values.values()], axis=0) / len(asked)
+    best = np.sum([np.max(item, axis=0) for item in values.values()], axis=0) / len(requests)
     for name, reached in zip(names, best.tolist(), strict=True):
         gold, tools, queries = bounds[name]
         assert gold >= tools - 1e-12 >= queries - 2e-12
@@ -165,7 +165,7 @@ def test_the_expected_value_of_the_oracle_with_its_texts_tied_is_the_ceiling_of_
     metrics = parse_metrics(["recall@5", "recall@10", "ndcg@5", "ndcg@10"])
     none = Beyond.none(len(queries))
     band = tie_band(np.array(tools, dtype=np.int32), np.array(scores), data.gold, none, metrics)
-    bounds = found(ceilings(data))
+    bounds = bounds_of(ceilings(data))
     for metric, expected in zip(band.metrics, band.expected.tolist(), strict=True):
         # A hundred random orders of each of 300 queries: a standard error below 0.002.
         assert expected == pytest.approx(bounds[str(metric)][1], abs=0.01)
@@ -183,7 +183,7 @@ def test_the_first_ceiling_is_the_value_of_the_gold_itself() -> None:
     ]
     data = made([f"text {i}" for i in range(20)], queries)
     best = np.array([sorted(range(20), key=lambda tool: -gold.get(tool, 0)) for _, gold in queries], dtype=np.int32)
-    bounds = found(ceilings(data))
+    bounds = bounds_of(ceilings(data))
     gold = Gold.of(gold for _, gold in queries)
     for metric in parse_metrics(bounds):
         assert bounds[str(metric)][0] == pytest.approx(evaluate(best, gold, [metric]).values.mean())
@@ -192,8 +192,8 @@ def test_the_first_ceiling_is_the_value_of_the_gold_itself() -> None:
 def test_many_sets_of_one_query_text_are_bounded_without_trying_all_combinations() -> None:
     count = module._MOST_SETS + 8
     data = made([f"text {i}" for i in range(count)], [("x", ones(i)) for i in range(count)])
-    assert found(ceilings(data))["pass@5"] == (1, 1, 1)
-    assert found(ceilings(data))["recall@5"] == pytest.approx((1, 1, 5 / count))
+    assert bounds_of(ceilings(data))["pass@5"] == (1, 1, 1)
+    assert bounds_of(ceilings(data))["recall@5"] == pytest.approx((1, 1, 5 / count))
 
 
 def test_a_dataset_without_judged_queries_has_no_ceilings() -> None:
@@ -221,8 +221,8 @@ def plainly(name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequenc
                     for total in best
                     for n in range(m, sizes[code] + 1)
                 }
-            own = max((chance for total, chance in best.items() if total <= k), default=0.0)
-            chances[frozenset(row)] = chances.get(frozenset(row), 0.0) + own
+            largest = max((chance for total, chance in best.items() if total <= k), default=0.0)
+            chances[frozenset(row)] = chances.get(frozenset(row), 0.0) + largest
         needs = {frozenset(row): per for row, per in zip(rows, texts, strict=True)}
         sums = []
         for count in range(len(chances) + 1):
@@ -249,17 +249,17 @@ def plainly(name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequenc
 def test_what_is_left_out_where_nothing_is_shared_changes_no_bit(data: Dataset) -> None:
     gold = [{data.tool_codes[tool]: grade for tool, grade in query.gold.items()} for query in data.queries]
     texts = [[tool.description for tool in data.tools].index(tool.description) for tool in data.tools]
-    asked = [query.text for query in data.queries]
-    own, alone = list(range(len(texts))), list(map(str, range(len(asked))))
+    requests = [query.text for query in data.queries]
+    values, alone = list(range(len(texts))), list(map(str, range(len(requests))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "CUTOFFS", (1, 2, 3))
         bounds = ceilings(data).metrics
     for ceiling in bounds:
         name, k = ceiling.metric.split("@")
         for value, tools, queries in (
-            (ceiling.gold, own, alone),
+            (ceiling.gold, values, alone),
             (ceiling.tools, texts, alone),
-            (ceiling.queries, texts, asked),
+            (ceiling.queries, texts, requests),
         ):
             groups = [[row for row, by in zip(gold, queries, strict=True) if by == text] for text in set(queries)]
             expected = math.fsum(plainly(name, int(k), rows, tools) for rows in groups) / len(gold)

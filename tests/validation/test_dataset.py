@@ -40,7 +40,7 @@ QUERIES = [
 def findings(
     tools: list[Tool] = TOOLS, queries: list[Query] = QUERIES, unknown: tuple[tuple[str, str], ...] = ()
 ) -> dict[str, Finding]:
-    return {found.check: found for found in audit(Dataset.build("made", CARD, Tables(tools, queries, (), unknown)))}
+    return {item.check: item for item in audit(Dataset.build("made", CARD, Tables(tools, queries, (), unknown)))}
 
 
 def query(name: str, text: str, gold: str = "a", split: Split = "test") -> Query:
@@ -51,9 +51,9 @@ def query(name: str, text: str, gold: str = "a", split: Split = "test") -> Query
 
 
 def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None:
-    found = findings()
-    assert {name for name, finding in found.items() if finding.harmful and finding.count} == set()
-    assert {name: (finding.count, finding.total) for name, finding in found.items()} == {
+    by_check = findings()
+    assert {name for name, finding in by_check.items() if finding.harmful and finding.count} == set()
+    assert {name: (finding.count, finding.total) for name, finding in by_check.items()} == {
         "empty-description": (0, 4),
         "duplicate-description": (0, 4),
         "identical-tools": (0, 4),
@@ -74,14 +74,14 @@ def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None
         "unseen-tool": (0, 1),
         "unseen-parent": (0, 1),
     }
-    assert found["no-gold"].examples == ("q4",)
-    assert found["no-gold"].share == 0.2
+    assert by_check["no-gold"].examples == ("q4",)
+    assert by_check["no-gold"].share == 0.2
 
 
 def test_tools_without_a_description_are_counted() -> None:
     tools = [*TOOLS, replace(TOOLS[0], tool_id="e", description=""), replace(TOOLS[1], tool_id="f", description=" \n")]
-    found = findings(tools)["empty-description"]
-    assert (found.count, found.total, found.examples) == (2, 6, ("e", "f"))
+    empty_description = findings(tools)["empty-description"]
+    assert (empty_description.count, empty_description.total, empty_description.examples) == (2, 6, ("e", "f"))
 
 
 def test_tools_that_share_their_description_are_counted_but_for_case_and_blanks() -> None:
@@ -93,8 +93,12 @@ def test_tools_that_share_their_description_are_counted_but_for_case_and_blanks(
         Tool("g", "g", ""),
         Tool("h", "h", ""),
     ]
-    found = findings(tools)["duplicate-description"]
-    assert (found.count, found.total, found.examples) == (3, 8, ("a = e = f",))
+    duplicate_description = findings(tools)["duplicate-description"]
+    assert (duplicate_description.count, duplicate_description.total, duplicate_description.examples) == (
+        3,
+        8,
+        ("a = e = f",),
+    )
     assert findings(tools)["identical-tools"].count == 0
 
 
@@ -103,34 +107,34 @@ def test_tools_that_share_their_description_are_counted_but_for_case_and_blanks(
     [({}, 2), ({"name": "x"}, 0), ({"parent": "x"}, 0), ({"parameters": (Parameter("x"),)}, 0), ({"returns": "{}"}, 0)],
 )
 def test_tools_that_differ_in_their_id_alone_are_counted(change: dict[str, Any], count: int) -> None:
-    found = findings([*TOOLS, replace(TOOLS[0], tool_id="e", **change)])["identical-tools"]
-    assert found.count == count
-    assert found.examples == (("a = e",) if count else ())
+    identical_tools = findings([*TOOLS, replace(TOOLS[0], tool_id="e", **change)])["identical-tools"]
+    assert identical_tools.count == count
+    assert identical_tools.examples == (("a = e",) if count else ())
 
 
 def test_tools_that_are_gold_for_no_query_are_counted() -> None:
-    found = findings([*TOOLS, Tool("e", "e", "e")])["never-gold"]
-    assert (found.count, found.total, found.examples, found.harmful) == (1, 5, ("e",), False)
+    never_gold = findings([*TOOLS, Tool("e", "e", "e")])["never-gold"]
+    assert (never_gold.count, never_gold.total, never_gold.examples, never_gold.harmful) == (1, 5, ("e",), False)
 
 
 def test_gold_tools_that_another_parent_s_tool_reads_like_are_counted() -> None:
-    found = findings([*TOOLS, replace(TOOLS[0], tool_id="e", parent="Courier"), replace(TOOLS[1], tool_id="f")])
-    assert (found["alternative-tool"].count, found["alternative-tool"].examples) == (1, ("a = e",))
-    assert (found["alternative-query"].count, found["alternative-query"].examples) == (1, ("q1",))
+    by_check = findings([*TOOLS, replace(TOOLS[0], tool_id="e", parent="Courier"), replace(TOOLS[1], tool_id="f")])
+    assert (by_check["alternative-tool"].count, by_check["alternative-tool"].examples) == (1, ("a = e",))
+    assert (by_check["alternative-query"].count, by_check["alternative-query"].examples) == (1, ("q1",))
     # Where both are gold, neither is an alternative.
     both = [query("q1", "Write", "a e", "train"), *QUERIES[1:]]
-    found = findings([*TOOLS, replace(TOOLS[0], tool_id="e", parent="Courier")], both)
-    assert (found["alternative-tool"].count, found["alternative-query"].count) == (2, 0)
+    by_check = findings([*TOOLS, replace(TOOLS[0], tool_id="e", parent="Courier")], both)
+    assert (by_check["alternative-tool"].count, by_check["alternative-query"].count) == (2, 0)
 
 
 def test_dropped_gold_is_counted_among_all_judgements() -> None:
-    found = findings(unknown=(("q1", "gone"), ("q3", "lost")))["unknown-gold"]
-    assert (found.count, found.total, found.examples) == (2, 7, ("q1: gone", "q3: lost"))
+    unknown_gold = findings(unknown=(("q1", "gone"), ("q3", "lost")))["unknown-gold"]
+    assert (unknown_gold.count, unknown_gold.total, unknown_gold.examples) == (2, 7, ("q1: gone", "q3: lost"))
 
 
 def test_queries_without_text_are_counted() -> None:
-    found = findings(queries=[*QUERIES, query("q6", ""), query("q7", "\t")])["empty-query"]
-    assert (found.count, found.total, found.examples) == (2, 7, ("q6", "q7"))
+    empty_query = findings(queries=[*QUERIES, query("q6", ""), query("q7", "\t")])["empty-query"]
+    assert (empty_query.count, empty_query.total, empty_query.examples) == (2, 7, ("q6", "q7"))
 
 
 def test_queries_that_share_their_text_are_counted_and_those_of_other_gold_among_them() -> None:
@@ -139,11 +143,11 @@ def test_queries_that_share_their_text_are_counted_and_those_of_other_gold_among
         query("q7", "Write to my aunt", "b", "dev"),
         query("q8", "where is the mill?", "c b", "dev"),
     ]
-    found = findings(queries=[*QUERIES, *more])
-    assert (found["duplicate-query"].count, found["duplicate-query"].total) == (5, 8)
-    assert found["duplicate-query"].examples == ("q1 = q6 = q7", "q2 = q8")
+    by_check = findings(queries=[*QUERIES, *more])
+    assert (by_check["duplicate-query"].count, by_check["duplicate-query"].total) == (5, 8)
+    assert by_check["duplicate-query"].examples == ("q1 = q6 = q7", "q2 = q8")
     # The mill is asked for twice with the same gold.
-    assert (found["contradicting-gold"].count, found["contradicting-gold"].examples) == (3, ("q1 = q6 = q7",))
+    assert (by_check["contradicting-gold"].count, by_check["contradicting-gold"].examples) == (3, ("q1 = q6 = q7",))
 
 
 @pytest.mark.parametrize(
@@ -160,16 +164,16 @@ def test_queries_that_share_their_text_are_counted_and_those_of_other_gold_among
     ],
 )
 def test_queries_that_spell_out_the_name_of_a_gold_tool_are_counted(text: str, gold: str, count: int) -> None:
-    found = findings(queries=[*QUERIES, query("q6", text, gold)])["named-gold"]
-    assert (found.count, found.total) == (count, 5)
-    assert found.examples == ((f"q6: {'send letter' if 'a' in gold else 'book room'}",) if count else ())
+    named_gold = findings(queries=[*QUERIES, query("q6", text, gold)])["named-gold"]
+    assert (named_gold.count, named_gold.total) == (count, 5)
+    assert named_gold.examples == ((f"q6: {'send letter' if 'a' in gold else 'book room'}",) if count else ())
 
 
 def test_test_queries_that_stand_in_train_are_counted() -> None:
     more = [query("q6", "write to MY aunt", "a b"), query("q7", "to the mill and a bed there", "b")]
-    found = findings(queries=[*QUERIES, *more])["leaked-query"]
+    leaked_query = findings(queries=[*QUERIES, *more])["leaked-query"]
     # q7 is in dev, not in train.
-    assert (found.count, found.total, found.examples) == (1, 4, ("q6",))
+    assert (leaked_query.count, leaked_query.total, leaked_query.examples) == (1, 4, ("q6",))
 
 
 def test_test_queries_that_stand_in_dev_are_counted_for_themselves() -> None:
@@ -181,8 +185,8 @@ def test_test_queries_that_stand_in_dev_are_counted_for_themselves() -> None:
         query("q9", "Once more", "b", "dev"),
         query("q10", "ONCE MORE", "b"),
     ]
-    found = findings(queries=[*QUERIES, *more])
-    dev, train = found["leaked-query-dev"], found["leaked-query"]
+    by_check = findings(queries=[*QUERIES, *more])
+    dev, train = by_check["leaked-query-dev"], by_check["leaked-query"]
     assert (dev.count, dev.total, dev.examples) == (2, 5, ("q10", "q7"))
     assert (train.count, train.total, train.examples) == (2, 5, ("q10", "q6"))
     assert (dev.harmful, dev.what) == (True, "test queries whose text occurs in dev")
@@ -190,33 +194,38 @@ def test_test_queries_that_stand_in_dev_are_counted_for_themselves() -> None:
 
 def test_test_bundles_that_stand_in_train_are_counted_among_the_judged() -> None:
     more = [query("q6", "other words", "c b"), query("q7", "more words", "b"), query("q8", "yet more", "d")]
-    found = findings(queries=[*QUERIES, *more])["leaked-bundle"]
-    assert (found.count, found.total, found.examples) == (1, 4, ("q6",))
+    leaked_bundle = findings(queries=[*QUERIES, *more])["leaked-bundle"]
+    assert (leaked_bundle.count, leaked_bundle.total, leaked_bundle.examples) == (1, 4, ("q6",))
 
 
 def test_test_bundles_that_stand_in_dev_are_counted_for_themselves() -> None:
     more = [query("q6", "other words", "c b"), query("q7", "more words", "b"), query("q8", "yet more", "d")]
-    found = findings(queries=[*QUERIES, *more])["leaked-bundle-dev"]
-    assert (found.count, found.total, found.examples, found.harmful) == (1, 4, ("q8",), True)
+    leaked_bundle_dev = findings(queries=[*QUERIES, *more])["leaked-bundle-dev"]
+    assert (
+        leaked_bundle_dev.count,
+        leaked_bundle_dev.total,
+        leaked_bundle_dev.examples,
+        leaked_bundle_dev.harmful,
+    ) == (1, 4, ("q8",), True)
 
 
 def test_queries_without_gold_leak_no_bundle() -> None:
     more = [query("q6", "nothing to do", "", "dev"), query("q7", "nor here", "", "train")]
-    found = findings(queries=[*QUERIES, *more])
+    by_check = findings(queries=[*QUERIES, *more])
     # q4 of the test split has no gold either.
-    assert (found["leaked-bundle"].count, found["leaked-bundle-dev"].count) == (0, 0)
+    assert (by_check["leaked-bundle"].count, by_check["leaked-bundle-dev"].count) == (0, 0)
 
 
 def test_gold_tools_and_parents_of_test_that_train_does_not_use_are_counted() -> None:
     tools = [*TOOLS, Tool("e", "e", "e", "maps", "Post"), Tool("f", "f", "f", "maps", "Map")]
     more = [query("q6", "one", "d"), query("q7", "two", "e f"), query("q8", "three", "f")]
-    found = findings(tools, [*QUERIES, *more])
+    by_check = findings(tools, [*QUERIES, *more])
     # Test needs c, d, e, f; train uses a, b, c.
-    assert (found["unseen-tool"].count, found["unseen-tool"].total) == (3, 4)
-    assert found["unseen-tool"].examples == ("d", "e", "f")
+    assert (by_check["unseen-tool"].count, by_check["unseen-tool"].total) == (3, 4)
+    assert by_check["unseen-tool"].examples == ("d", "e", "f")
     # d's parent is a's, f's is b's; e's parent has the name of another category's.
-    assert (found["unseen-parent"].count, found["unseen-parent"].total) == (1, 4)
-    assert found["unseen-parent"].examples == ("q7",)
+    assert (by_check["unseen-parent"].count, by_check["unseen-parent"].total) == (1, 4)
+    assert by_check["unseen-parent"].examples == ("q7",)
 
 
 TRAIN, DEV = {"leaked-query", "leaked-bundle"}, {"leaked-query-dev", "leaked-bundle-dev"}
@@ -237,23 +246,23 @@ UNSEEN = {"unseen-tool", "unseen-parent"}
     ],
 )
 def test_only_a_past_split_beside_test_can_leak(splits: str, expected: set[str]) -> None:
-    found = findings(queries=[q for q in QUERIES if q.split in splits.split()])
-    assert set(found) & (TRAIN | DEV | UNSEEN) == expected
+    by_check = findings(queries=[q for q in QUERIES if q.split in splits.split()])
+    assert set(by_check) & (TRAIN | DEV | UNSEEN) == expected
 
 
 def test_tools_are_seen_in_train_alone() -> None:
     # Gold for a dev query is not seen, by the protocol's word.
-    found = findings(queries=[*QUERIES, query("q6", "stamps", "d")])
-    assert (found["unseen-tool"].count, found["unseen-tool"].examples) == (1, ("d",))
+    by_check = findings(queries=[*QUERIES, query("q6", "stamps", "d")])
+    assert (by_check["unseen-tool"].count, by_check["unseen-tool"].examples) == (1, ("d",))
 
 
 def test_examples_are_few_and_short() -> None:
     tools = [*TOOLS, *(Tool(f"{i}" + "x" * 200, "n", "") for i in range(5))]
-    found = findings(tools)["empty-description"]
-    assert found.count == 5
-    assert len(found.examples) == 3
-    assert {len(example) for example in found.examples} == {90}
-    assert all(example.endswith("...") for example in found.examples)
+    empty_description = findings(tools)["empty-description"]
+    assert empty_description.count == 5
+    assert len(empty_description.examples) == 3
+    assert {len(example) for example in empty_description.examples} == {90}
+    assert all(example.endswith("...") for example in empty_description.examples)
 
 
 def test_a_share_of_nothing_is_zero() -> None:
@@ -261,12 +270,12 @@ def test_a_share_of_nothing_is_zero() -> None:
 
 
 def test_known_defects_of_real_data_are_found(mirror: Path) -> None:
-    found = {finding.check: finding for finding in audit(load_dataset("toolbench-i2-cat"))}
+    by_check = {finding.check: finding for finding in audit(load_dataset("toolbench-i2-cat"))}
     # 44 descriptions are empty and 180 are one blank; queries 43200 and 43201 have the same text and gold.
-    assert found["empty-description"].count == 224
-    assert found["duplicate-query"].examples == ("43200 = 43201",)
-    assert found["duplicate-query"].count == 2
-    assert found["contradicting-gold"].count == 0
+    assert by_check["empty-description"].count == 224
+    assert by_check["duplicate-query"].examples == ("43200 = 43201",)
+    assert by_check["duplicate-query"].count == 2
+    assert by_check["contradicting-gold"].count == 0
 
 
 # starter ------------------------------------------------------------------------------------------------------------
@@ -310,11 +319,11 @@ def test_starter_has_queries_of_every_kind() -> None:
 
 
 def test_starter_has_no_defects() -> None:
-    found = {finding.check: finding for finding in audit(starter())}
-    harmful = {name: finding.count for name, finding in found.items() if finding.harmful and finding.count}
+    by_check = {finding.check: finding for finding in audit(starter())}
+    harmful = {name: finding.count for name, finding in by_check.items() if finding.harmful and finding.count}
     assert set(harmful) <= {"leaked-bundle", "leaked-bundle-dev"}
-    assert all(found[name].share < 0.05 for name in harmful)
-    assert found["never-gold"].count == 0
+    assert all(by_check[name].share < 0.05 for name in harmful)
+    assert by_check["never-gold"].count == 0
 
 
 def test_starter_tests_providers_that_train_does_not_use() -> None:
@@ -331,10 +340,10 @@ def test_few_queries_of_starter_name_a_provider_and_none_the_id_of_a_tool() -> N
     data = starter()
     names = {tuple(words(tool.parent)) for tool in data.tools}
     naming = 0
-    for asked in data.queries:
-        text = words(asked.text)
+    for requests in data.queries:
+        text = words(requests.text)
         naming += any(tuple(text[i : i + len(name)]) == name for name in names for i in range(len(text)))
-        assert not any(tool.tool_id in asked.text for tool in data.tools)
+        assert not any(tool.tool_id in requests.text for tool in data.tools)
     assert naming <= 0.15 * len(data.queries)
 
 
@@ -401,16 +410,16 @@ def test_starter_is_not_solved_by_shared_words() -> None:
 def test_schemas_that_are_none_are_counted(schema: object, fault: str) -> None:
     tools = [Tool("t", "t", "d", input_schema=json.dumps(schema)), Tool("u", "u", "e")]
     card = CARD.model_copy(update={"template": "name_description"})
-    (found,) = [
+    (result,) = [
         item for item in audit(Dataset.build("made", card, Tables(tools, []))) if item.check == "invalid-schema"
     ]
-    assert (found.count, found.total) == (int(bool(fault)), 1)
-    assert "".join(found.examples).startswith(fault)
+    assert (result.count, result.total) == (int(bool(fault)), 1)
+    assert "".join(result.examples).startswith(fault)
 
 
 def test_what_another_dataset_has_too_is_named() -> None:
     template = "Please find a cheap hotel near {0} for two nights with breakfast and a view of {1} on the first of May"
-    asked = [
+    requests = [
         Query("same", "What a  DAY", {"a": 1}, "test"),
         Query("near", template.format("the old mill", "lakes"), {"b": 1}, "test"),
         Query("past", "Where is the mill?", {"b": 1}, "test"),
@@ -420,11 +429,11 @@ def test_what_another_dataset_has_too_is_named() -> None:
     theirs = [*QUERIES, Query("q6", template.format("the old mill", "rivers"), {"a": 1}, "test")]
     # One tool has the name of another and does something else.
     tools = [TOOLS[0], replace(TOOLS[1], description="Finds a river.")]
-    ours = Dataset.build("ours", CARD, Tables(TOOLS, asked))
+    ours = Dataset.build("ours", CARD, Tables(TOOLS, requests))
     other = Dataset.build("other", CARD, Tables([*tools, *TOOLS[2:]], theirs))
-    found = {one.check: one for one in audit_against(ours, other)}
-    assert (found["shared-query"].examples, found["shared-query"].total) == (("same",), 4)
-    assert found["near-query"].examples == ("near", "same")
-    assert found["near-past-query"].examples == ("past",)
-    assert found["shared-tool"].examples == ("a", "c", "d")
-    assert "other (test)" in found["near-query"].what
+    by_check = {one.check: one for one in audit_against(ours, other)}
+    assert (by_check["shared-query"].examples, by_check["shared-query"].total) == (("same",), 4)
+    assert by_check["near-query"].examples == ("near", "same")
+    assert by_check["near-past-query"].examples == ("past",)
+    assert by_check["shared-tool"].examples == ("a", "c", "d")
+    assert "other (test)" in by_check["near-query"].what

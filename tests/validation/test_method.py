@@ -49,9 +49,9 @@ def part_of_starter() -> Dataset:
 
 def checked(build: Callable[[], Method]) -> dict[str, Check]:
     """The kit's checks by the first words of their names."""
-    found = {check.name.partition(":")[0].replace(" ", "_"): check for check in check_method(build, part_of_starter())}
-    assert list(found) == CHECKS
-    return found
+    by_key = {check.name.partition(":")[0].replace(" ", "_"): check for check in check_method(build, part_of_starter())}
+    assert list(by_key) == CHECKS
+    return by_key
 
 
 def problems(kind: type[Method]) -> dict[str, str]:
@@ -78,10 +78,10 @@ def with_models(name: str, models: dict[str, str]) -> str:
 #: `http`, `command`, `mcp` and `rankgpt` need something to ask: they are checked with theirs in tests/methods.
 @pytest.mark.parametrize("name", sorted(set(method_names()) - {"http", "command", "mcp", "rankgpt"}))
 def test_every_built_in_method_passes(name: str, tiny_models: dict[str, str]) -> None:
-    found = checked(lambda: build_method(with_models(name, tiny_models)))
-    assert {check: outcome.problem for check, outcome in found.items() if outcome.problem} == {}
+    result = checked(lambda: build_method(with_models(name, tiny_models)))
+    assert {check: outcome.problem for check, outcome in result.items() if outcome.problem} == {}
     recommends = name in {"coverage", "oracle", "nearest-bundle", "nearest-query", "ptr", "random-bundle"}
-    assert {check for check, outcome in found.items() if outcome.skipped} == (set() if recommends else {"sets"})
+    assert {check for check, outcome in result.items() if outcome.skipped} == (set() if recommends else {"sets"})
 
 
 # Methods that break the protocol ------------------------------------------------------------------------------------
@@ -372,9 +372,9 @@ def test_the_part_of_starter_has_what_the_checks_need() -> None:
     ],
 )
 def test_each_way_of_breaking_the_protocol_fails_its_check(kind: type[Method], check: str, sentence: str) -> None:
-    found = problems(kind)
-    assert check in found
-    assert found[check].startswith(sentence)
+    result = problems(kind)
+    assert check in result
+    assert result[check].startswith(sentence)
 
 
 @pytest.mark.parametrize(
@@ -437,11 +437,11 @@ def test_a_method_that_refuses_the_small_libraries_is_not_checked_on_them() -> N
     def build() -> Method:
         return Choosy(Choosy.Parameters(), Context(build_method))
 
-    found = checked(build)
-    assert {name: check.skipped for name, check in found.items() if check.skipped and name != "sets"} == dict.fromkeys(
+    result = checked(build)
+    assert {name: check.skipped for name, check in result.items() if check.skipped and name != "sets"} == dict.fromkeys(
         ["tiny_library", "odd_library", "no_leak"], "it refuses the small library: ten tools are needed."
     )
-    assert not any(check.problem for check in found.values())
+    assert not any(check.problem for check in result.values())
 
 
 def test_a_method_that_refuses_the_dataset_fails_with_its_own_words() -> None:
@@ -537,5 +537,5 @@ def test_a_file_that_the_code_names_is_known(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "words.txt").write_text("some")
     (tmp_path / "named_reader.py").write_text(NAMED)
     monkeypatch.syspath_prepend(tmp_path)
-    found = checked(lambda: build_method("named_reader:Named"))
-    assert {check: outcome.problem for check, outcome in found.items() if outcome.problem} == {}
+    result = checked(lambda: build_method("named_reader:Named"))
+    assert {check: outcome.problem for check, outcome in result.items() if outcome.problem} == {}

@@ -25,14 +25,14 @@ def dataset(test: int = 3) -> Dataset:
     """Thirty tools, two past queries, and a few test queries, each with a gold tool of its own (of the first 30)."""
     tools = [Tool(f"t{number:02}", f"tool {number}", f"Does thing {number}.") for number in range(30)]
     queries = [Query(f"p{number}", f"past {number}", {f"t{number:02}": 1}, "train") for number in range(2)]
-    asked = [Query(f"q{number:02}", f"do thing {number}", {f"t{number % 30:02}": 1}) for number in range(test)]
-    return Dataset.build("made", CARD, Tables(tools, queries + asked))
+    requests = [Query(f"q{number:02}", f"do thing {number}", {f"t{number % 30:02}": 1}) for number in range(test)]
+    return Dataset.build("made", CARD, Tables(tools, queries + requests))
 
 
 def problems(build: Callable[[], Method], data: Dataset | None = None) -> dict[str, str]:
     """What the kit finds wrong, by the first word of the check's name."""
-    found = check_method(build, data or dataset())
-    return {check.name.split(":")[0]: check.problem for check in found if check.problem}
+    checks = check_method(build, data or dataset())
+    return {check.name.split(":")[0]: check.problem for check in checks if check.problem}
 
 
 # Answers that count as the same -------------------------------------------------------------------------------------
@@ -178,10 +178,10 @@ def test_a_method_that_exits_fails_its_checks_and_does_not_end_the_kit() -> None
         def rank(self, queries: Queries, depth: int) -> Ranking:
             raise SystemExit(0)
 
-    found = problems(Exits)
-    assert set(found.values()) == {"it raised SystemExit: 0"}
-    assert {"valid", "order", "tiny library", "inputs"} <= found.keys()
-    assert "documented" not in found
+    result = problems(Exits)
+    assert set(result.values()) == {"it raised SystemExit: 0"}
+    assert {"valid", "order", "tiny library", "inputs"} <= result.keys()
+    assert "documented" not in result
 
 
 # Oracles and small datasets -----------------------------------------------------------------------------------------
@@ -205,8 +205,8 @@ def test_an_oracle_is_shown_the_gold_of_the_queries_that_it_is_asked() -> None:
 
         def rank(self, queries: Queries, depth: int) -> Ranking:
             rows = [row for row in queries.rows.tolist() if row < len(self.gold)]
-            found = [self.gold.row(row).tolist()[:depth] for row in rows]
-            return Ranking.of_lists(found + [[]] * (len(queries) - len(rows)))
+            collected = [self.gold.row(row).tolist()[:depth] for row in rows]
+            return Ranking.of_lists(collected + [[]] * (len(queries) - len(rows)))
 
     data = dataset(test=40)
     assert problems(Watching, data) == {}

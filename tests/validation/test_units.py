@@ -64,12 +64,12 @@ def made(kind: type[Method]) -> Method:
     return method
 
 
-def asked(rows: Sequence[tuple[int, int, str]], split: Split = "test") -> list[Query]:
+def make_queries(rows: Sequence[tuple[int, int, str]], split: Split = "test") -> list[Query]:
     """A query for each (tool, whether it is found, group)."""
     return [
         # Words of its own keep a query from being a near-duplicate of another.
-        Query(f"{split}{i:03}", f"{split} {'x' * i} {NAMES[tool] * found}", {NAMES[tool]: 1}, split, group=group)
-        for i, (tool, found, group) in enumerate(rows)
+        Query(f"{split}{i:03}", f"{split} {'x' * i} {NAMES[tool] * item}", {NAMES[tool]: 1}, split, group=group)
+        for i, (tool, item, group) in enumerate(rows)
     ]
 
 
@@ -79,41 +79,43 @@ def audited(queries: Sequence[Query], *methods: Method, **card: Any) -> Dependen
 
 def test_likeness_is_that_worked_by_hand() -> None:
     # Four gold sets of two queries, all found or none: means 1, 0, 1, 0 and no spread within.
-    queries = asked([(0, 1, ""), (0, 1, ""), (2, 0, ""), (2, 0, ""), (4, 1, ""), (4, 1, ""), (6, 0, ""), (6, 0, "")])
-    found = audited(queries, made(Told), made(Deaf))
-    gold = found.rules[0]
+    queries = make_queries(
+        [(0, 1, ""), (0, 1, ""), (2, 0, ""), (2, 0, ""), (4, 1, ""), (4, 1, ""), (6, 0, ""), (6, 0, "")]
+    )
+    findings = audited(queries, made(Told), made(Deaf))
+    gold = findings.rules[0]
     assert (gold.name, gold.sizes.queries, gold.sizes.units, gold.sizes.largest) == ("gold", 8, 4, 2)
     # Units' sums are 1 off the mean: (4 / (1 - 2/8)) / 64, over a variance of the mean of 2/7 / 8 = 1/28.
     told = gold.methods["told"]
     assert (told.correlation, told.effect) == (1.0, pytest.approx(28 * 4 / 0.75 / 64))
     # Recall that never varies tells nothing.
     assert gold.methods["deaf"] == Likeness(None, None)
-    assert found.proposed == "gold"
-    assert found.card == gold
+    assert findings.proposed == "gold"
+    assert findings.card == gold
 
 
 def test_every_relation_is_shown_and_the_card_s_rule() -> None:
-    queries = asked([(0, 1, "s"), (1, 1, "s"), (2, 0, "t"), (2, 1, "t")])
-    found = audited(queries, made(Told), unit=CARD.unit.model_copy(update={"by": ["gold", "parent"]}))
-    names = {rule.name: rule.sizes.units for rule in found.rules}
+    queries = make_queries([(0, 1, "s"), (1, 1, "s"), (2, 0, "t"), (2, 1, "t")])
+    findings = audited(queries, made(Told), unit=CARD.unit.model_copy(update={"by": ["gold", "parent"]}))
+    names = {rule.name: rule.sizes.units for rule in findings.rules}
     assert names["gold"] == 3
     assert names["group"] == 2
     assert names["text"] == 4
     assert names["parent"] == 2
     assert names["gold+parent"] == 2
-    assert found.card.name == "gold+parent"
+    assert findings.card.name == "gold+parent"
 
 
 def test_a_group_that_goes_beyond_gold_is_proposed_too() -> None:
     rows = [(2 * tool, int(tool < 4), f"s{tool // 2}") for tool in range(8) for _ in range(2)]
-    found = audited(asked(rows), made(Told))
-    assert found.proposed == "gold+group"
-    assert found.rules[-1].name == "gold+group"
-    assert found.rules[-1].sizes.units == 4
+    findings = audited(make_queries(rows), made(Told))
+    assert findings.proposed == "gold+group"
+    assert findings.rules[-1].name == "gold+group"
+    assert findings.rules[-1].sizes.units == 4
 
 
 def test_a_query_of_several_calls_is_found_by_any_of_them() -> None:
-    alone = asked([(0, 1, ""), (0, 1, ""), (2, 0, "")])
+    alone = make_queries([(0, 1, ""), (0, 1, ""), (2, 0, "")])
     several = [replace(query, text="nothing", calls=("nothing", query.text)) for query in alone]
     one, two = (audited(queries, made(OneByOne)).rules[0].methods for queries in (alone, several))
     assert one == two
@@ -122,16 +124,16 @@ def test_a_query_of_several_calls_is_found_by_any_of_them() -> None:
 @pytest.mark.parametrize("by", ["gold", "group"])
 def test_units_whose_queries_differ_are_not_proposed(by: str) -> None:
     rows = [
-        (2 * tool if by == "gold" else 2 * tool + found, found, "" if by == "gold" else f"s{tool}")
+        (2 * tool if by == "gold" else 2 * tool + item, item, "" if by == "gold" else f"s{tool}")
         for tool in range(7)
-        for found in (0, 1)
+        for item in (0, 1)
     ]
-    found = audited(asked(rows), made(Told))
-    (rule,) = [rule for rule in found.rules if rule.name == by]
+    findings = audited(make_queries(rows), made(Told))
+    (rule,) = [rule for rule in findings.rules if rule.name == by]
     likeness = rule.methods["told"]
     assert likeness.correlation == pytest.approx(-1)
     assert likeness.effect == pytest.approx(0)
-    assert by not in found.proposed
+    assert by not in findings.proposed
 
 
 def test_a_relation_that_links_few_queries_is_not_proposed() -> None:
@@ -141,28 +143,28 @@ def test_a_relation_that_links_few_queries_is_not_proposed() -> None:
         # One pair in 42 queries.
         *[Query(f"y{i}", "ta tb", {"ta": 1, "tb": 1}) for i in range(2)],
     ]
-    found = audited(queries, made(Told))
-    assert (found.rules[0].name, found.rules[0].sizes.units) == ("gold", 41)
-    assert found.rules[0].methods["told"].correlation is not None
-    assert "gold" not in found.proposed.split("+")
+    findings = audited(queries, made(Told))
+    assert (findings.rules[0].name, findings.rules[0].sizes.units) == ("gold", 41)
+    assert findings.rules[0].methods["told"].correlation is not None
+    assert "gold" not in findings.proposed.split("+")
 
 
 @pytest.mark.parametrize("rows", [[], [(1, 1, "")]])
 def test_without_two_judged_queries_nothing_is_known(rows: list[tuple[int, int, str]]) -> None:
-    queries = [*asked(rows), *asked([(1, 1, ""), (1, 0, "")], "train"), Query("none", "x", {})]
-    found = audited(queries, made(Told))
-    assert found.proposed == "none"
-    assert (found.card.sizes.queries, found.card.sizes.units) == (len(rows), len(rows))
-    assert {likeness for rule in found.rules for likeness in rule.methods.values()} == {Likeness(None, None)}
+    queries = [*make_queries(rows), *make_queries([(1, 1, ""), (1, 0, "")], "train"), Query("none", "x", {})]
+    findings = audited(queries, made(Told))
+    assert findings.proposed == "none"
+    assert (findings.card.sizes.queries, findings.card.sizes.units) == (len(rows), len(rows))
+    assert {likeness for rule in findings.rules for likeness in rule.methods.values()} == {Likeness(None, None)}
 
 
 def test_only_judged_queries_of_the_default_split_count() -> None:
     test = [(0, 1, ""), (0, 1, ""), (2, 0, ""), (2, 0, "")]
-    queries = [*asked(test), *asked([(0, 0, "")] * 5, "train"), Query("none", "ta", {})]
-    assert audited(queries, made(Told)).rules == audited(asked(test), made(Told)).rules
+    queries = [*make_queries(test), *make_queries([(0, 0, "")] * 5, "train"), Query("none", "ta", {})]
+    assert audited(queries, made(Told)).rules == audited(make_queries(test), made(Told)).rules
     assert audited(queries, made(Told), split="all").card.sizes.queries == 9
 
 
 def test_a_method_that_fails_is_named() -> None:
     with pytest.raises(MethodError, match="broken"):
-        audited(asked([(0, 1, ""), (0, 1, "")]), made(Broken))
+        audited(make_queries([(0, 1, ""), (0, 1, "")]), made(Broken))

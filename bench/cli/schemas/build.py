@@ -44,9 +44,9 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "tools-report": ToolsReport,
     }
     models |= {name: load(model) for plugin in plugins() for name, model in plugin.schemas.items()}
-    found = {name: _titled(name, model.model_json_schema()) for name, model in models.items()}
-    own = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, "repeats": REPEATS_SCHEMA}
-    tables: dict[str, pa.Schema] = {**own, **SCHEMAS}
+    schemas = {name: _add_title(name, model.model_json_schema()) for name, model in models.items()}
+    result_tables = {"run": RUN_SCHEMA, "per_query": PER_QUERY_SCHEMA, "repeats": REPEATS_SCHEMA}
+    tables: dict[str, pa.Schema] = {**result_tables, **SCHEMAS}
     # With the columns that not every such file has.
     widest = {**tables, "run": REPEATED_RUN_SCHEMA}
     number = {"type": ["number", "null"]}
@@ -58,11 +58,11 @@ def build_schemas() -> dict[str, dict[str, Any]]:
             "required": [field.name for field in table],
             "additionalProperties": open_ended.get(name, False),
         }
-        found[f"{name}.parquet"] = _titled(f"a row of {name}.parquet", row)
-    return found
+        schemas[f"{name}.parquet"] = _add_title(f"a row of {name}.parquet", row)
+    return schemas
 
 
-def _titled(title: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _add_title(title: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
 
 

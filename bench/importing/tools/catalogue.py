@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.base.errors import DataError, UsageError
-from bench.base.paths import expanded
+from bench.base.paths import expand_path
 from bench.base.text import one_line
 from bench.data.dataset import MAX_ID_LENGTH
 from bench.data.tables import Tool
-from bench.importing.reading import Budget, Document, pointer, read_documents
+from bench.importing.reading import ByteBudget, Document, pointer, read_documents
 from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools_of
 from bench.importing.tools.openapi import is_openapi
-from bench.importing.tools.tool import Found, Skipped, name_fault
+from bench.importing.tools.tool import DocumentTool, Skipped, name_fault
 
 MOST_TOOLS = 200_000
 #: Characters of all schemas together, references written out.
@@ -40,10 +40,10 @@ class Source:
         """
         server, sign, rest = text.partition("=")
         if not sign or not server or os.path.exists(text):
-            return Source(expanded(text))
+            return Source(expand_path(text))
         if fault := name_fault(server):
             raise UsageError(f"the server's name {fault}.")
-        return Source(expanded(rest), server)
+        return Source(expand_path(rest), server)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_
 
 def read_sources(sources: Sequence[Source]) -> list[tuple[Document, Source]]:
     """The documents of files and folders, each with its source; errors as of `read_documents`."""
-    budget = Budget()
+    budget = ByteBudget()
     return [(document, source) for source in sources for document in read_documents(source.path, budget)]
 
 
@@ -97,7 +97,7 @@ def catalogue_of(
         DataError: a source is no catalogue, there is no tool at all, or two different tools have the same id.
     """
     remarks: list[tuple[str, str]] = []
-    found: list[tuple[Document, Source, Found]] = []
+    entries: list[tuple[Document, Source, DocumentTool]] = []
     size = 0
     for document, source in documents:
         try:
@@ -105,9 +105,9 @@ def catalogue_of(
                 if isinstance(item, Skipped):
                     remarks.append((_place(document.label, item.steps), item.reason))
                 else:
-                    found.append((document, source, item))
+                    entries.append((document, source, item))
                     size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
-                many = len(found) + len(remarks) > MOST_TOOLS
+                many = len(entries) + len(remarks) > MOST_TOOLS
                 if many or size > MOST_SCHEMAS:
                     what = f"{MOST_TOOLS} tools" if many else f"{MOST_SCHEMAS >> 20} MiB of schemas"
                     raise UsageError(f"the sources have more than {what}; import a part of them.")
@@ -118,21 +118,21 @@ def catalogue_of(
             if source.path == document.file:
                 raise DataError(f"{document.where} cannot be imported: {error}.") from None
             remarks.append((document.label, f"{error}"))
-    if not found:
+    if not entries:
         names = [str(document.file) if document.file.name else document.where for document, _ in documents]
         what = f"; {remarks[0][0]}: {remarks[0][1]}" if remarks else ""
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
         raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
-    tools = _distinct(_named(found), drop_duplicates, remarks)
+    tools = _distinct(_assign_ids(entries), drop_duplicates, remarks)
     return Catalogue(tuple(tools), tuple(remarks))
 
 
-def _named(found: Sequence[tuple[Document, Source, Found]]) -> list[_Placed]:
+def _assign_ids(entries: Sequence[tuple[Document, Source, DocumentTool]]) -> list[_Placed]:
     """Give each tool its id and its place in the hierarchy."""
-    guesses = {id(document): _guess(document) for document, _, _ in found}
+    guesses = {id(document): _guess(document) for document, _, _ in entries}
     several = len(set(guesses.values())) > 1
     placed = []
-    for document, source, item in found:
+    for document, source, item in entries:
         server = source.server or item.server or (guesses[id(document)][1] if several else "")
         tool = item.tool
         if fault := name_fault(server or "-"):

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from bench.base.text import one_line
 from bench.importing.tools.openapi import is_openapi, operations
 from bench.importing.tools.schemas import from_openapi
-from bench.importing.tools.tool import Found, Skipped, Steps, described, name_fault
+from bench.importing.tools.tool import DocumentTool, Skipped, Steps, name_fault, read_tool
 
 Form = Literal["mcp", "openai", "anthropic", "gemini", "openapi"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -30,7 +30,7 @@ class NoCatalogueError(Exception):
     """A document is in no known form; the message says what it is, without a full stop."""
 
 
-def tools_of(value: Any, form: Form | None = None) -> Iterator[Found | Skipped]:
+def tools_of(value: Any, form: Form | None = None) -> Iterator[DocumentTool | Skipped]:
     """The tools of a document, in its order, and what is not taken over.
 
     Args:
@@ -45,19 +45,19 @@ def tools_of(value: Any, form: Form | None = None) -> Iterator[Found | Skipped]:
             raise NoCatalogueError("it is no OpenAPI document: it has no `paths`")
         yield from operations(value)
         return
-    found = _listed(value, "", (), form)
-    if found is None and isinstance(value, dict) and isinstance(value.get("mcpServers"), dict):
+    entries = _list_tools(value, "", (), form)
+    if entries is None and isinstance(value, dict) and isinstance(value.get("mcpServers"), dict):
         raise NoCatalogueError(
             "it names MCP servers, which a SOURCE never starts; --mcp-config asks them for their tools"
         )
-    if found is None:
+    if entries is None:
         raise NoCatalogueError(
             "it is no list of tools of MCP, OpenAI, Anthropic or Gemini, and no OpenAPI document"
             if form is None
             else f"it is no list of tools in the form {form}"
         )
-    for raw, server, steps, own in found:
-        yield _tool(raw, server, steps, own)
+    for raw, server, steps, tool_form in entries:
+        yield _tool(raw, server, steps, tool_form)
 
 
 def is_single(value: Any) -> bool:
@@ -69,40 +69,40 @@ def is_single(value: Any) -> bool:
 _Raw = tuple[Any, str, Steps, Form | None]
 
 
-def _listed(value: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw] | None:
+def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw] | None:
     """The tools somewhere in a value; None if it is no catalogue. Depth is that of the document, which is bounded."""
     if isinstance(value, list):
-        found: list[_Raw] = []
+        entries: list[_Raw] = []
         known = not value
         for number, item in enumerate(value):
             inner = _item(item, server, (*steps, number), form)
             known = known or inner is not None
-            found += [(item, server, (*steps, number), form)] if inner is None else inner
-        return found if known else None
+            entries += [(item, server, (*steps, number), form)] if inner is None else inner
+        return entries if known else None
     if not isinstance(value, dict):
         return None
     if "jsonrpc" in value and isinstance(value.get("error"), dict):
         raise NoCatalogueError(f"it is an error of the server: {one_line(str(value['error'].get('message')), 120)}")
     if "jsonrpc" in value and "result" in value:
-        return _listed(value["result"], server, (*steps, "result"), form)
-    crawled = _crawled(value, steps, form)
+        return _list_tools(value["result"], server, (*steps, "result"), form)
+    crawled = _read_crawled_server(value, steps, form)
     if crawled is not None:
         return crawled
     if _is_tool(value, alone=True):
         return [(value, server, steps, form)]
     for key in (*_DECLARATIONS, "functions"):
         if isinstance(value.get(key), list):
-            own: Form = form or ("gemini" if key in _DECLARATIONS else "openai")
-            return [(item, server, (*steps, key, n), own) for n, item in enumerate(value[key])]
+            list_form: Form = form or ("gemini" if key in _DECLARATIONS else "openai")
+            return [(item, server, (*steps, key, n), list_form) for n, item in enumerate(value[key])]
     named = _server(value) or server
     tools = value.get("tools")
     if isinstance(tools, list):
-        found = []
+        entries = []
         for number, item in enumerate(tools):
             place = (*steps, "tools", number)
             inner = _item(item, named, place, form)
-            found += [(item, named, place, form)] if inner is None else inner
-        return found
+            entries += [(item, named, place, form)] if inner is None else inner
+        return entries
     if isinstance(tools, dict):
         return _servers(tools, (*steps, "tools"), form)
     return _servers(value, steps, form)
@@ -111,25 +111,27 @@ def _listed(value: Any, server: str, steps: Steps, form: Form | None) -> list[_R
 def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw] | None:
     if isinstance(item, dict) and _is_tool(item, alone=False):
         return [(item, server, steps, form)]
-    return _listed(item, server, steps, form) if isinstance(item, dict | list) else None
+    return _list_tools(item, server, steps, form) if isinstance(item, dict | list) else None
 
 
 def _servers(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw] | None:
     """An object of servers by name, each a list of tools or an object with `tools`; None if it is none."""
-    found: list[_Raw] = []
+    entries: list[_Raw] = []
     for name, record in value.items():
         tools = record.get("tools") if isinstance(record, dict) else record
         if not isinstance(tools, list) or not all(isinstance(item, dict) for item in tools):
             return None
         server = (_server(record) if isinstance(record, dict) else "") or name
-        inner = _listed(tools, server, (*steps, name, "tools") if isinstance(record, dict) else (*steps, name), form)
+        inner = _list_tools(
+            tools, server, (*steps, name, "tools") if isinstance(record, dict) else (*steps, name), form
+        )
         if inner is None:
             return None
-        found += inner
-    return found if value else None
+        entries += inner
+    return entries if value else None
 
 
-def _crawled(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw] | None:
+def _read_crawled_server(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw] | None:
     """A server of Toucan: the answer of the server if there is one, else what its page on Smithery says."""
     about = value.get("metadata")
     if not isinstance(about, dict) or not isinstance(about.get("server_info_crawled"), dict):
@@ -166,7 +168,7 @@ def _is_tool(value: Mapping[str, Any], *, alone: bool) -> bool:
     return schemas or (not alone and ("description" in value or isinstance(value.get("type"), str)))
 
 
-def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> Found | Skipped:
+def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentTool | Skipped:
     if not isinstance(raw, dict):
         return Skipped(steps, "it is no object")
     if "tools" in raw:
@@ -188,7 +190,7 @@ def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> Found | Ski
         schema = _from_list(raw["parameters"])
     if schema is None and any(raw.get(key) is not None for keys in _SCHEMAS.values() for key in keys):
         return Skipped(steps, f"it has no {_SCHEMAS[form][0]}, so it is not of the form {form}")
-    return described(
+    return read_tool(
         raw.get("name"),
         raw.get("description"),
         title=raw.get("title"),

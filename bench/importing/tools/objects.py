@@ -32,7 +32,7 @@ def as_json(value: Any) -> Any:
         raise
     except Exception as error:
         raise UsageError(
-            f"the tool {_called(value)} does not tell its schema ({type(error).__name__}: {error})."
+            f"the tool {_name_of(value)} does not tell its schema ({type(error).__name__}: {error})."
         ) from error
 
 
@@ -55,7 +55,7 @@ def _tool(value: Any) -> dict[str, Any]:
         schema = getattr(value, "tool_call_schema", None)
         return _mcp(value, schema if schema is not None else value.args_schema)
     raise UsageError(
-        f"{_called(value)} is no tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data: an object "
+        f"{_name_of(value)} is no tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data: an object "
         "with name, description and inputSchema."
     )
 
@@ -73,6 +73,6 @@ def _schema(schema: Any) -> Any:
     return schema.schema()
 
 
-def _called(value: Any) -> str:
+def _name_of(value: Any) -> str:
     name = getattr(value, "name", None)
     return repr(name) if isinstance(name, str) else f"an object of the type {type(value).__name__}"

@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
-from bench.importing.tools.schemas import from_openapi, resolved
-from bench.importing.tools.tool import MOST_SCHEMA, Found, Skipped, Steps, described
+from bench.importing.tools.schemas import from_openapi, resolve_reference
+from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps, read_tool
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 #: Characters of a response schema. That of an API whose objects all refer to each other would be the whole document.
@@ -26,7 +26,7 @@ def is_openapi(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in ("openapi", "swagger"))
 
 
-def operations(root: dict[str, Any]) -> Iterator[Found | Skipped]:
+def operations(root: dict[str, Any]) -> Iterator[DocumentTool | Skipped]:
     """The operations of a document as tools, in its order, and what could not be taken over.
 
     The name of a tool is its `operationId`, else the method and the path. Its parent is its first tag, else the first
@@ -41,7 +41,7 @@ def operations(root: dict[str, Any]) -> Iterator[Found | Skipped]:
     for path, item in paths.items():
         place: Steps = ("paths", path)
         if isinstance(item, dict) and isinstance(item.get("$ref"), str):
-            target = resolved(root, item["$ref"])
+            target = resolve_reference(root, item["$ref"])
             if target is None:
                 yield Skipped(place, f"the path is described outside the document ({one_line(item['$ref'], 120)})")
                 continue
@@ -56,7 +56,7 @@ def operations(root: dict[str, Any]) -> Iterator[Found | Skipped]:
 
 def _operation(
     schemas: _Schemas, path: str, method: str, item: dict[str, Any], place: Steps
-) -> Iterator[Found | Skipped]:
+) -> Iterator[DocumentTool | Skipped]:
     operation = item[method]
     if not isinstance(operation, dict):
         yield Skipped(place, "the operation is not an object")
@@ -68,12 +68,12 @@ def _operation(
     if not parent.strip():
         parent = next((step for step in path.split("/") if step and not step.startswith("{")), "")
     summary = operation.get("summary") or item.get("summary")
-    schema, fault = schemas.closed(_schema(operation, item, schemas), MOST_SCHEMA)
-    returns, too_long = schemas.closed(_response(operation, schemas), _MOST_RESPONSE)
+    schema, fault = schemas.close(_schema(operation, item, schemas), MOST_SCHEMA)
+    returns, too_long = schemas.close(_response(operation, schemas), _MOST_RESPONSE)
     if fault:
         yield Skipped(place, f"the input schema is {fault}")
     else:
-        yield described(
+        yield read_tool(
             name if name else call,
             operation.get("description") or summary,
             title=summary,
@@ -110,7 +110,7 @@ class _Schemas:
     def __call__(self, target: str) -> str | None:
         """The new target of a reference; None if there is nothing at the old one."""
         if target not in self._names:
-            if resolved(self.root, target) is None:
+            if resolve_reference(self.root, target) is None:
                 self._lost[target] = None
                 return None
             # A name that a pointer in a URL holds as it is.
@@ -122,13 +122,13 @@ class _Schemas:
             self._targets[f"#/$defs/{name}"] = target
         return f"#/$defs/{self._names[target]}"
 
-    def followed(self, value: Any) -> Any:
+    def follow(self, value: Any) -> Any:
         """A Parameter, Request Body or Response Object, which may be a reference to one; None if that leads nowhere."""
         for _ in range(_MOST_HOPS):
             if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
                 return value
             target = value["$ref"]
-            value = resolved(self.root, target)
+            value = resolve_reference(self.root, target)
             if value is None:
                 break
         self._lost[target] = None
@@ -136,11 +136,11 @@ class _Schemas:
 
     def new_losses(self) -> list[str]:
         """The references that led nowhere since this was last asked."""
-        found = list(self._lost)[self._told :]
-        self._told += len(found)
-        return found
+        losses = list(self._lost)[self._told :]
+        self._told += len(losses)
+        return losses
 
-    def closed(self, schema: Any, most: int) -> tuple[Any, str]:
+    def close(self, schema: Any, most: int) -> tuple[Any, str]:
         """The schema with all schemas that it refers to, directly or not, under `$defs`; or what is wrong with it.
 
         Args:
@@ -156,7 +156,7 @@ class _Schemas:
             if target not in self._targets or name in definitions:
                 continue
             if target not in self._converted:
-                converted = from_openapi(resolved(self.root, self._targets[target]), self)
+                converted = from_openapi(resolve_reference(self.root, self._targets[target]), self)
                 text = json.dumps(converted, ensure_ascii=False)
                 self._converted[target] = converted, _references(converted), len(text) + len(name)
             self._referred += 1
@@ -172,17 +172,17 @@ class _Schemas:
 
 def _references(schema: Any) -> list[str]:
     """The references in a schema."""
-    found: list[str] = []
+    references: list[str] = []
     pending = [schema]
     while pending:
         node = pending.pop()
         if isinstance(node, dict):
             if isinstance(node.get("$ref"), str):
-                found.append(node["$ref"])
+                references.append(node["$ref"])
             pending.extend(node.values())
         elif isinstance(node, list):
             pending.extend(node)
-    return found
+    return references
 
 
 def _schema(operation: dict[str, Any], item: dict[str, Any], schemas: _Schemas) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _schema(operation: dict[str, Any], item: dict[str, Any], schemas: _Schemas) 
     for holder in (item, operation):
         listed = holder.get("parameters")
         for each in listed if isinstance(listed, list) else []:
-            parameter = schemas.followed(each)
+            parameter = schemas.follow(each)
             if isinstance(parameter, dict) and isinstance(parameter.get("name"), str):
                 given[parameter["name"], str(parameter.get("in"))] = parameter
     body: Any = None
@@ -205,15 +205,15 @@ def _schema(operation: dict[str, Any], item: dict[str, Any], schemas: _Schemas) 
         properties[name] = _of_parameter(parameter, schemas)
         if parameter.get("required") is True or where == "path":
             required.append(name)
-    request = schemas.followed(operation.get("requestBody"))
+    request = schemas.follow(operation.get("requestBody"))
     if isinstance(request, dict):
         body = (_content(request), request.get("required") is True, request.get("description"))
     if body is not None and body[0] is not None:
         _add_body(body, properties, required, schemas)
-    found: dict[str, Any] = {"type": "object", "properties": properties}
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
-        found["required"] = list(dict.fromkeys(required))
-    return found
+        schema["required"] = list(dict.fromkeys(required))
+    return schema
 
 
 def _of_parameter(parameter: dict[str, Any], schemas: _Schemas) -> Any:
@@ -245,11 +245,11 @@ def _content(holder: dict[str, Any]) -> Any:
 def _add_body(body: tuple[Any, bool, Any], properties: dict[str, Any], required: list[str], schemas: _Schemas) -> None:
     """The properties of the body beside the parameters; a body that is no plain object is the property `body`."""
     source, needed, description = body
-    flat = schemas.followed(source)
-    own = flat.get("properties") if isinstance(flat, dict) else None
+    flat = schemas.follow(source)
+    body_properties = flat.get("properties") if isinstance(flat, dict) else None
     alternatives = isinstance(flat, dict) and any(key in flat for key in ("allOf", "anyOf", "oneOf"))
-    if isinstance(own, dict) and not alternatives and not own.keys() & properties:
-        properties.update({name: from_openapi(each, schemas) for name, each in own.items()})
+    if isinstance(body_properties, dict) and not alternatives and not body_properties.keys() & properties:
+        properties.update({name: from_openapi(each, schemas) for name, each in body_properties.items()})
         names = flat.get("required")
         if needed and isinstance(names, list):
             required.extend(name for name in names if isinstance(name, str))
@@ -272,7 +272,7 @@ def _response(operation: dict[str, Any], schemas: _Schemas) -> Any:
         return None
     for code in sorted(responses):
         if code.startswith("2") or (code == "default" and len(responses) == 1):
-            response = schemas.followed(responses[code])
+            response = schemas.follow(responses[code])
             if isinstance(response, dict):
                 schema = response.get("schema", _content(response))
                 return None if schema is None else from_openapi(schema, schemas)

@@ -20,19 +20,19 @@ def parameters_of(schema: Any) -> tuple[Parameter, ...]:
 
     A parameter of an alternative (`anyOf`, `oneOf`) is optional. Types of nested objects stay in the schema.
     """
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     required: set[str] = set()
     for part, certain in _parts(schema):
         properties = part.get("properties")
         if isinstance(properties, dict):
             for name, about in properties.items():
-                found.setdefault(name, _parameter(name, about, schema))
+                parameters.setdefault(name, _parameter(name, about, schema))
         names = part.get("required")
         if certain and isinstance(names, list):
             required.update(name for name in names if isinstance(name, str))
     return tuple(
         Parameter(each.name, each.type, each.description, each.name in required, each.default)
-        for each in found.values()
+        for each in parameters.values()
     )
 
 
@@ -44,7 +44,7 @@ def _parts(schema: Any) -> Iterator[tuple[dict[str, Any], bool]]:
         if not pending:
             return
         part, certain = pending.pop()
-        part = _referred(part, schema)
+        part = _follow_reference(part, schema)
         if not isinstance(part, dict) or id(part) in seen:
             continue
         seen.add(id(part))
@@ -55,19 +55,19 @@ def _parts(schema: Any) -> Iterator[tuple[dict[str, Any], bool]]:
                 pending.extend((each, certain and key == "allOf") for each in reversed(inner))
 
 
-def _referred(part: Any, root: Any) -> Any:
+def _follow_reference(part: Any, root: Any) -> Any:
     """What a `$ref` into the schema itself stands for; anything else as it is."""
     for _ in range(_MOST_HOPS):
         if not isinstance(part, dict) or not isinstance(part.get("$ref"), str):
             break
-        target = resolved(root, part["$ref"])
+        target = resolve_reference(root, part["$ref"])
         if target is None:
             return part
         part = target
     return part
 
 
-def resolved(root: Any, reference: str) -> Any:
+def resolve_reference(root: Any, reference: str) -> Any:
     """The value at a reference into the same document (`#/a/b`, RFC 6901); None if there is none."""
     if reference == "#":
         return root
@@ -76,7 +76,7 @@ def resolved(root: Any, reference: str) -> Any:
     node = root
     for step in reference[2:].split("/"):
         # Percent-encoding is for URLs; `~1` and `~0` are the pointer's own.
-        key = _unquoted(step).replace("~1", "/").replace("~0", "~")
+        key = _unquote_step(step).replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and key in node:
             node = node[key]
         elif isinstance(node, list) and key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(node):
@@ -86,12 +86,12 @@ def resolved(root: Any, reference: str) -> Any:
     return node
 
 
-def _unquoted(step: str) -> str:
+def _unquote_step(step: str) -> str:
     return unquote(step) if "%" in step else step
 
 
 def _parameter(name: str, about: Any, root: Any) -> Parameter:
-    about = _referred(about, root)
+    about = _follow_reference(about, root)
     if not isinstance(about, dict):
         return Parameter(name, required=False)
     description = about.get("description")
@@ -113,7 +113,7 @@ def _type(about: Mapping[str, Any], root: Any) -> str:
     for key in ("anyOf", "oneOf", "allOf"):
         inner = about.get(key)
         for each in inner if isinstance(inner, list) else []:
-            part = _referred(each, root)
+            part = _follow_reference(each, root)
             kind = part.get("type") if isinstance(part, dict) else None
             names += [kind] if isinstance(kind, str) else []
     return " or ".join(dict.fromkeys(names))
@@ -136,34 +136,34 @@ def from_openapi(schema: Any, reference: Callable[[str], str | None]) -> Any:
         new = reference(target)
         kept = {"description": schema["description"]} if isinstance(schema.get("description"), str) else {}
         return {"$ref": new, **kept} if new is not None else kept
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, value in schema.items():
         if key in SCHEMA_LISTS and isinstance(value, list):
-            found[key] = [from_openapi(each, reference) for each in value]
+            converted[key] = [from_openapi(each, reference) for each in value]
         elif key in SCHEMAS_BY_NAME and isinstance(value, dict):
-            found[key] = {name: from_openapi(each, reference) for name, each in value.items()}
+            converted[key] = {name: from_openapi(each, reference) for name, each in value.items()}
         elif key in SCHEMA_VALUES:
-            found[key] = from_openapi(value, reference)
+            converted[key] = from_openapi(value, reference)
         elif key not in {"nullable", "xml", "discriminator", "externalDocs"}:
-            found[key] = value
-    _modernise(found, schema)
-    return found
+            converted[key] = value
+    _modernise(converted, schema)
+    return converted
 
 
-def _modernise(found: dict[str, Any], schema: Mapping[str, Any]) -> None:
-    kind = found.get("type")
+def _modernise(converted: dict[str, Any], schema: Mapping[str, Any]) -> None:
+    kind = converted.get("type")
     if isinstance(kind, str):
         # Gemini writes STRING.
         kind = kind.lower() if kind.isupper() else kind
         if kind == "file":
             kind = "string"
-            found.setdefault("format", "binary")
-        found["type"] = kind
+            converted.setdefault("format", "binary")
+        converted["type"] = kind
         if schema.get("nullable") is True:
-            found["type"] = [kind, "null"]
+            converted["type"] = [kind, "null"]
             # A list of values that allows null must name it.
-            if isinstance(found.get("enum"), list) and None not in found["enum"]:
-                found["enum"] = [*found["enum"], None]
+            if isinstance(converted.get("enum"), list) and None not in converted["enum"]:
+                converted["enum"] = [*converted["enum"], None]
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(found.get(exclusive), bool) and found.pop(exclusive) and bound in found:
-            found[exclusive] = found.pop(bound)
+        if isinstance(converted.get(exclusive), bool) and converted.pop(exclusive) and bound in converted:
+            converted[exclusive] = converted.pop(bound)

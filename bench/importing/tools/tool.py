@@ -21,7 +21,7 @@ Steps = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class DocumentTool:
     """A tool in its document.
 
     Attributes:
@@ -48,7 +48,7 @@ class Skipped:
     reason: str
 
 
-def described(
+def read_tool(
     name: Any,
     description: Any,
     *,
@@ -60,7 +60,7 @@ def described(
     place: Steps,
     server: str = "",
     parent: str = "",
-) -> Found | Skipped:
+) -> DocumentTool | Skipped:
     """A tool, or the reason why it is none.
 
     An input schema that is no valid JSON Schema is kept as it is: the audit counts it.
@@ -95,7 +95,7 @@ def described(
         input_schema=texts[0],
         deprecated=deprecated,
     )
-    return Found(tool, place, server)
+    return DocumentTool(tool, place, server)
 
 
 def name_fault(name: str) -> str:

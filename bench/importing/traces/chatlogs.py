@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.importing.traces.events import Event, Exchange, json_of, named, seconds_of, text_of
+from bench.importing.traces.events import Event, LoggedExchange, first_field, json_of, seconds_of, text_of
 from bench.importing.traces.messages import answer_events, events_of, is_messages
 
 _REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data")
@@ -20,7 +20,7 @@ _MOST_WRAPPERS = 4
 
 def is_chat(value: Mapping[str, Any]) -> bool:
     """Whether an object is a request, an answer, or both."""
-    return _asked(value) is not None or _has_answer(value)
+    return _request_events(value) is not None or _has_answer(value)
 
 
 class ChatLogs:
@@ -29,28 +29,32 @@ class ChatLogs:
     def __init__(self) -> None:
         self._threads: dict[str, str] = {}
 
-    def read(self, value: Mapping[str, Any]) -> Iterator[Exchange]:
+    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchange of a record."""
-        asked = _asked(value) or []
-        answered = _answered(value)
-        if not asked and not answered:
+        request_events = _request_events(value) or []
+        answered = _answer_events(value)
+        if not request_events and not answered:
             return
         trace = _id(value, _TRACES)
         single = "" if trace else _id(value, _SINGLE)
         trace = self._thread(value, trace or single)
-        yield Exchange((*asked, *answered), trace, _id(value, _CONVERSATIONS), _time(value), bool(single))
+        yield LoggedExchange(
+            (*request_events, *answered), trace, _id(value, _CONVERSATIONS), _time(value), bool(single)
+        )
 
     def _thread(self, value: Mapping[str, Any], given: str) -> str:
         """What ties this record to others: an id that the log gives, or the thread of answers."""
         layers = list(_layers(value))
-        own = next((named(layer, "id") for layer in layers if _answers(layer) or layer.get("object") == "response"), "")
-        before = next((found for layer in layers if (found := named(layer, "previous_response_id"))), "")
-        trace = given or (self._threads.get(before, before) if before else own)
-        if own and trace:
-            self._threads[own] = trace
+        record_id = next(
+            (first_field(layer, "id") for layer in layers if _answers(layer) or layer.get("object") == "response"), ""
+        )
+        before = next((previous for layer in layers if (previous := first_field(layer, "previous_response_id"))), "")
+        trace = given or (self._threads.get(before, before) if before else record_id)
+        if record_id and trace:
+            self._threads[record_id] = trace
         return trace
 
-    def finish(self) -> Iterator[Exchange]:
+    def finish(self) -> Iterator[LoggedExchange]:
         """Nothing: each record is complete."""
         return iter(())
 
@@ -67,11 +71,11 @@ def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, A
 
 def _id(value: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     for layer in _layers(value):
-        if found := named(layer, *keys):
-            return found
+        if identifier := first_field(layer, *keys):
+            return identifier
         conversation = layer.get("conversation")  # of Responses
         if keys is _CONVERSATIONS and isinstance(conversation, str | dict):
-            return named({"id": conversation} if isinstance(conversation, str) else conversation, "id")
+            return first_field({"id": conversation} if isinstance(conversation, str) else conversation, "id")
     return ""
 
 
@@ -80,7 +84,7 @@ def _time(value: Mapping[str, Any]) -> float | None:
     return next((time for time in times if time is not None), None)
 
 
-def _asked(value: Mapping[str, Any], depth: int = 0) -> list[Event] | None:
+def _request_events(value: Mapping[str, Any], depth: int = 0) -> list[Event] | None:
     """The events of a request; None if there is no request."""
     for key in ("messages", "contents"):
         if is_messages(value.get(key)):
@@ -94,8 +98,8 @@ def _asked(value: Mapping[str, Any], depth: int = 0) -> list[Event] | None:
     if depth < _MOST_WRAPPERS:
         for key in _REQUESTS:
             inner = json_of(value.get(key))
-            if isinstance(inner, dict) and (found := _asked(inner, depth + 1)) is not None:
-                return found
+            if isinstance(inner, dict) and (events := _request_events(inner, depth + 1)) is not None:
+                return events
     return None
 
 
@@ -115,17 +119,17 @@ def _has_answer(value: Mapping[str, Any], depth: int = 0) -> bool:
     return depth < _MOST_WRAPPERS and any(isinstance(each, dict) and _has_answer(each, depth + 1) for each in inner)
 
 
-def _answered(value: Mapping[str, Any], depth: int = 0) -> list[Event]:
+def _answer_events(value: Mapping[str, Any], depth: int = 0) -> list[Event]:
     if _answers(value):
         return answer_events(value)
     for key in (*_RESPONSES, "body"):
         inner = json_of(value.get(key))
         if isinstance(inner, dict) and depth < _MOST_WRAPPERS:
-            found = _answered(inner, depth + 1) or (answer_events(inner) if depth == 0 and key != "body" else [])
+            events = _answer_events(inner, depth + 1) or (answer_events(inner) if depth == 0 and key != "body" else [])
         elif isinstance(inner, list | str) and key != "body":
-            found = answer_events(inner)
+            events = answer_events(inner)
         else:
             continue
-        if found:
-            return found
+        if events:
+            return events
     return []

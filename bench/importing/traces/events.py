@@ -13,14 +13,14 @@ MOST_TEXT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LoggedRequest:
     """A turn of the user. The text is empty if the turn has none, as for an image."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class LoggedReply:
     """What the assistant said to the user."""
 
     text: str
@@ -34,11 +34,11 @@ class Call:
     arguments: Any = None
 
 
-Event: TypeAlias = Request | Reply | Call
+Event: TypeAlias = LoggedRequest | LoggedReply | Call
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class LoggedExchange:
     """What one record of a log says.
 
     Attributes:
@@ -67,7 +67,7 @@ def text_of(value: Any) -> str:
     return text.replace("\0", "").strip()
 
 
-def named(record: Mapping[str, Any], *keys: str) -> str:
+def first_field(record: Mapping[str, Any], *keys: str) -> str:
     """The first of these fields that is a text or a whole number, as a text; empty if none is."""
     for key in keys:
         value = record.get(key)
@@ -106,7 +106,7 @@ def seconds_of(value: Any) -> float | None:
 
 def _date(text: str) -> float | None:
     try:
-        found = datetime.fromisoformat(text.strip())
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol, get_args
 
 from bench.importing.traces.chatlogs import ChatLogs, is_chat
-from bench.importing.traces.events import Exchange
+from bench.importing.traces.events import LoggedExchange
 from bench.importing.traces.gateways import Gateways, is_gateway
 from bench.importing.traces.langfuse import Langfuse, is_langfuse
 from bench.importing.traces.langsmith import LangSmith, is_langsmith
@@ -23,16 +23,16 @@ _MOST_DEPTH = 4
 class Parser(Protocol):
     """Reads the records of one form in one file."""
 
-    def read(self, value: Mapping[str, Any]) -> Iterator[Exchange]:
+    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchanges of a record."""
         ...
 
-    def finish(self) -> Iterator[Exchange]:
+    def finish(self) -> Iterator[LoggedExchange]:
         """The exchanges that records make together."""
         ...
 
 
-def recognised(value: Mapping[str, Any]) -> TrafficForm | None:
+def recognise(value: Mapping[str, Any]) -> TrafficForm | None:
     """The form of a record; None if it has none."""
     # The most telling first: a trace of Langfuse has `input` and `output`, as the log of a chat may have.
     if is_opentelemetry(value):
@@ -67,13 +67,13 @@ class Records:
         self.counts: Counter[TrafficForm] = Counter()
         self.unknown = 0
 
-    def read(self, value: Any, depth: int = 0) -> Iterator[Exchange]:
+    def read(self, value: Any, depth: int = 0) -> Iterator[LoggedExchange]:
         """The exchanges of a value: a record, or a list of records."""
         if isinstance(value, list) and depth < _MOST_DEPTH:
             for each in value:
                 yield from self.read(each, depth + 1)
             return
-        form = recognised(value) if isinstance(value, dict) else None
+        form = recognise(value) if isinstance(value, dict) else None
         if isinstance(value, dict) and form is None and depth < _MOST_DEPTH:
             inner = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), None)
             if inner is not None:
@@ -86,7 +86,7 @@ class Records:
         self.counts[form] += 1
         yield from self._parsers[form].read(value)
 
-    def finish(self) -> Iterator[Exchange]:
+    def finish(self) -> Iterator[LoggedExchange]:
         """The exchanges that records make together."""
         for parser in self._parsers.values():
             yield from parser.finish()

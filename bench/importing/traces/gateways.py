@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.importing.traces.events import Call, Event, Exchange, Request, json_of, named, seconds_of, text_of
+from bench.importing.traces.events import (
+    Call,
+    Event,
+    LoggedExchange,
+    LoggedRequest,
+    first_field,
+    json_of,
+    seconds_of,
+    text_of,
+)
 
 _SESSIONS = ("session_id", "sessionId", "mcp_session_id", "mcp-session-id", "Mcp-Session-Id", "conversation_id")
 _SERVERS = ("server_name", "serverName", "server", "upstream", "backend")
@@ -26,7 +35,9 @@ def _is_record(value: Mapping[str, Any]) -> bool:
     told = str(value.get("type") or value.get("event") or value.get("event_type") or value.get("method") or "").lower()
     about = any(key in value for key in (*_SESSIONS, *_SERVERS, "arguments"))
     return (
-        bool(named(value, *_TOOLS)) and about and any(word in told for word in ("tool_call", "toolcall", "tools/call"))
+        bool(first_field(value, *_TOOLS))
+        and about
+        and any(word in told for word in ("tool_call", "toolcall", "tools/call"))
     )
 
 
@@ -37,26 +48,26 @@ class Gateways:
         """`session`: what bare JSON-RPC messages belong to; they are one client's, who has the server for itself."""
         self._session = session
 
-    def read(self, value: Mapping[str, Any]) -> Iterator[Exchange]:
+    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchange of a call; nothing for other messages."""
         message = _message(value)
         if message is None:
-            call, layers = _recorded(value), [value]
+            call, layers = _read_recorded_call(value), [value]
         elif message.get("method") == "tools/call":
-            call, layers = _called(message, value), list(_layers(value))
+            call, layers = _read_call(message, value), list(_layers(value))
         else:
             return
         if call is None:
             return
-        session = next((found for layer in layers if (found := named(layer, *_SESSIONS))), "")
-        text = next((text_of(named(layer, *_TEXTS)) for layer in layers if named(layer, *_TEXTS)), "")
+        session = next((identifier for layer in layers if (identifier := first_field(layer, *_SESSIONS))), "")
+        text = next((text_of(first_field(layer, *_TEXTS)) for layer in layers if first_field(layer, *_TEXTS)), "")
         times = (seconds_of(layer.get(key)) for layer in layers for key in _TIMES)
-        events: tuple[Event, ...] = (Request(text), call) if text else (call,)
+        events: tuple[Event, ...] = (LoggedRequest(text), call) if text else (call,)
         if not session and message is value and not text:
             session = self._session
-        yield Exchange(events, session, session, next((time for time in times if time is not None), None))
+        yield LoggedExchange(events, session, session, next((time for time in times if time is not None), None))
 
-    def finish(self) -> Iterator[Exchange]:
+    def finish(self) -> Iterator[LoggedExchange]:
         """Nothing: each record is complete."""
         return iter(())
 
@@ -73,26 +84,31 @@ def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, A
 
 def _message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The JSON-RPC message in a record, a call if there is one; None if there is none."""
-    found = [
+    messages = [
         layer
         for layer in _layers(value)
         if "jsonrpc" in layer or (layer.get("method") == "tools/call" and isinstance(layer.get("params"), dict))
     ]
-    return next((each for each in found if each.get("method") == "tools/call"), found[0] if found else None)
+    return next((each for each in messages if each.get("method") == "tools/call"), messages[0] if messages else None)
 
 
-def _called(message: Mapping[str, Any], record: Mapping[str, Any]) -> Call | None:
+def _read_call(message: Mapping[str, Any], record: Mapping[str, Any]) -> Call | None:
     params = json_of(message.get("params"))
-    name = named(params, "name") if isinstance(params, dict) else ""
+    name = first_field(params, "name") if isinstance(params, dict) else ""
     if not name:
         return None
     server = next(
-        (found for layer in _layers(record) if layer is not params and (found := named(layer, *_SERVERS))), ""
+        (
+            server_name
+            for layer in _layers(record)
+            if layer is not params and (server_name := first_field(layer, *_SERVERS))
+        ),
+        "",
     )
     return Call(f"{server}/{name}" if server else name, params.get("arguments"))
 
 
-def _recorded(value: Mapping[str, Any]) -> Call | None:
-    name, server = named(value, *_TOOLS), named(value, *_SERVERS)
+def _read_recorded_call(value: Mapping[str, Any]) -> Call | None:
+    name, server = first_field(value, *_TOOLS), first_field(value, *_SERVERS)
     arguments = next((value[key] for key in ("arguments", "args", "input") if value.get(key) is not None), None)
     return Call(f"{server}/{name}" if server else name, arguments) if name else None

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.importing.traces.events import MOST_TEXT, Call, Exchange, Reply, Request, json_of, text_of
+from bench.importing.traces.events import MOST_TEXT, Call, LoggedExchange, LoggedReply, LoggedRequest, json_of, text_of
 
 #: Earlier messages of a conversation that a turn keeps.
 MOST_CONTEXT = 10
@@ -99,15 +99,17 @@ class Joiner:
     def __len__(self) -> int:
         return len(self._turns)
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: LoggedExchange) -> None:
         """Take what one record says."""
         self._count += 1
         trace = f"trace {exchange.trace}" if exchange.trace else ""
         if not trace:
             # A record alone; if it only goes on, it does so in its conversation.
-            asked = any(isinstance(event, Request) for event in exchange.events)
+            has_request = any(isinstance(event, LoggedRequest) for event in exchange.events)
             trace = (
-                f"record {self._count}" if asked or not exchange.conversation else f"session {exchange.conversation}"
+                f"record {self._count}"
+                if has_request or not exchange.conversation
+                else f"session {exchange.conversation}"
             )
         if exchange.conversation:
             self._conversations.setdefault(trace, exchange.conversation)
@@ -116,7 +118,7 @@ class Joiner:
         opening, prefix = "", b""
         said: list[tuple[str, str]] = []
         for event in exchange.events:
-            if isinstance(event, Request):
+            if isinstance(event, LoggedRequest):
                 prefix = hashlib.sha256(prefix + event.text.encode("utf-8", "replace")).digest()
                 key = (trace, prefix)
                 text = event.text[: MOST_TEXT + 1]
@@ -126,11 +128,11 @@ class Joiner:
                 turn = self._turns[key]
                 turn.when = min(turn.when, when)
                 said.append(("user", event.text[:MOST_TEXT]))
-            elif isinstance(event, Reply):
+            elif isinstance(event, LoggedReply):
                 said.append(("assistant", event.text[:MOST_TEXT]))
             elif turn is None:
-                self._steps[trace].append((when, event.tool, self._searched(event)))
-            elif texts := self._searched(event):
+                self._steps[trace].append((when, event.tool, self._search_texts(event)))
+            elif texts := self._search_texts(event):
                 turn.search(texts, when)
             elif not self._is_search(event.tool):
                 turn.add(event.tool, when)
@@ -142,7 +144,7 @@ class Joiner:
     def turns(self) -> list[Turn]:
         """All turns, in the order of their times, else of the logs, with those that have no text or no tool."""
         self._attach()
-        kept = self._merged()
+        kept = self._merge_turns()
         before = self._earlier(kept)
         return [
             Turn(
@@ -159,8 +161,8 @@ class Joiner:
     def _is_search(self, tool: str) -> bool:
         return tool in self._search_tools or tool.rpartition("/")[2] in self._search_tools
 
-    def _searched(self, call: Call) -> tuple[str, ...]:
-        return tuple(searched(call.arguments)) if self._is_search(call.tool) else ()
+    def _search_texts(self, call: Call) -> tuple[str, ...]:
+        return tuple(search_texts(call.arguments)) if self._is_search(call.tool) else ()
 
     def _conversation(self, turn: _Turn) -> str:
         """The conversation as the log names it, else the trace; of a record without any id, its first request."""
@@ -173,34 +175,34 @@ class Joiner:
     def _attach(self) -> None:
         """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
         of_conversation: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
-        for trace, asked in self._last.items():
-            asked.sort()
+        for trace, requests in self._last.items():
+            requests.sort()
             if trace in self._conversations:
-                of_conversation[self._conversations[trace]] += asked
-        for asked in of_conversation.values():
-            asked.sort()
+                of_conversation[self._conversations[trace]] += requests
+        for requests in of_conversation.values():
+            requests.sort()
         for trace, steps in self._steps.items():
             steps.sort(key=lambda step: step[0])
-            asked = self._last.get(trace) or of_conversation.get(self._conversations.get(trace, ""), [])
-            if not asked:
+            requests = self._last.get(trace) or of_conversation.get(self._conversations.get(trace, ""), [])
+            if not requests:
                 self._attach_searches(trace, steps)
                 continue
-            keys = {key for _, key in asked}
+            keys = {key for _, key in requests}
             unclear = trace in self._single and len(keys) > 1
             # The span of a call that an answer has tells nothing new, and must not go to another request: a trace may
             # hold some that the user did not make, such as one for a title.
             told = {tool for key in keys for tool in self._turns[key].tools}
             looked_up = {text for key in keys for text in self._turns[key].searches}
             for when, tool, texts in steps:
-                place = bisect.bisect_right(asked, when, key=lambda pair: pair[0]) - 1
+                place = bisect.bisect_right(requests, when, key=lambda pair: pair[0]) - 1
                 if tool in told or (self._is_search(tool) and looked_up.issuperset(texts)):
                     continue
                 if place < 0 or unclear:
                     self.loose_calls += not self._is_search(tool)
                 elif texts:
-                    self._turns[asked[place][1]].search(texts, when)
+                    self._turns[requests[place][1]].search(texts, when)
                 else:
-                    self._turns[asked[place][1]].add(tool, when)
+                    self._turns[requests[place][1]].add(tool, when)
         self._steps.clear()
 
     def _attach_searches(self, trace: str, steps: Sequence[tuple[_When, str, tuple[str, ...]]]) -> None:
@@ -218,7 +220,7 @@ class Joiner:
             elif not self._is_search(tool):
                 self.loose_calls += 1
 
-    def _merged(self) -> list[_Turn]:
+    def _merge_turns(self) -> list[_Turn]:
         """The turns without those that another record of the same conversation tells more of.
 
         Records without ids, and traces of one session, repeat earlier turns: with all their calls, with some, or
@@ -243,19 +245,19 @@ class Joiner:
 
     def _earlier(self, turns: Sequence[_Turn]) -> dict[int, tuple[tuple[str, str], ...]]:
         """The requests before turns of a conversation whose records repeat nothing, by the `id` of the turn."""
-        found: dict[int, tuple[tuple[str, str], ...]] = {}
+        earlier: dict[int, tuple[tuple[str, str], ...]] = {}
         said: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for turn in turns:
             if turn.trace.startswith("record ") and turn.trace not in self._conversations:
                 continue
             before = said[self._conversation(turn)]
             if turn.text and not turn.searched:
-                found[id(turn)] = tuple(before[-MOST_CONTEXT:])
+                earlier[id(turn)] = tuple(before[-MOST_CONTEXT:])
                 before.append(("user", turn.text[:MOST_TEXT]))
-        return found
+        return earlier
 
 
-def searched(arguments: Any) -> list[str]:
+def search_texts(arguments: Any) -> list[str]:
     """What is searched for, in the arguments of a tool search: texts and lists of texts."""
     given = arguments
     for _ in range(_MOST_WRAPPED):
@@ -265,8 +267,8 @@ def searched(arguments: Any) -> list[str]:
         texts = [given[key] for key in _SEARCHED if isinstance(given.get(key), str | list | dict)]
         others = [value for value in given.values() if isinstance(value, str)]
         given = texts[0] if texts else others if len(others) == 1 else []
-    found = [text_of(each) for each in (given if isinstance(given, list) else [given])]
-    return [text[:MOST_TEXT] for text in dict.fromkeys(found) if text]
+    given_texts = [text_of(each) for each in (given if isinstance(given, list) else [given])]
+    return [text[:MOST_TEXT] for text in dict.fromkeys(given_texts) if text]
 
 
 def _object(value: Any) -> Any:

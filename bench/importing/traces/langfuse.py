@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.importing.traces.events import Call, Exchange, Request, json_of, named, seconds_of
+from bench.importing.traces.events import Call, LoggedExchange, LoggedRequest, first_field, json_of, seconds_of
 from bench.importing.traces.messages import answer_events, events_of, is_messages
 
 _TYPES = frozenset(
@@ -20,26 +20,26 @@ def is_langfuse(value: Mapping[str, Any]) -> bool:
     """Whether an object is a trace or an observation."""
     if _is_observation(value) or isinstance(value.get("observations"), list):
         return True
-    own = any(key in value for key in ("htmlPath", "projectId", "project_id", "bookmarked"))
-    return own and "input" in value and "output" in value
+    marked = any(key in value for key in ("htmlPath", "projectId", "project_id", "bookmarked"))
+    return marked and "input" in value and "output" in value
 
 
 def _is_observation(value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
-    return isinstance(kind, str) and kind.upper() in _TYPES and bool(named(value, "traceId", "trace_id"))
+    return isinstance(kind, str) and kind.upper() in _TYPES and bool(first_field(value, "traceId", "trace_id"))
 
 
 class Langfuse:
     """Reads traces, with their observations or without, and observations."""
 
-    def read(self, value: Mapping[str, Any]) -> Iterator[Exchange]:
+    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchanges of a trace or an observation."""
         if _is_observation(value):
-            yield from _observation(value, named(value, "traceId", "trace_id"), named(value, *_SESSIONS))
+            yield from _observation(value, first_field(value, "traceId", "trace_id"), first_field(value, *_SESSIONS))
             return
         inner = value.get("trace")
         about = inner if isinstance(inner, dict) else value
-        trace, session = named(about, "id"), named(about, *_SESSIONS)
+        trace, session = first_field(about, "id"), first_field(about, *_SESSIONS)
         observations = value.get("observations", about.get("observations"))
         exchanges = [
             exchange
@@ -48,43 +48,43 @@ class Langfuse:
             for exchange in _observation(each, trace, session)
         ]
         # What the trace says of itself repeats its observations, where these have it.
-        if not any(isinstance(event, Request) for exchange in exchanges for event in exchange.events):
+        if not any(isinstance(event, LoggedRequest) for exchange in exchanges for event in exchange.events):
             yield from _step(about, trace, session)
         yield from exchanges
 
-    def finish(self) -> Iterator[Exchange]:
+    def finish(self) -> Iterator[LoggedExchange]:
         """Nothing: each record is complete."""
         return iter(())
 
 
-def _observation(value: Mapping[str, Any], trace: str, session: str) -> Iterator[Exchange]:
+def _observation(value: Mapping[str, Any], trace: str, session: str) -> Iterator[LoggedExchange]:
     kind = str(value.get("type")).upper()
-    trace = named(value, "traceId", "trace_id") or trace
+    trace = first_field(value, "traceId", "trace_id") or trace
     if kind == "TOOL":
-        if name := named(value, "name"):
-            yield Exchange((Call(name, value.get("input")),), trace, session, _time(value))
+        if name := first_field(value, "name"):
+            yield LoggedExchange((Call(name, value.get("input")),), trace, session, _time(value))
     elif kind == "GENERATION" or (kind in {"AGENT", "CHAIN", "SPAN"} and _is_root(value)):
         yield from _step(value, trace, session)
 
 
 def _is_root(value: Mapping[str, Any]) -> bool:
-    return not named(value, "parentObservationId", "parent_observation_id")
+    return not first_field(value, "parentObservationId", "parent_observation_id")
 
 
-def _step(value: Mapping[str, Any], trace: str, session: str) -> Iterator[Exchange]:
+def _step(value: Mapping[str, Any], trace: str, session: str) -> Iterator[LoggedExchange]:
     """A call of a model, or what a trace or its first step was asked."""
     given = json_of(value.get("input"))
     if isinstance(given, dict):
         inner = next((given[key] for key in ("messages", "input", "contents") if is_messages(given.get(key))), None)
         texts = (given[key] for key in _TEXTS if isinstance(given.get(key), str))
         given = inner if inner is not None else given if is_messages([given]) else next(texts, None)
-    asked = events_of(given) if isinstance(given, str) or is_messages(given) or is_messages([given]) else []
+    request_events = events_of(given) if isinstance(given, str) or is_messages(given) or is_messages([given]) else []
     answered = answer_events(json_of(value.get("output")))
     listed = json_of(value.get("toolCalls", value.get("tool_calls")))
     if isinstance(listed, list) and not any(isinstance(event, Call) for event in answered):
         answered += answer_events({"tool_calls": [json_of(each) for each in listed]})
-    if asked or answered:
-        yield Exchange((*asked, *answered), trace, session, _time(value))
+    if request_events or answered:
+        yield LoggedExchange((*request_events, *answered), trace, session, _time(value))
 
 
 def _time(value: Mapping[str, Any]) -> float | None:

@@ -57,7 +57,7 @@ _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d\d?-\d\d?|\d\d?[./-]\d\d?[./-]\d{4}|\d{4}
 _MOST_DIGITS, _MOST_GROUPED = 7, 8
 
 
-def masked(text: str) -> tuple[str, Counter[str]]:
+def mask_text(text: str) -> tuple[str, Counter[str]]:
     """A text with placeholders in place of what is masked, and how often each placeholder was put."""
     counts: Counter[str] = Counter()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.importing.traces.events import Call, Event, Reply, Request, json_of, named, text_of
+from bench.importing.traces.events import Call, Event, LoggedReply, LoggedRequest, first_field, json_of, text_of
 
 #: Messages inside lists inside messages. Real logs have three levels.
 _MOST_DEPTH = 12
@@ -24,7 +24,7 @@ def events_of(value: Any, depth: int = 0) -> list[Event]:
     """The events of messages: a list, one message, their JSON as a text, or a text, which is a request."""
     value = json_of(value)
     if isinstance(value, str):
-        return [Request(text_of(value))] if value.strip() and not _is_cut(value) else []
+        return [LoggedRequest(text_of(value))] if value.strip() and not _is_cut(value) else []
     if depth > _MOST_DEPTH:
         return []
     if isinstance(value, list):
@@ -49,13 +49,13 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     """The events of a model's answer, in any of the forms above, whole or as the pieces of a stream."""
     value = json_of(value)
     if isinstance(value, str):
-        return [Reply(text)] if (text := text_of(value)) and not _is_cut(value) else []
+        return [LoggedReply(text)] if (text := text_of(value)) and not _is_cut(value) else []
     if depth > _MOST_DEPTH:
         return []
     if isinstance(value, list):
-        pieces = [json_of(_unframed(piece)) for piece in value]
+        pieces = [json_of(_strip_frame(piece)) for piece in value]
         if any(_is_piece(piece) for piece in pieces):
-            return _streamed(pieces, depth)
+            return _stream_events(pieces, depth)
         if value and isinstance(value[0], list):  # LangChain's generations: of each prompt, the candidates
             return answer_events(value[0][:1], depth + 1)
         return [event for each in value if isinstance(each, dict) for event in answer_events(each, depth + 1)]
@@ -65,7 +65,7 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
         if isinstance(value.get(key), list):
             return answer_events(value[key][:1], depth + 1)
     if _is_piece(value):
-        return _streamed([value], depth)
+        return _stream_events([value], depth)
     for key in ("message", "output", "outputs", "response", "body"):
         if isinstance(value.get(key), dict | list) and not _role(value):
             return answer_events(value[key], depth + 1)
@@ -78,13 +78,13 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
 def calls_of(value: Any) -> Iterator[Call]:
     """The calls of a list `tool_calls` in any form; pieces of a stream are joined by their index."""
     pending: dict[Any, dict[str, Any]] = {}
-    for number, raw in enumerate(_listed(json_of(value))):
+    for number, raw in enumerate(_as_list(json_of(value))):
         each = raw.get("tool_call", raw) if isinstance(raw, dict) else None
         if not isinstance(each, dict):
             continue
         inner = each.get("function")
         function = inner if isinstance(inner, dict) else each
-        name = named(function, "name", "toolName", "tool_name")
+        name = first_field(function, "name", "toolName", "tool_name")
         arguments = next((function[key] for key in _ARGUMENTS if function.get(key) is not None), None)
         index = each.get("index", number) if isinstance(each.get("index", number), int) else number
         if name or index not in pending:
@@ -145,7 +145,7 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
         elif isinstance(part.get("functionCall") or part.get("function_call"), dict):
             calls += calls_of([part.get("functionCall") or part.get("function_call")])
         elif part_kind in _CALLS:
-            server = named(part, "server_name")
+            server = first_field(part, "server_name")
             calls += (
                 Call(f"{server}/{call.tool}" if server else call.tool, call.arguments) for call in calls_of([part])
             )
@@ -154,7 +154,7 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
     text = "\n".join(text for text in texts if text)
     if role in _USER:
         # Anthropic and Gemini send the results of tools as the user.
-        return [] if answered else [Request(text)]
+        return [] if answered else [LoggedRequest(text)]
     if role not in _ASSISTANT:
         return []
     more = message.get("additional_kwargs")
@@ -165,12 +165,12 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
     # LangChain has a call of Anthropic's both in the content and in the list.
     calls += (call for call in calls_of(listed) if call.tool not in known)
     calls += calls_of([message["function_call"]]) if isinstance(message.get("function_call"), dict) else ()
-    return [*([Reply(text)] if text else []), *calls]
+    return [*([LoggedReply(text)] if text else []), *calls]
 
 
 def _item(item: Mapping[str, Any]) -> Iterator[Call]:
-    kind, server = _kind(item), named(item, "server_label")
-    name = named(item, "name") or ("tool_search" if kind == "tool_search_call" else "")
+    kind, server = _kind(item), first_field(item, "server_label")
+    name = first_field(item, "name") or ("tool_search" if kind == "tool_search_call" else "")
     if name:
         arguments = item.get("arguments") if item.get("arguments") is not None else item.get("input")
         yield Call(f"{server}/{name}" if server else name, arguments)
@@ -183,7 +183,7 @@ def _parts(content: Any) -> Iterator[Mapping[str, Any]]:
         isinstance(parts, list) and parts and all(isinstance(each, dict) and "type" in each for each in parts)
     ):
         parts = None if content.startswith('[{"type"') else content  # a user may well write other JSON
-    for part in _listed(parts):
+    for part in _as_list(parts):
         if isinstance(part, str):
             yield {"text": part}
         elif isinstance(part, dict):
@@ -191,7 +191,7 @@ def _parts(content: Any) -> Iterator[Mapping[str, Any]]:
             yield inner if isinstance(inner, dict) else part
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -200,7 +200,7 @@ def _listed(value: Any) -> list[Any]:
 _STREAMED = ("response.", "content_block_", "message_start", "message_delta", "message_stop")
 
 
-def _unframed(piece: Any) -> Any:
+def _strip_frame(piece: Any) -> Any:
     """A piece without the frame of server-sent events."""
     return piece.removeprefix("data:").strip() if isinstance(piece, str) and piece.startswith("data:") else piece
 
@@ -213,7 +213,7 @@ def _is_piece(value: Any) -> bool:
     return (isinstance(first, dict) and isinstance(first.get("delta"), dict)) or _kind(value).startswith(_STREAMED)
 
 
-def _streamed(pieces: Sequence[Any], depth: int) -> list[Event]:
+def _stream_events(pieces: Sequence[Any], depth: int) -> list[Event]:
     """The events of a stream: deltas of chat, or events of Responses or of Anthropic."""
     texts: list[str] = []
     deltas: list[Any] = []
@@ -241,6 +241,6 @@ def _streamed(pieces: Sequence[Any], depth: int) -> list[Event]:
         delta = first.get("delta") if isinstance(first, dict) else None
         if isinstance(delta, dict):
             texts.append(delta["content"] if isinstance(delta.get("content"), str) else "")
-            deltas += _listed(delta.get("tool_calls"))
+            deltas += _as_list(delta.get("tool_calls"))
     text = text_of("".join(texts))
-    return whole or [*([Reply(text)] if text else []), *calls_of(deltas), *items]
+    return whole or [*([LoggedReply(text)] if text else []), *calls_of(deltas), *items]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.importing.traces.events import Call, Event, Exchange, json_of, named, seconds_of
+from bench.importing.traces.events import Call, Event, LoggedExchange, first_field, json_of, seconds_of
 from bench.importing.traces.messages import answer_events, events_of
 
 _GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches")
@@ -71,7 +71,7 @@ class OpenTelemetry:
     def __init__(self) -> None:
         self._spans: dict[tuple[str, str], _Span] = {}
 
-    def read(self, value: Mapping[str, Any]) -> Iterator[Exchange]:
+    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchanges of OTLP or of one span."""
         groups: list[Mapping[str, Any]] = [group for key in _GROUPS for group in _objects(value.get(key))]
         groups = groups or [value]
@@ -88,67 +88,67 @@ class OpenTelemetry:
             for record in spans:
                 yield from _exchanges(record)
 
-    def finish(self) -> Iterator[Exchange]:
+    def finish(self) -> Iterator[LoggedExchange]:
         """The exchanges that log records make together, each span one."""
         for (trace, _), span in self._spans.items():
             span.messages.sort(key=lambda pair: pair[0])
-            events = tuple(event for _, found in span.messages for event in found)
+            events = tuple(event for _, batch in span.messages for event in batch)
             if events:
-                yield Exchange(events, trace, span.conversation, span.messages[0][0] or None)
+                yield LoggedExchange(events, trace, span.conversation, span.messages[0][0] or None)
         self._spans.clear()
 
-    def _log(self, record: Mapping[str, Any]) -> Iterator[Exchange]:
+    def _log(self, record: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         attributes = attributes_of(record.get("attributes"))
-        name = named(record, "eventName", "event_name") or named(attributes, "event.name")
+        name = first_field(record, "eventName", "event_name") or first_field(attributes, "event.name")
         trace, span = _ids(record)
         time = _time(record, "timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "timestamp")
-        conversation = named(attributes, *_CONVERSATIONS)
+        conversation = first_field(attributes, *_CONVERSATIONS)
         if name == "gen_ai.client.inference.operation.details":
-            events = [*_asked(attributes), *_answered(attributes)]
+            events = [*_request_events(attributes), *_answer_events(attributes)]
             if events:
-                yield Exchange(tuple(events), trace, conversation, time)
+                yield LoggedExchange(tuple(events), trace, conversation, time)
             return
-        found = _event(name, _plain(record.get("body")) or attributes)
-        if found:
+        logged = _event(name, _plain(record.get("body")) or attributes)
+        if logged:
             kept = self._spans.setdefault((trace, span), _Span())
             kept.conversation = kept.conversation or conversation
-            kept.messages.append((time or 0.0, found))
+            kept.messages.append((time or 0.0, logged))
 
 
-def _exchanges(span: Mapping[str, Any]) -> Iterator[Exchange]:
+def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
     attributes = attributes_of(span.get("attributes"))
     trace, _ = _ids(span)
     time = _time(span, "startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
-    conversation = named(attributes, *_CONVERSATIONS)
-    tool = _tool(attributes, named(span, "name"))
+    conversation = first_field(attributes, *_CONVERSATIONS)
+    tool = _tool(attributes, first_field(span, "name"))
     if tool:
         arguments = next((attributes[key] for key in _ARGUMENTS if attributes.get(key) is not None), None)
-        yield Exchange((Call(tool, arguments),), trace, conversation, time)
+        yield LoggedExchange((Call(tool, arguments),), trace, conversation, time)
         return
-    asked, answered = _asked(attributes), _answered(attributes)
+    request_events, answered = _request_events(attributes), _answer_events(attributes)
     for event in _objects(span.get("events")):
         more = attributes_of(event.get("attributes"))
-        name = named(event, "name")
+        name = first_field(event, "name")
         if name in {"gen_ai.content.prompt", "gen_ai.client.inference.operation.details"}:
-            asked = asked or _asked(more)
-            answered = answered or _answered(more)
+            request_events = request_events or _request_events(more)
+            answered = answered or _answer_events(more)
         elif name == "gen_ai.content.completion":
-            answered = answered or _answered(more)
+            answered = answered or _answer_events(more)
         else:
-            asked += _event(name, more)
-    if asked or answered or conversation:
+            request_events += _event(name, more)
+    if request_events or answered or conversation:
         # Without events, it still says which conversation the trace belongs to.
-        yield Exchange((*asked, *answered), trace, conversation, time)
+        yield LoggedExchange((*request_events, *answered), trace, conversation, time)
 
 
 def _tool(attributes: Mapping[str, Any], span: str) -> str:
     """The tool that a span executes; empty if it executes none."""
-    if all(named(attributes, key).lower() != kind for key, kind in _TOOL_KINDS):
+    if all(first_field(attributes, key).lower() != kind for key, kind in _TOOL_KINDS):
         return ""
-    return named(attributes, *_TOOL_NAMES) or re.sub(r"^(execute_tool|tools/call) ", "", span)
+    return first_field(attributes, *_TOOL_NAMES) or re.sub(r"^(execute_tool|tools/call) ", "", span)
 
 
-def _asked(attributes: Mapping[str, Any]) -> list[Event]:
+def _request_events(attributes: Mapping[str, Any]) -> list[Event]:
     for key in _INPUTS:
         if attributes.get(key) is not None:
             return events_of(attributes[key])
@@ -156,17 +156,17 @@ def _asked(attributes: Mapping[str, Any]) -> list[Event]:
     if isinstance(prompt, dict):
         return events_of(prompt.get("messages") or prompt.get("prompt"))
     for prefix in _FLAT_INPUTS:
-        if messages := unflattened(attributes, prefix):
+        if messages := unflatten(attributes, prefix):
             return events_of(messages)
     return []
 
 
-def _answered(attributes: Mapping[str, Any]) -> list[Event]:
+def _answer_events(attributes: Mapping[str, Any]) -> list[Event]:
     for key in _OUTPUTS:
         if attributes.get(key) is not None:
             return answer_events(attributes[key])
     for prefix in _FLAT_OUTPUTS:
-        if messages := unflattened(attributes, prefix):
+        if messages := unflatten(attributes, prefix):
             return answer_events(messages)
     if attributes.get("ai.response.toolCalls") is not None:
         return answer_events({"tool_calls": json_of(attributes["ai.response.toolCalls"])})
@@ -208,7 +208,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return inner if kind in {"stringValue", "intValue", "boolValue", "doubleValue"} else value
 
 
-def unflattened(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
+def unflatten(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
     """The list that keys such as `PREFIX.0.message.role` stand for."""
     top: dict[str, Any] = {}
     for key, value in attributes.items():
@@ -222,23 +222,23 @@ def unflattened(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
                 inner = place[step] = {}
             place = inner
         place[steps[-1]] = value
-    found = _counted(top)
-    return found if isinstance(found, list) else []
+    listed = _lists_of_numbered(top)
+    return listed if isinstance(listed, list) else []
 
 
-def _counted(value: Any) -> Any:
+def _lists_of_numbered(value: Any) -> Any:
     """Objects whose keys are all numbers, as lists."""
     if not isinstance(value, dict):
         return value
     if value and all(key.isdecimal() and len(key) < 10 for key in value):
-        return [_counted(value[key]) for key in sorted(value, key=int)]
-    return {key: _counted(inner) for key, inner in value.items()}
+        return [_lists_of_numbered(value[key]) for key in sorted(value, key=int)]
+    return {key: _lists_of_numbered(inner) for key, inner in value.items()}
 
 
 def _ids(record: Mapping[str, Any]) -> tuple[str, str]:
     context = record.get("context")
     both = {**context, **record} if isinstance(context, dict) else record
-    return named(both, "traceId", "trace_id"), named(both, "spanId", "span_id")
+    return first_field(both, "traceId", "trace_id"), first_field(both, "spanId", "span_id")
 
 
 def _time(record: Mapping[str, Any], *keys: str) -> float | None:

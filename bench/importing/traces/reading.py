@@ -67,9 +67,9 @@ class LogReader:
     def _values(self, file: BinaryIO) -> Iterator[Parsed | Unread]:
         head = file.read(MOST_RECORD + 1)
         first = head.lstrip().partition(b"\n")[0]
-        if len(head) <= MOST_RECORD and isinstance(_parsed(1, first), Unread):
+        if len(head) <= MOST_RECORD and isinstance(_parse_line(1, first), Unread):
             # It does not begin with a line of JSON, so one value may fill it, written over many lines.
-            whole = _parsed(1, head)
+            whole = _parse_line(1, head)
             if isinstance(whole, Parsed):
                 self._count(head)
                 yield whole
@@ -85,7 +85,7 @@ class LogReader:
                     self._count(line)
                 yield Unread(number, f"it is longer than {MOST_RECORD >> 20} MiB")
             elif line.strip():
-                yield _parsed(number, line)
+                yield _parse_line(number, line)
 
     def _count(self, data: bytes) -> None:
         self._left -= len(data)
@@ -94,7 +94,7 @@ class LogReader:
         self._digest.update(data)
 
 
-def _parsed(line: int, data: bytes) -> Parsed | Unread:
+def _parse_line(line: int, data: bytes) -> Parsed | Unread:
     try:
         return Parsed(line, json.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError:

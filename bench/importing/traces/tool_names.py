@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from bench.data.tables import Tool
-from bench.importing.queries import Names
+from bench.importing.queries import ToolNames
 
 #: What clients put between the server and the name: `mcp__github__search`, `github_search`, `github.search`.
 _BETWEEN = ("__", "_", "-", ".", ":")
@@ -17,7 +17,7 @@ class CalledNames:
     """What a tool may be called in a log: as in a file of queries, or with its server in front as clients write it."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        self._names = Names(tools)
+        self._names = ToolNames(tools)
         self._without_server = {tool.tool_id for tool in tools if tool.tool_id == tool.name}
         self._written: defaultdict[str, set[str]] = defaultdict(set)
         for tool in tools:
@@ -30,9 +30,9 @@ class CalledNames:
 
     def find(self, called: str) -> str | None:
         """The id of the tool that was called; None if the catalogue has none, or several by this name."""
-        found = self._names.find(called, near=False)
-        if isinstance(found, str):
-            return found
+        match = self._names.find(called, near=False)
+        if isinstance(match, str):
+            return match
         if len(self._written.get(called, ())) == 1:
             return next(iter(self._written[called]))
         # Where the catalogue does not say whose a tool is, the log may.
@@ -41,5 +41,5 @@ class CalledNames:
 
     def near(self, called: str) -> list[str]:
         """Ids of tools that may have been meant."""
-        found = self._names.find(called, near=True)
-        return [found] if isinstance(found, str) else list(found)
+        match = self._names.find(called, near=True)
+        return [match] if isinstance(match, str) else list(match)

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError, UsageError
-from bench.base.paths import expanded, write_text
-from bench.base.text import one_line, shortened
+from bench.base.paths import expand_path, write_text
+from bench.base.text import one_line, shorten
 from bench.importing.queries import MOST_QUERIES
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.tools.tool import name_fault
-from bench.importing.traces.events import MOST_TEXT, Exchange
+from bench.importing.traces.events import MOST_TEXT, LoggedExchange
 from bench.importing.traces.forms import TRAFFIC_FORMS, Records, TrafficForm
 from bench.importing.traces.joining import Joiner, Turn
-from bench.importing.traces.masking import masked
+from bench.importing.traces.masking import mask_text
 from bench.importing.traces.reading import LogReader, Unread
 from bench.importing.traces.tool_names import CalledNames
 
@@ -88,7 +88,7 @@ class Traffic:
         Raises:
             StorageError: the file cannot be written.
         """
-        write_text(expanded(path), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.queries))
+        write_text(expand_path(path), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in self.queries))
 
 
 def read_traffic(
@@ -137,10 +137,10 @@ def read_traffic(
     names = CalledNames(read_catalogue([Source.of(str(each)) for each in tools]).tools) if tools else None
     reader, joiner, told = LogReader(), Joiner(search_tools), _Told()
     for number, file in enumerate(files):
-        path = expanded(file)
+        path = expand_path(file)
         _read(path, reader, joiner, Records(form, f"file {number}"), told)
     turns = joiner.turns()
-    rows = _Rows(names, (lambda text: (text, Counter())) if keep_personal_data else masked, reader.digest)
+    rows = _QueryRows(names, (lambda text: (text, Counter())) if keep_personal_data else mask_text, reader.digest)
     for turn in turns:
         rows.add(turn)
     if not rows.queries:
@@ -189,13 +189,13 @@ def _read(path: Path, reader: LogReader, joiner: Joiner, records: Records, told:
         unknown = records.unknown
         try:
             # All of a record or nothing of it.
-            found: list[Exchange] = list(records.read(each.value))
+            exchanges: list[LoggedExchange] = list(records.read(each.value))
         except RecursionError:
             told.skip(place, "it is nested too deeply")
             continue
         for _ in range(records.unknown - unknown):
             told.skip(place, "it is in no known form")
-        for exchange in found:
+        for exchange in exchanges:
             joiner.add(exchange)
         if len(joiner) > MOST_QUERIES:
             raise UsageError(f"the files have more than {MOST_QUERIES} requests; read them in parts.")
@@ -204,7 +204,7 @@ def _read(path: Path, reader: LogReader, joiner: Joiner, records: Records, told:
     told.records.update(records.counts)
 
 
-class _Rows:
+class _QueryRows:
     """Turns as rows of a queries file, each text with its tools once."""
 
     def __init__(self, names: CalledNames | None, mask: Callable[[str], tuple[str, Counter[str]]], salt: bytes) -> None:
@@ -242,10 +242,10 @@ class _Rows:
         self._seen.add((text, frozenset(tools)))
         row: dict[str, Any] = {"id": _digest(text, *sorted(tools)), "query": text, "tools": tools}
         # What was searched first is the text of such a query.
-        searches = [self._masked(each, counts) for each in turn.searches]
+        searches = [self._mask_turn(each, counts) for each in turn.searches]
         if searches:
             row["searches"] = list(dict.fromkeys(searches))
-        context = [{"role": role, "content": self._masked(said, counts)} for role, said in turn.context if said]
+        context = [{"role": role, "content": self._mask_turn(said, counts)} for role, said in turn.context if said]
         if context:
             row["context"] = context
         # With the salt, nobody can try names of conversations, such as addresses, to see whose group it is.
@@ -256,22 +256,22 @@ class _Rows:
 
     def unknown(self) -> tuple[UnknownTool, ...]:
         """The names that the catalogue does not have."""
-        found = []
+        unknown_tools = []
         for number, (name, count) in enumerate(sorted(self._unknown.items(), key=lambda pair: (-pair[1], pair[0]))):
             near = self._names.near(name) if self._names is not None and number < _MOST_NEAR else []
-            found.append(UnknownTool(name, count, tuple(near)))
-        return tuple(found)
+            unknown_tools.append(UnknownTool(name, count, tuple(near)))
+        return tuple(unknown_tools)
 
-    def _masked(self, text: str, counts: Counter[str]) -> str:
+    def _mask_turn(self, text: str, counts: Counter[str]) -> str:
         # A text that was cut may end in half a key: its last word goes.
         whole = text.rsplit(None, 1)[0] if len(text) >= MOST_TEXT else text
         text, more = self._mask(whole)
         counts += more
-        return shortened(text, MOST_TURN_TEXT)
+        return shorten(text, MOST_TURN_TEXT)
 
     def _tools(self, turn: Turn) -> list[str]:
         """The tools of a turn by their ids in the catalogue, or as they were called."""
-        found: dict[str, None] = {}
+        tools: dict[str, None] = {}
         for called in turn.tools[:_MOST_TOOLS]:
             if called not in self._known:
                 self._known[called] = self._id(called)
@@ -279,8 +279,8 @@ class _Rows:
             if tool is None:
                 self._unknown[one_line(called, 120)] += 1
             else:
-                found[tool] = None
-        return list(found)
+                tools[tool] = None
+        return list(tools)
 
     def _id(self, called: str) -> str | None:
         # `|` separates alternatives in a file of queries.
@@ -297,7 +297,7 @@ def _list(files: Sequence[str | Path]) -> str:
     return ", ".join(str(file) for file in files[:3]) + (", ..." if len(files) > 3 else "")
 
 
-def _why(rows: _Rows, joiner: Joiner, told: _Told) -> str:
+def _why(rows: _QueryRows, joiner: Joiner, told: _Told) -> str:
     """Why there is no query, as the end of a sentence."""
     reasons = [f"{reason} (requests: {count})" for reason, count in rows.dropped.items()]
     if joiner.loose_calls:

@@ -29,7 +29,7 @@ _TEMPLATE: NamedTemplate = "name_description"
 
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
     """Read `1-10`, `2`, or `1,2,5-8`."""
-    found: set[int] = set()
+    sizes: set[int] = set()
     for part in value.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,4})(?:-([0-9]{1,4}))?\s*", part)
         if match is None:
@@ -37,8 +37,8 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
         start, end = int(match[1]), int(match[2] or match[1])
         if not 1 <= start <= end <= _LARGEST:
             raise click.BadParameter(f"{part!r} is not between 1 and {_LARGEST}.", ctx, param)
-        found.update(range(start, end + 1))
-    return tuple(sorted(found))
+        sizes.update(range(start, end + 1))
+    return tuple(sorted(sizes))
 
 
 @click.command("build-rectools", cls=Command)
@@ -98,7 +98,7 @@ def command(
         if out.is_dir() and any(out.iterdir()):
             raise UsageError(f"the folder {out} is not empty; name a new one.")
 
-    from bench.base.locks import replaced_folder
+    from bench.base.locks import replace_folder
     from bench.data.beir import export_beir
     from bench.data.derive import SplitOptions
     from bench.lab.building.rectools import DROPPED, BuildSettings, build_dataset
@@ -110,16 +110,16 @@ def command(
     writer = LanguageModel(model, settings=chat_settings(limit=spend_limit), progress=bars)
     options = SplitOptions.model_validate({"split": split, "seed": seed, "test_share": test_share})
     made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
-    with replaced_folder(Path(os.path.abspath(out))) as fresh:
+    with replace_folder(Path(os.path.abspath(out))) as fresh:
         export_beir(made, fresh, made.card.template)
     usage = writer.usage
     if as_json:
         spent = {"calls": usage.calls, "from_journal": usage.from_journal, "cost": usage.cost}
-        sums = {"asked": built.asked, "kept": len(built.queries), "dropped": built.dropped}
+        sums = {"asked": built.requested, "kept": len(built.queries), "dropped": built.dropped}
         print_json({"folder": str(out), **sums, **spent, "known_issues": made.card.known_issues})
         return
     table = Table(["requests", ""], right=(1,))
-    table.add("asked for", str(built.asked))
+    table.add("asked for", str(built.requested))
     for reason, text in DROPPED.items():
         table.add(f"dropped: {text}", str(built.dropped[reason]))
     table.add("kept", str(len(built.queries)))

@@ -24,13 +24,13 @@ from bench.data.derive import SplitOptions, with_splits
 from bench.data.tables import Query, Tables, Tool
 from bench.methods.ptr.coverage import Assessment
 from bench.methods.ptr.dialogue import listed, request
-from bench.methods.ptr.replies import Reply, Sentence, read_reply
+from bench.methods.ptr.replies import DialogueReply, Sentence, read_reply
 from bench.search.words import words
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel, Request
 
-R = TypeVar("R", bound=Reply)
+R = TypeVar("R", bound=DialogueReply)
 
 #: Requests for one bundle are to differ from each other.
 _TEMPERATURE = 1.0
@@ -45,13 +45,13 @@ DROPPED = {
 }
 
 
-class Written(Reply):
+class WrittenForBundle(DialogueReply):
     """A request that was written for a bundle."""
 
     request: Sentence
 
 
-class Assessed(Reply):
+class Assessed(DialogueReply):
     """How far a tool set solves a request."""
 
     assessment: Assessment
@@ -90,12 +90,12 @@ class Built:
 
     Attributes:
         queries: the requests that passed, with their gold, all in the test split.
-        asked: how many were asked for.
+        requested: how many were asked for.
         dropped: how many were dropped for each reason of `DROPPED`.
     """
 
     queries: list[Query]
-    asked: int
+    requested: int
     dropped: dict[str, int]
 
 
@@ -141,7 +141,7 @@ def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[in
     Raises:
         UsageError: there are not as many bundles of a size.
     """
-    found: list[tuple[int, ...]] = []
+    bundles: list[tuple[int, ...]] = []
     for size in settings.sizes:
         if math.comb(len(ids), size) < settings.bundles:
             raise UsageError(
@@ -152,13 +152,13 @@ def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[in
         chosen: dict[tuple[int, ...], None] = {}
         number = 0
         while len(chosen) < settings.bundles:
-            chosen[_drawn(ids, f"{settings.seed}:{size}:{number}", size)] = None
+            chosen[_draw_positions(ids, f"{settings.seed}:{size}:{number}", size)] = None
             number += 1
-        found.extend(chosen)
-    return found
+        bundles.extend(chosen)
+    return bundles
 
 
-def _drawn(ids: Sequence[str], key: str, size: int) -> tuple[int, ...]:
+def _draw_positions(ids: Sequence[str], key: str, size: int) -> tuple[int, ...]:
     positions = heapq.nsmallest(size, range(len(ids)), key=lambda i: _hash(f"{key}:{ids[i]}"))
     return tuple(sorted(positions))
 
@@ -218,16 +218,18 @@ class Builder:
             BenchError: the spending limit is reached; what was paid for is in the journal.
         """
         drafts = self._drafts()
-        asked = len(drafts)
-        drafts = self._written(drafts)
-        drafts = self._judged("check that bundles solve requests", drafts, self._bundle, "exact", "not_exact")
+        requested = len(drafts)
+        drafts = self._write_requests(drafts)
+        drafts = self._judge_drafts("check that bundles solve requests", drafts, self._bundle, "exact", "not_exact")
         # A bundle of one tool without it is empty, and solves nothing: there is no question to ask.
         alone = [draft for draft in drafts if len(draft.bundle) == 1]
         several = [draft for draft in drafts if len(draft.bundle) > 1]
-        several = self._judged("check that every tool is needed", several, self._one_less, "partial", "not_needed")
+        several = self._judge_drafts(
+            "check that every tool is needed", several, self._one_less, "partial", "not_needed"
+        )
         drafts = self._distinct([*alone, *several])
         if not drafts:
-            raise DataError(f"none of the {asked} requests passed the checks: {counted(self._dropped)}.")
+            raise DataError(f"none of the {requested} requests passed the checks: {describe_dropped(self._dropped)}.")
         queries = [
             Query(
                 draft.query_id,
@@ -237,7 +239,7 @@ class Builder:
             )
             for draft in drafts
         ]
-        return Built(queries, asked, {reason: self._dropped[reason] for reason in DROPPED})
+        return Built(queries, requested, {reason: self._dropped[reason] for reason in DROPPED})
 
     def _drafts(self) -> list[Draft]:
         bundles = sample_bundles([tool.tool_id for tool in self._tools], self._settings)
@@ -247,18 +249,18 @@ class Builder:
             for sample in range(self._settings.requests)
         ]
 
-    def _written(self, drafts: Sequence[Draft]) -> list[Draft]:
-        asked = [
+    def _write_requests(self, drafts: Sequence[Draft]) -> list[Draft]:
+        requests = [
             request(ask_request(self._bundle(draft)), temperature=_TEMPERATURE, sample=draft.sample) for draft in drafts
         ]
-        replies = self._replies("write requests", Written, asked)
+        replies = self._replies("write requests", WrittenForBundle, requests)
         return [
             Draft(draft.query_id, draft.bundle, draft.sample, reply.request)
             for draft, reply in zip(drafts, replies, strict=True)
             if reply is not None
         ]
 
-    def _judged(
+    def _judge_drafts(
         self,
         title: str,
         drafts: Sequence[Draft],
@@ -267,8 +269,8 @@ class Builder:
         reason: str,
     ) -> list[Draft]:
         """The drafts for which a tool set is assessed as wanted; the others are counted under the reason."""
-        asked = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
-        verdicts = self._replies(title, Assessed, asked)
+        requests = [request(ask_verdict(draft.text, tools(draft))) for draft in drafts]
+        verdicts = self._replies(title, Assessed, requests)
         kept = []
         for draft, verdict in zip(drafts, verdicts, strict=True):
             if verdict is not None and verdict.assessment == wanted:
@@ -277,19 +279,19 @@ class Builder:
                 self._dropped[reason] += 1
         return kept
 
-    def _replies(self, title: str, form: type[R], asked: Sequence[Request]) -> list[R | None]:
+    def _replies(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | None]:
         """The replies that parse; the others are counted."""
         from bench.models.llm.client import Failure
 
         with self._progress.stage(title):
-            answers = self._model.complete(asked) if asked else []
-        found: list[R | None] = []
+            answers = self._model.complete(requests) if requests else []
+        replies: list[R | None] = []
         for answer in answers:
             reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
             if reply is None:
                 self._dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
-            found.append(reply)
-        return found
+            replies.append(reply)
+        return replies
 
     def _bundle(self, draft: Draft) -> list[Tool]:
         return [self._tools[tool] for tool in draft.bundle]
@@ -309,7 +311,7 @@ class Builder:
         return list(first.values())
 
 
-def counted(dropped: Mapping[str, int]) -> str:
+def describe_dropped(dropped: Mapping[str, int]) -> str:
     """How many were dropped for what reason, in words; nothing where there were none."""
     return "; ".join(f"{dropped[reason]} {text}" for reason, text in DROPPED.items() if dropped.get(reason))
 
@@ -327,11 +329,12 @@ def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: Buil
     naming = sum(any(_holds(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
     sizes = Counter(len(query.gold) for query in built.queries)
     kept = ", ".join(f"{size}: {sizes[size]}" for size in settings.sizes)
-    left = built.asked - len(built.queries)
+    left = built.requested - len(built.queries)
     return [
         f"Every request was written by a language model ({model}) for a bundle drawn at random (seed {settings.seed}) "
         "and checked by the same model; no person has read them.",
-        f"Of {built.asked} requests asked for, {left} were dropped" + (f": {counted(built.dropped)}." if left else "."),
+        f"Of {built.requested} requests asked for, {left} were dropped"
+        + (f": {describe_dropped(built.dropped)}." if left else "."),
         f"Requests kept by size of the bundle: {kept}. At most {settings.requests} requests share a bundle.",
         f"{naming} of {len(built.queries)} requests hold the words of a gold tool's name, which may be everyday words.",
     ]

@@ -53,9 +53,9 @@ class Agreement:
         return 2 * self.right / (self.found + self.annotated) if self.found + self.annotated else 0.0
 
 
-def agreement(found: Edges, annotated: Edges) -> Agreement:
+def agreement(derived: Edges, annotated: Edges) -> Agreement:
     """Hold found edges against annotated ones."""
-    ours, theirs = ({(int(a), int(b)) for a, b in edges} for edges in (found, annotated))
+    ours, theirs = ({(int(a), int(b)) for a, b in edges} for edges in (derived, annotated))
     return Agreement(len(ours), len(theirs), len(ours & theirs))
 
 
@@ -69,12 +69,12 @@ def wilson(right: int, of: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def macro_scores(labels: NDArray[np.int64], found: NDArray[np.int64]) -> tuple[float, float, float]:
+def macro_scores(labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> tuple[float, float, float]:
     """Precision, recall and F1, each the mean over categories; a category that is nowhere is left out."""
     rows = []
-    for category in np.union1d(labels, found):
-        right = np.count_nonzero((labels == category) & (found == category))
-        true, taken = np.count_nonzero(labels == category), np.count_nonzero(found == category)
+    for category in np.union1d(labels, predicted):
+        right = np.count_nonzero((labels == category) & (predicted == category))
+        true, taken = np.count_nonzero(labels == category), np.count_nonzero(predicted == category)
         rows.append((right / taken if taken else 0.0, right / true if true else 0.0, 2 * right / (true + taken)))
     precision, recall, f1 = np.mean(rows, axis=0).tolist()
     return precision, recall, f1
@@ -124,8 +124,8 @@ def densities(tools: Sequence[Tool], edges: Edges) -> list[Density]:
     sizes = Counter(tool.category for tool in tools)
     connected = Counter(tool.category for code, tool in enumerate(tools) if code in touched)
     inside = Counter(tools[a].category for a, b in edges.tolist() if tools[a].category == tools[b].category)
-    found = [Density(name, size, connected[name], inside[name]) for name, size in sizes.items()]
-    return sorted(found, key=lambda density: (-density.share, density.category))
+    rows = [Density(name, size, connected[name], inside[name]) for name, size in sizes.items()]
+    return sorted(rows, key=lambda density: (-density.share, density.category))
 
 
 __all__ = ["Agreement", "Density", "agreement", "connected_share", "densities", "macro_scores", "three_way", "wilson"]

@@ -23,7 +23,7 @@ from bench.methods.tgr.edges import Edges, connected_share
 from bench.methods.tgr.sources import GRAPHS, GraphSource
 from bench.models.trainingcard import read_card, tool_digest
 from bench.registry import load_dataset
-from bench.show.numbers import fixed, interval, percent
+from bench.show.numbers import format_fixed, interval, percent
 from bench.show.tables import Table
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -81,20 +81,24 @@ def command(
     compared = library.edges if len(library.edges) and graph != "manual" else None
     if svg is not None:
         write_text(svg, draw(loaded.tools, edges, f"{loaded.spec}: {Path(graph).name} graph", compared))
-    found = _report(loaded, source, edges, compared)
+    report = _report(loaded, source, edges, compared)
     if as_json:
-        found["categories"] = [
+        report["categories"] = [
             {"category": row.category, "tools": row.tools, "connected": row.connected, "edges": row.edges}
             for row in densities(loaded.tools, edges)
         ]
-        print_json(found)
+        print_json(report)
         return
-    _print(loaded, graph, found, compared is not None)
+    _print(loaded, graph, report, compared is not None)
     if by_category:
         table = Table(["category", "tools", "connected", "share", "edges inside"], right=(1, 2, 3, 4))
         for row in densities(loaded.tools, edges):
             table.add(
-                row.category or "no category", str(row.tools), str(row.connected), fixed(row.share), str(row.edges)
+                row.category or "no category",
+                str(row.tools),
+                str(row.connected),
+                format_fixed(row.share),
+                str(row.edges),
             )
         console().print(table)
     for path in (svg, out):
@@ -114,7 +118,7 @@ def edges_text(dataset: Dataset, edges: Edges) -> str:
 
 def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edges | None) -> dict[str, Any]:
     tools = len(dataset.tools)
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "dataset": dataset.spec,
         "graph": source.graph,
         "tools": tools,
@@ -124,53 +128,53 @@ def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edge
     }
     if source.graph == "discriminator":
         pairs = source.classifier.candidates(dataset.tools, source.nearest, source.within)
-        found["pairs_classified"] = len(pairs)
-        found["pairs"] = tools * (tools - 1) // 2
-        found["threshold"] = source.classifier.settings.threshold
+        report["pairs_classified"] = len(pairs)
+        report["pairs"] = tools * (tools - 1) // 2
+        report["threshold"] = source.classifier.settings.threshold
         card = read_card(Path(source.discriminator).expanduser())
         learnt = set() if card is None else set(card.tools)
         # Scores against edges that it learnt from say nothing of other libraries.
-        found["tools_learnt_from"] = sum(tool_digest(tool) in learnt for tool in dataset.tools)
+        report["tools_learnt_from"] = sum(tool_digest(tool) in learnt for tool in dataset.tools)
         if annotated is not None:
-            found["three_way"] = three_way(source.classifier, dataset.tools, annotated)
+            report["three_way"] = three_way(source.classifier, dataset.tools, annotated)
     if annotated is not None:
         agreed = agreement(edges, annotated)
-        found["agreement"] = {**vars(agreed), "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
-    return found
+        report["agreement"] = {**vars(agreed), "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}
+    return report
 
 
-def _print(dataset: Dataset, graph: str, found: dict[str, Any], annotated: bool) -> None:
+def _print(dataset: Dataset, graph: str, report: dict[str, Any], annotated: bool) -> None:
     from rich.text import Text
 
     out = console()
     out.print(Text(f"{dataset.spec}, graph={graph}", style="bold"))
-    share = fixed(found["connected_share"])
-    out.print(f"{found['edges']} edges; {found['connected']} of {found['tools']} tools have one (share {share})")
-    if "pairs_classified" in found:
-        part = found["pairs_classified"] / found["pairs"]
+    share = format_fixed(report["connected_share"])
+    out.print(f"{report['edges']} edges; {report['connected']} of {report['tools']} tools have one (share {share})")
+    if "pairs_classified" in report:
+        part = report["pairs_classified"] / report["pairs"]
         out.print(
-            f"{found['pairs_classified']} of {found['pairs']} pairs classified ({percent(part, 1)}); "
-            f"an edge from probability {fixed(found['threshold'])} on"
+            f"{report['pairs_classified']} of {report['pairs']} pairs classified ({percent(part, 1)}); "
+            f"an edge from probability {format_fixed(report['threshold'])} on"
         )
-    if found.get("tools_learnt_from"):
-        count = f"{found['tools_learnt_from']} of these {found['tools']} tools"
+    if report.get("tools_learnt_from"):
+        count = f"{report['tools_learnt_from']} of these {report['tools']} tools"
         out.print(Text(f"note: the discriminator learnt from {count}", style="yellow"))
     if not annotated:
         return
-    agreed = Agreement(*(found["agreement"][key] for key in ("found", "annotated", "right")))
+    agreed = Agreement(*(report["agreement"][key] for key in ("found", "annotated", "right")))
     table = Table(["against annotated edges", "precision", "recall", "F1"], right=(1, 2, 3))
     low, high = wilson(agreed.right, agreed.found)
     bottom, top = wilson(agreed.right, agreed.annotated)
     table.add(
         f"{agreed.right} right of {agreed.found} found and {agreed.annotated} annotated",
-        f"{fixed(agreed.precision)} ({interval(low, high)})",
-        f"{fixed(agreed.recall)} ({interval(bottom, top)})",
-        fixed(agreed.f1),
+        f"{format_fixed(agreed.precision)} ({interval(low, high)})",
+        f"{format_fixed(agreed.recall)} ({interval(bottom, top)})",
+        format_fixed(agreed.f1),
     )
-    if "three_way" in found:
-        way = found["three_way"]
+    if "three_way" in report:
+        way = report["three_way"]
         table.add(
             f"means over the three categories: {way['edges']} pairs with an edge, {way['others']} without",
-            *(fixed(way[key]) for key in ("precision", "recall", "f1")),
+            *(format_fixed(way[key]) for key in ("precision", "recall", "f1")),
         )
     out.print(table)

@@ -89,16 +89,18 @@ def connected_parts(edges: Edges, tools: int) -> list[list[int]]:
 def depths(codes: Sequence[int], prerequisites: Mapping[int, set[int]]) -> dict[int, int]:
     """The column of each tool of a part; a circle of dependencies is opened where fewest are left waiting."""
     waiting = {code: set(prerequisites.get(code, ())) for code in codes}
-    found: dict[int, int] = {}
+    columns: dict[int, int] = {}
     while waiting:
         ready = [code for code in waiting if not waiting[code]]
         ready = ready or [min(waiting, key=lambda code: (len(waiting[code]), code))]
         for code in ready:
-            found[code] = 1 + max((found[other] for other in prerequisites.get(code, ()) if other in found), default=-1)
+            columns[code] = 1 + max(
+                (columns[other] for other in prerequisites.get(code, ()) if other in columns), default=-1
+            )
             del waiting[code]
         for left in waiting.values():
             left.difference_update(ready)
-    return found
+    return columns
 
 
 def _part(codes: Sequence[int], prerequisites: Mapping[int, set[int]], widths: Mapping[int, float]) -> Layout:
@@ -119,7 +121,7 @@ def _part(codes: Sequence[int], prerequisites: Mapping[int, set[int]], widths: M
     for lane in sorted({lane for crossed in lanes.values() for lane in crossed}):
         columns[lane[1]].append(lane)
     _sort(columns, near)
-    return _placed(columns, lanes, widths)
+    return _place_columns(columns, lanes, widths)
 
 
 def _sort(columns: Sequence[list[_Item]], near: Mapping[_Item, set[_Item]]) -> None:
@@ -133,7 +135,7 @@ def _sort(columns: Sequence[list[_Item]], near: Mapping[_Item, set[_Item]]) -> N
             height.update({item: row - len(column) / 2 for row, item in enumerate(column)})
 
 
-def _placed(
+def _place_columns(
     columns: Sequence[Sequence[_Item]],
     lanes: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
     widths: Mapping[int, float],

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.base.errors import DataError, UsageError
 from bench.base.parameters import check_parameters, suggestion
 from bench.base.paths import data_folder
-from bench.base.records import Record, toml_table, validated
+from bench.base.records import Record, toml_table, validate_record
 from bench.base.spec import Spec, format_value
 from bench.lab.training.train import trainer_class
 from bench.models.trainingcard import Kind, TrainingCard, read_card
@@ -49,15 +49,16 @@ def artefacts() -> dict[str, Artefact]:
 def read_artefacts(path: Path) -> dict[str, Artefact]:
     """Artefacts out of a TOML file; raises `DataError`."""
     tables = toml_table(path, "the artefacts", DataError)
-    found = {
-        name: validated(Artefact, table, f"the artefact {name} in {path}", DataError) for name, table in tables.items()
+    by_name = {
+        name: validate_record(Artefact, table, f"the artefact {name} in {path}", DataError)
+        for name, table in tables.items()
     }
     known: set[str] = set()
-    for name, artefact in found.items():
+    for name, artefact in by_name.items():
         if missing := [needed for needed in artefact.needs() if needed not in known]:
             raise DataError(f"{path}: {name} is made from {missing[0]}, which must come first.")
         known.add(name)
-    return found
+    return by_name
 
 
 def artefact(name: str) -> Artefact:
@@ -105,9 +106,9 @@ def _differences(wanted: Artefact, card: TrainingCard) -> list[str]:
         ),
     ]
     return [
-        f"{name} is {found!r} and not {value!r}"
-        for name, value, found in pairs
-        if value != found and name != "checkpoint_every" and not _REFERENCE.search(str(value))
+        f"{name} is {actual!r} and not {value!r}"
+        for name, value, actual in pairs
+        if value != actual and name != "checkpoint_every" and not _REFERENCE.search(str(value))
     ]
 
 
@@ -132,10 +133,10 @@ def command(name: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    return _REFERENCE.sub(lambda found: str(folder_of(found[1])), text)
+    return _REFERENCE.sub(lambda match: str(folder_of(match[1])), text)
 
 
-def named_in(spec: str) -> list[str]:
+def names_in(spec: str) -> list[str]:
     """Names of the artefacts that a spec's text names, each once; raises `UsageError` for one that is not known."""
     names = list(dict.fromkeys(_REFERENCE.findall(spec)))
     for name in names:
@@ -143,6 +144,6 @@ def named_in(spec: str) -> list[str]:
     return names
 
 
-def resolved(spec: str) -> str:
+def resolve_references(spec: str) -> str:
     """A spec's text with every `$NAME` replaced by its folder, quoted as a spec wants it."""
-    return _VALUE.sub(lambda found: format_value(f"{found[1]}{folder_of(found[2])}"), spec)
+    return _VALUE.sub(lambda match: format_value(f"{match[1]}{folder_of(match[2])}"), spec)

@@ -19,7 +19,7 @@ _COLUMNS = ["table", "row", "dataset", "split", "metric", "printed", "unit"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """One printed number.
 
     Attributes:
@@ -59,7 +59,7 @@ class Cell:
         return f"{self.table}, {self.row}, {self.place}, {self.metric}"
 
 
-class Data(Record):
+class PaperData(Record):
     """How large a paper's test set and library are, where it or its released files say so."""
 
     queries: int | None = None
@@ -78,12 +78,12 @@ class TableInfo(Record):
     """What a table shows."""
 
     title: str
-    data: dict[str, Data] = {}
+    data: dict[str, PaperData] = {}
     unreadable: list[Unreadable] = []
     notes: list[str] = []
 
 
-class Paper(Record):
+class TranscribedPaper(Record):
     """A paper whose tables are transcribed."""
 
     title: str
@@ -93,7 +93,7 @@ class Paper(Record):
 
 
 @cache
-def papers() -> dict[str, Paper]:
+def papers() -> dict[str, TranscribedPaper]:
     """Every transcribed paper by its short name, in the order of the names."""
     return {path.stem: read_paper(path) for path in sorted(FOLDER.glob("*.toml"))}
 
@@ -114,17 +114,17 @@ def paper_of(table: str) -> str:
 
 
 @cache
-def cells() -> tuple[Cell, ...]:
+def cells() -> tuple[PrintedCell, ...]:
     """Every transcribed cell, in the order of the files."""
     return tuple(cell for name in papers() for cell in read_cells(FOLDER / f"{name}.tsv"))
 
 
-def table_cells(table: str) -> list[Cell]:
+def table_cells(table: str) -> list[PrintedCell]:
     """The cells of a table."""
     return [cell for cell in cells() if cell.table == table]
 
 
-def cell_at(table: str, row: str, place: str, metric: str) -> Cell:
+def cell_at(table: str, row: str, place: str, metric: str) -> PrintedCell:
     """One cell; raises `DataError` where there is none."""
     for cell in table_cells(table):
         if (cell.row, cell.place, cell.metric) == (row, place, metric):
@@ -132,12 +132,12 @@ def cell_at(table: str, row: str, place: str, metric: str) -> Cell:
     raise DataError(f"table {table} has no cell of {row}, {place}, {metric}.")
 
 
-def read_paper(path: Path) -> Paper:
+def read_paper(path: Path) -> TranscribedPaper:
     """A paper's description out of its TOML file; raises `DataError`."""
-    return read_toml(Paper, path, "the paper", DataError)
+    return read_toml(TranscribedPaper, path, "the paper", DataError)
 
 
-def read_cells(path: Path) -> list[Cell]:
+def read_cells(path: Path) -> list[PrintedCell]:
     """Cells out of a tab-separated file.
 
     Raises:
@@ -150,7 +150,7 @@ def read_cells(path: Path) -> list[Cell]:
     rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     if not rows or rows[0] != _COLUMNS:
         raise DataError(f"{path} must begin with the columns {', '.join(_COLUMNS)}.")
-    found: dict[tuple[str, ...], Cell] = {}
+    by_place: dict[tuple[str, ...], PrintedCell] = {}
     for number, row in enumerate(rows[1:], 2):
         where = f"{path}, line {number}"
         if len(row) != len(_COLUMNS):
@@ -158,12 +158,12 @@ def read_cells(path: Path) -> list[Cell]:
         table, name, dataset, split, metric, printed, unit = row
         if unit not in get_args(Unit):
             raise DataError(f"{where}: {unit!r} is not one of the units {', '.join(get_args(Unit))}.")
-        cell = Cell(table, name, dataset, split, metric, printed, unit)  # type: ignore[arg-type]
+        cell = PrintedCell(table, name, dataset, split, metric, printed, unit)  # type: ignore[arg-type]
         try:
             _ = cell.value
         except ValueError:
             raise DataError(f"{where}: {printed!r} is not a number.") from None
-        if tuple(row[:5]) in found:
+        if tuple(row[:5]) in by_place:
             raise DataError(f"{where}: the cell {cell} occurs twice.")
-        found[tuple(row[:5])] = cell
-    return list(found.values())
+        by_place[tuple(row[:5])] = cell
+    return list(by_place.values())

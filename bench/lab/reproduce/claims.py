@@ -9,15 +9,15 @@ from pydantic import Field, model_validator
 
 from bench.base.errors import DataError
 from bench.base.records import Record, read_toml
-from bench.lab.reproduce.cells import Cell, table_cells
+from bench.lab.reproduce.cells import PrintedCell, table_cells
 from bench.lab.reproduce.outcomes import Difference
-from bench.lab.reproduce.recipes import Question
+from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import PrintedReport
 
 FOLDER = Path(__file__).parent / "claims"
 
 
-class ClaimTest(Question):
+class ClaimTest(RecipeQuestion):
     """`better` is claimed to beat `worse` on every one of the metrics."""
 
     better: str
@@ -114,15 +114,15 @@ def check_printed(printed: tuple[Printed, ...]) -> PrintedReport | None:
     return PrintedReport(agree=total - len(against), cells=total, against=against) if printed else None
 
 
-def _cells(row: str, pair: Printed) -> dict[tuple[str, str], Cell]:
+def _cells(row: str, pair: Printed) -> dict[tuple[str, str], PrintedCell]:
     table, _, name = row.partition(": ")
-    found = {
+    cells = {
         (cell.place, cell.metric): cell
         for cell in table_cells(table)
         if cell.row == name
         and (not pair.places or cell.place in pair.places)
         and (not pair.metrics or cell.metric in pair.metrics)
     }
-    if not found:
+    if not cells:
         raise DataError(f"no printed cell of {row!r} is among those that a claim names.")
-    return found
+    return cells

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.lab.reproduce.claims import Claim, ClaimTest, check_printed
-from bench.lab.reproduce.measuring import compared, comparison_of, decided, lacking_of, measurement_of
-from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, Comparison
+from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, lacking_of, measurement_of
+from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns
 from bench.lab.reproduce.verdicts import judge_claim
 from bench.metrics import parse_metric
 from bench.stats.multiple import holm
 
 
-def judged_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> ClaimReport:
+def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> ClaimReport:
     """Run a claim's tests, correct their comparisons as one family, and judge it.
 
     Args:
@@ -29,7 +29,7 @@ def judged_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) ->
     corrected = iter(holm(p).tolist())
     tests = [
         test.model_copy(
-            update={"comparisons": [_decided(comparison, next(corrected)) for comparison in test.comparisons]}
+            update={"comparisons": [_decide(comparison, next(corrected)) for comparison in test.comparisons]}
         )
         for test in tests
     ]
@@ -46,16 +46,16 @@ def judged_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) ->
     )
 
 
-def _decided(comparison: Comparison, corrected: float) -> Comparison:
+def _decide(comparison: PairedComparison, corrected: float) -> PairedComparison:
     higher = parse_metric(comparison.metric).measure.higher_is_better
-    return decided(comparison, 1.0 if higher else -1.0, corrected)
+    return decide(comparison, 1.0 if higher else -1.0, corrected)
 
 
 def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
     """The comparisons of one test, not yet decided; or what it lacks. A fault of ours ends no other test."""
     differences = list(test.differences)
     try:
-        first, second, found = compared(test.better, test.worse, test, test.metrics, runs)
+        first, second, pairs = compare_methods(test.better, test.worse, test, test.metrics, runs)
     except Exception as error:
         lacking = lacking_of([test.better, test.worse], test, test.metrics, test.needs, error)
         return ClaimTestReport(better=test.better, worse=test.worse, differences=differences, lacking=lacking)
@@ -65,5 +65,5 @@ def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
         measurement=measurement_of(test.better, first, test),
         rival=measurement_of(test.worse, second, test),
         differences=differences,
-        comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, found, strict=True)],
+        comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, pairs, strict=True)],
     )

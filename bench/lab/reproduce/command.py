@@ -28,7 +28,7 @@ from bench.lab.reproduce.claims import Claim, claims
 from bench.lab.reproduce.commands import adding_command
 from bench.lab.reproduce.markdown import markdown
 from bench.lab.reproduce.printing import print_list, print_reproduction, print_summary
-from bench.lab.reproduce.reproduction import metrics_of, reproduce, wanted
+from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns
 from bench.registry import build_method, load_dataset
 from bench.results.store import to_json
@@ -102,7 +102,7 @@ def command(
     )
     executor = chosen_executor(jobs, address, runs.load)
     if executor is not None:
-        runs.run_ahead(wanted(tables, chosen, runs), executor)
+        runs.run_ahead(plan_runs(tables, chosen, runs), executor)
     report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
     if out is not None:
         write_text(out / "reproduction.json", to_json(report))

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 from bench.base.errors import BenchError
 from bench.base.spec import parse
-from bench.lab.reproduce.artefacts import artefact, command, is_there, named_in, resolved, with_needed
-from bench.lab.reproduce.recipes import Question
+from bench.lab.reproduce.artefacts import artefact, command, is_there, names_in, resolve_references, with_needed
+from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.runs import is_fact
 from bench.metrics import DEFAULT_METRICS
 from bench.registry.datasets import dataset_entry
 
 
-def commands_for(methods: Sequence[str], question: Question, metrics: Sequence[str]) -> list[str]:
+def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str]) -> list[str]:
     """What to type for these methods: add the data, train the models, run. What is there already is left out."""
-    datasets = [resolved(text) for text in question.on]
-    names = with_needed([name for method in methods for name in named_in(method)])
+    datasets = [resolve_references(text) for text in question.on]
+    names = with_needed([name for method in methods for name in names_in(method)])
     missing = [name for name in names if not is_there(name)]
     words = [["bench", *command(name)] for name in missing]
     run = ["bench", "run"]
     for method in methods:
-        run += ["--method", str(parse(resolved(method)))]
+        run += ["--method", str(parse(resolve_references(method)))]
     for dataset in datasets:
         run += ["--dataset", dataset]
     if question.template is not None:

@@ -90,10 +90,10 @@ def _table(table: TableReport, report: Reproduction) -> list[str]:
 
 
 def _by_block(cells: Sequence[CellReport]) -> list[tuple[int, list[CellReport]]]:
-    found: dict[int, list[CellReport]] = {}
+    blocks: dict[int, list[CellReport]] = {}
     for cell in cells:
-        found.setdefault(cell.block, []).append(cell)
-    return list(found.items())
+        blocks.setdefault(cell.block, []).append(cell)
+    return list(blocks.items())
 
 
 def _commands(lacking: Iterable[Lacking]) -> list[str]:
@@ -113,7 +113,7 @@ def _claims(claims: Sequence[ClaimReport]) -> list[str]:
                 commands = "".join(f"\n    - `{command}`" for command in test.lacking.commands)
                 parts.append(f"- {markdown_text(lacking_text(test.lacking))}{commands}")
                 continue
-            rows = [comparison_row(found) for found in test.comparisons]
+            rows = [comparison_row(comparison) for comparison in test.comparisons]
             parts.append(_grid(["metric", "n", "difference", "95% interval", "p", "outcome"], rows))
         if item.needs:
             parts.append(f"It needs {'; '.join(item.needs)}.")

@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.lab.reproduce.commands import commands_for
-from bench.lab.reproduce.recipes import Question, Recipe
-from bench.lab.reproduce.report import Comparison, Estimate, Lacking, MeasuredData, Measurement
-from bench.lab.reproduce.runs import Answers, MethodRuns, fact, is_fact
+from bench.lab.reproduce.recipes import Recipe, RecipeQuestion
+from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
+from bench.lab.reproduce.runs import MethodRuns, MethodValues, fact, is_fact
 from bench.lab.reproduce.verdicts import judge_direction
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
@@ -20,8 +20,8 @@ from bench.stats.strata import centred_values
 
 
 def estimates(
-    method: str, question: Question, names: Sequence[str], runs: MethodRuns, minus: str | None = None
-) -> tuple[Answers, list[Estimate]]:
+    method: str, question: RecipeQuestion, names: Sequence[str], runs: MethodRuns, minus: str | None = None
+) -> tuple[MethodValues, list[Estimate]]:
     """Means and intervals of metrics and facts, in the order asked.
 
     Args:
@@ -42,56 +42,56 @@ def estimates(
         values = values - runs.ask(minus, question, metrics).values
     centred = centred_values(values, answers.groups)
     intervals = bca_intervals(centred, units=answers.units)
-    found = []
+    measured = []
     for name in names:
         if is_fact(name):
             if len(answers.results) > 1:
                 raise UsageError(f"{name} is of one dataset, and the recipe asks {len(answers.results)}.")
-            found.append(Estimate(metric=name, mean=fact(answers.results[0], name), low=None, high=None))
+            measured.append(Estimate(metric=name, mean=fact(answers.results[0], name), low=None, high=None))
             continue
         column = metrics.index(name)
         low, high = (None if np.isnan(end) else float(end) for end in intervals[column])
-        found.append(Estimate(metric=name, mean=float(centred[:, column].mean()), low=low, high=high))
-    return answers, found
+        measured.append(Estimate(metric=name, mean=float(centred[:, column].mean()), low=low, high=high))
+    return answers, measured
 
 
-def compared(
-    better: str, worse: str, question: Question, metrics: Sequence[str], runs: MethodRuns
-) -> tuple[Answers, Answers, list[Paired]]:
+def compare_methods(
+    better: str, worse: str, question: RecipeQuestion, metrics: Sequence[str], runs: MethodRuns
+) -> tuple[MethodValues, MethodValues, list[Paired]]:
     """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`."""
     first = runs.ask(better, question, metrics)
     second = runs.ask(worse, question, metrics)
     if first.counts != second.counts:
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
-    found = []
+    pairs = []
     for column, metric in enumerate(metrics):
         differences = (first.values - second.values)[:, [column]]
         span = difference_span(parse_metric(metric))
-        found += compare(differences, first.groups, units=first.units, span=span)
-    return first, second, found
+        pairs += compare(differences, first.groups, units=first.units, span=span)
+    return first, second, pairs
 
 
-def comparison_of(metric: str, found: Paired) -> Comparison:
+def comparison_of(metric: str, paired: Paired) -> PairedComparison:
     """A comparison for the report, not yet corrected and decided."""
-    return Comparison(
+    return PairedComparison(
         metric=metric,
-        n=found.n,
-        units=found.units,
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
-        p=found.p,
-        corrected=found.p,
-        dz=found.dz,
-        wins=found.wins,
-        ties=found.ties,
-        losses=found.losses,
-        detectable=found.detectable,
+        n=paired.n,
+        units=paired.units,
+        difference=paired.difference,
+        low=paired.low,
+        high=paired.high,
+        p=paired.p,
+        corrected=paired.p,
+        dz=paired.dz,
+        wins=paired.wins,
+        ties=paired.ties,
+        losses=paired.losses,
+        detectable=paired.detectable,
         outcome="undecided",
     )
 
 
-def decided(comparison: Comparison, published: float, corrected: float) -> Comparison:
+def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
     # Only reports of older versions lack the units.
@@ -100,7 +100,7 @@ def decided(comparison: Comparison, published: float, corrected: float) -> Compa
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
 
 
-def measurement_of(method: str, answers: Answers, question: Question) -> Measurement:
+def measurement_of(method: str, answers: MethodValues, question: RecipeQuestion) -> Measurement:
     """On what these answers of a method were given."""
     manifests = [result.manifest for result in answers.results]
     data = [
@@ -126,7 +126,7 @@ def measurement_of(method: str, answers: Answers, question: Question) -> Measure
 
 
 def lacking_of(
-    methods: Sequence[str], question: Question, metrics: Sequence[str], needs: Sequence[str], error: Exception
+    methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str], needs: Sequence[str], error: Exception
 ) -> Lacking:
     """Why the first of these methods cannot be measured, and what to type for all of them."""
     if not isinstance(error, BenchError):
@@ -153,7 +153,7 @@ def unrunnable(recipe: Recipe) -> Lacking:
     )
 
 
-def _commands(methods: Sequence[str], question: Question, metrics: Sequence[str]) -> list[str]:
+def _commands(methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str]) -> list[str]:
     try:
         return commands_for(methods, question, metrics)
     except BenchError:  # a recipe that names no artefact or spec we know; the reason says so

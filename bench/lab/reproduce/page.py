@@ -74,7 +74,7 @@ def _claims(content: Content) -> Markup:
     return Markup(render("claims", "", claims=claims)) if claims else Markup("")
 
 
-def _published(content: Content, family: str) -> Markup:
+def _published_numbers(content: Content, family: str) -> Markup:
     """The published numbers that were measured by a method."""
     report = _report(content)
     published: list[tuple[CellReport, list[str]]] = []
@@ -94,5 +94,5 @@ PAGE = Page(
     file="A reproduction.json to publish with the results.",
     read=read_reproduction,
     on_home=_claims,
-    on_method=_published,
+    on_method=_published_numbers,
 )

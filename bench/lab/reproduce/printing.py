@@ -135,24 +135,24 @@ def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
         out.print(Text(f"    {command}", style="dim"), soft_wrap=True)
 
 
-def _print_claims(found: Sequence[ClaimReport]) -> None:
-    if not found:
+def _print_claims(reports: Sequence[ClaimReport]) -> None:
+    if not reports:
         return
     table = Table(["claim", "statement", "measured here", "own cells"])
     table.whole = (0,)
-    for item in found:
+    for item in reports:
         table.add(item.claim, item.text, claim_state(item), printed_state(item))
     out = console()
     out.print(table)
     out.print("own cells: how many of the paper's own numbers agree with the claim")
 
 
-def _print_tests(found: Sequence[ClaimReport]) -> None:
+def _print_tests(reports: Sequence[ClaimReport]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
     out = console()
-    for item in found:
+    for item in reports:
         out.print()
         out.print(Text(f"{item.claim}: {claim_state(item)}", style="bold"))
         for test in item.tests:

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from bench.base.errors import DataError
 from bench.base.records import Record, read_toml
 from bench.data.tables import NamedTemplate
-from bench.lab.reproduce.cells import Cell, cell_at
+from bench.lab.reproduce.cells import PrintedCell, cell_at
 from bench.lab.reproduce.outcomes import Difference
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -28,7 +28,7 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 Substitutions = dict[str, str | list[str]]
 
 
-class Question(Record):
+class RecipeQuestion(Record):
     """What is asked of a method: on which data, in which form.
 
     Attributes:
@@ -51,7 +51,7 @@ class Standard(Record):
     measure: dict[str, str] = {}
 
 
-class Recipe(Question):
+class Recipe(RecipeQuestion):
     """How some rows of a table are measured.
 
     Attributes:
@@ -113,7 +113,7 @@ class Recipe(Question):
             raise ValueError("commands are for a recipe that cannot be run; the others have theirs made")
         return self
 
-    def covers(self, cell: Cell) -> bool:
+    def covers(self, cell: PrintedCell) -> bool:
         """Whether this recipe measures a cell."""
         return (
             cell.table == self.table
@@ -122,12 +122,12 @@ class Recipe(Question):
             and (not self.measure or cell.metric in self.measure)
         )
 
-    def opponent(self, cell: Cell) -> Cell:
+    def opponent(self, cell: PrintedCell) -> PrintedCell:
         """The printed cell that a recipe of direction compares a cell with; raises `DataError` if there is none."""
         table, colon, row = (self.against or "").partition(": ")
         return cell_at(table if colon else self.table, row if colon else table, cell.place, cell.metric)
 
-    def filled(self, cell: Cell) -> Recipe:
+    def fill(self, cell: PrintedCell) -> Recipe:
         """The recipe of one row and place, its texts filled in; raises `DataError` for a word it does not have."""
         values = {**self.rows[cell.row], **self.places.get(cell.place, {})}
         words = {key: value for key, value in values.items() if isinstance(value, str)}
@@ -178,8 +178,8 @@ def recipes() -> tuple[Recipe, ...]:
 
 def read_recipes(path: Path) -> list[Recipe]:
     """Recipes out of a TOML file; raises `DataError`."""
-    found = read_toml(RecipeFile, path, "the recipes", DataError)
-    return [_with_words(recipe, found.words) for recipe in found.recipe]
+    file = read_toml(RecipeFile, path, "the recipes", DataError)
+    return [_with_words(recipe, file.words) for recipe in file.recipe]
 
 
 class _Kept(dict[str, str]):
@@ -208,6 +208,6 @@ def _with_words(recipe: Recipe, words: Mapping[str, str]) -> Recipe:
     return recipe.model_copy(update=update)
 
 
-def recipes_of(cell: Cell) -> list[Recipe]:
+def recipes_of(cell: PrintedCell) -> list[Recipe]:
     """The recipes of a cell, filled in, in the order in which they are tried."""
-    return [recipe.filled(cell) for recipe in recipes() if recipe.covers(cell)]
+    return [recipe.fill(cell) for recipe in recipes() if recipe.covers(cell)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bench.base.records import Record
-from bench.lab.reproduce.cells import Data, Unit, Unreadable
+from bench.lab.reproduce.cells import PaperData, Unit, Unreadable
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
 from bench.results.manifest import Environment
 
@@ -64,7 +64,7 @@ class Estimate(Record):
     high: float | None
 
 
-class Comparison(Record):
+class PairedComparison(Record):
     """A paired comparison: first - second on the same queries.
 
     `n` queries in `units` of independence (None in reports of protocol 1, which knew none). `p` is the randomisation
@@ -118,7 +118,7 @@ class CellReport(Record):
     reasons: list[Difference] = []
     standard: Estimate | None = None
     published_difference: float | None = None
-    direction: Comparison | None = None
+    direction: PairedComparison | None = None
 
 
 class Block(Record):
@@ -152,7 +152,7 @@ class TableReport(Record):
     table: str
     paper: str
     title: str
-    data: dict[str, Data]
+    data: dict[str, PaperData]
     cells: int
     verdicts: dict[CellVerdict, int]
     unreadable: list[Unreadable]
@@ -167,7 +167,7 @@ class ClaimTestReport(Record):
     measurement: Measurement | None = None
     rival: Measurement | None = None
     differences: list[Difference] = []
-    comparisons: list[Comparison] = []
+    comparisons: list[PairedComparison] = []
     lacking: Lacking | None = None
 
 

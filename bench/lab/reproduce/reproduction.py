@@ -11,13 +11,13 @@ from bench.base.progress import QUIET, Progress
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import environment
 from bench.interface import PROTOCOL_VERSION
-from bench.lab.reproduce.cells import Cell, paper_of, table_cells, table_info
+from bench.lab.reproduce.cells import PrintedCell, paper_of, table_cells, table_info
 from bench.lab.reproduce.claims import Claim
-from bench.lab.reproduce.claimtests import judged_claim
+from bench.lab.reproduce.claimtests import run_claim
 from bench.lab.reproduce.measuring import (
-    compared,
+    compare_methods,
     comparison_of,
-    decided,
+    decide,
     estimates,
     lacking_of,
     measurement_of,
@@ -41,42 +41,42 @@ from bench.stats.multiple import holm
 
 def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
     """The metrics that the recipes of these tables and the tests of these claims ask for."""
-    found: dict[str, None] = {}
+    metrics: dict[str, None] = {}
     for table in tables:
         for cell in table_cells(table):
             for recipe in recipes_of(cell):
                 if not recipe.runnable:
                     continue
-                found[recipe.measure.get(cell.metric, cell.metric)] = None
+                metrics[recipe.measure.get(cell.metric, cell.metric)] = None
                 if recipe.standard and cell.metric in recipe.standard.measure:
-                    found[recipe.standard.measure[cell.metric]] = None
+                    metrics[recipe.standard.measure[cell.metric]] = None
     for claim in claims:
-        found.update(dict.fromkeys(metric for test in claim.tests for metric in test.metrics))
-    return [name for name in found if not is_fact(name)]
+        metrics.update(dict.fromkeys(metric for test in claim.tests for metric in test.metrics))
+    return [name for name in metrics if not is_fact(name)]
 
 
-def wanted(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Plan]:
+def plan_runs(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Plan]:
     """The plans that these tables and claims ask for and that can run here, each once: what `reproduce` will run.
 
     Args:
         tables, claims, runs: as of `reproduce`.
     """
-    found: dict[Plan, None] = {}
+    plans: dict[Plan, None] = {}
     for table in tables:
         for line in _lines(table_cells(table)):
             pending = list(line)
-            for recipe in _tried(line):
+            for recipe in _recipes_of_line(line):
                 mine = [cell for cell in pending if recipe.covers(cell)]
                 if not mine or not recipe.runnable:
                     continue
-                asked = runs.possible([recipe.method, recipe.minus, recipe.rival], recipe)
-                if asked is not None:
-                    found.update(dict.fromkeys(asked))
+                possible = runs.possible([recipe.method, recipe.minus, recipe.rival], recipe)
+                if possible is not None:
+                    plans.update(dict.fromkeys(possible))
                     pending = [cell for cell in pending if cell not in mine]
     for claim in claims:
         for test in claim.tests:
-            found.update(dict.fromkeys(runs.possible([test.better, test.worse], test) or ()))
-    return list(found)
+            plans.update(dict.fromkeys(runs.possible([test.better, test.worse], test) or ()))
+    return list(plans)
 
 
 def reproduce(
@@ -102,7 +102,7 @@ def reproduce(
                 book.measure(line)
                 stage.advance()
             book.correct(begun)
-        reports = [judged_claim(claim, runs, stage.advance) for claim in claims]
+        reports = [run_claim(claim, runs, stage.advance) for claim in claims]
     return Reproduction(
         protocol=PROTOCOL_VERSION,
         environment=environment(command),
@@ -114,12 +114,12 @@ def reproduce(
     )
 
 
-def _lines(cells: Sequence[Cell]) -> list[list[Cell]]:
+def _lines(cells: Sequence[PrintedCell]) -> list[list[PrintedCell]]:
     """Cells of the same row and place together."""
-    found: dict[tuple[str, str], list[Cell]] = {}
+    lines: dict[tuple[str, str], list[PrintedCell]] = {}
     for cell in cells:
-        found.setdefault((cell.row, cell.place), []).append(cell)
-    return list(found.values())
+        lines.setdefault((cell.row, cell.place), []).append(cell)
+    return list(lines.values())
 
 
 def _table(table: str, cells: Sequence[CellReport]) -> TableReport:
@@ -145,11 +145,11 @@ class _Book:
     cells: list[CellReport] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
 
-    def measure(self, line: Sequence[Cell]) -> None:
+    def measure(self, line: Sequence[PrintedCell]) -> None:
         """Judge the cells of one row and place, each by the first of its recipes that can run."""
         pending = list(line)
         lacking: list[Lacking] = []
-        for recipe in _tried(line):
+        for recipe in _recipes_of_line(line):
             mine = [cell for cell in pending if recipe.covers(cell)]
             if not mine:
                 continue
@@ -157,7 +157,7 @@ class _Book:
                 lacking.append(unrunnable(recipe))
                 continue
             try:
-                block, judged = _measured(recipe, mine, self.runs, len(self.blocks))
+                block, judged = _measure(recipe, mine, self.runs, len(self.blocks))
             except Exception as error:  # whatever went wrong, a fault of ours included, is this recipe's alone
                 methods = [text for text in (recipe.method, recipe.minus, recipe.rival) if text is not None]
                 metrics = [recipe.measure.get(cell.metric, cell.metric) for cell in mine]
@@ -193,7 +193,7 @@ class _Book:
             assert cell.direction is not None
             assert cell.published_difference is not None
             p = cell.direction.p if cell.published_difference == 0 else corrected[self._test(cell)]
-            direction = decided(cell.direction, cell.published_difference, p)
+            direction = decide(cell.direction, cell.published_difference, p)
             self.cells[i] = cell.model_copy(update={"direction": direction})
 
     def _test(self, cell: CellReport) -> tuple[object, ...]:
@@ -208,15 +208,17 @@ class _Book:
         return systems, cell.direction.metric, data, ours.pool, tuple(sorted(ours.slices.items()))
 
 
-def _tried(line: Sequence[Cell]) -> list[Recipe]:
+def _recipes_of_line(line: Sequence[PrintedCell]) -> list[Recipe]:
     """The recipes of a line, each once, in the order in which they are tried."""
-    found: list[Recipe] = []
+    recipes: list[Recipe] = []
     for cell in line:
-        found += [recipe for recipe in recipes_of(cell) if recipe not in found]
-    return found
+        recipes += [recipe for recipe in recipes_of(cell) if recipe not in recipes]
+    return recipes
 
 
-def _measured(recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, block: int) -> tuple[Block, list[CellReport]]:
+def _measure(
+    recipe: Recipe, cells: Sequence[PrintedCell], runs: MethodRuns, block: int
+) -> tuple[Block, list[CellReport]]:
     """A block and the judged cells of one recipe."""
     first = cells[0]
     made = Block(
@@ -233,13 +235,13 @@ def _measured(recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, block: in
     if recipe.rival is not None:
         return _direction(recipe, cells, runs, made, block)
     names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
-    answers, found = estimates(recipe.method, recipe, names, runs, recipe.minus)
+    answers, estimated = estimates(recipe.method, recipe, names, runs, recipe.minus)
     measurement = measurement_of(recipe.method, answers, recipe)
     if recipe.minus is not None:
         measurement = measurement.model_copy(update={"minus": recipe.minus})
     standard, others = _standard(recipe, cells, names, runs)
     judged = []
-    for cell, estimate, other in zip(cells, found, others, strict=True):
+    for cell, estimate, other in zip(cells, estimated, others, strict=True):
         if cell.unit == "count":
             verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
         else:
@@ -253,37 +255,37 @@ def _measured(recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, block: in
 
 
 def _standard(
-    recipe: Recipe, cells: Sequence[Cell], names: Sequence[str], runs: MethodRuns
+    recipe: Recipe, cells: Sequence[PrintedCell], names: Sequence[str], runs: MethodRuns
 ) -> tuple[Measurement | None, list[Estimate | None]]:
     """What the protocol's own way gives; None for cells for which it is the same way, or where it cannot run."""
     nothing: list[Estimate | None] = [None] * len(cells)
-    own = recipe.standard
-    if own is None:
+    standard = recipe.standard
+    if standard is None:
         return None, nothing
-    others = [own.measure.get(cell.metric, name) for cell, name in zip(cells, names, strict=True)]
-    method = own.method or recipe.method
+    others = [standard.measure.get(cell.metric, name) for cell, name in zip(cells, names, strict=True)]
+    method = standard.method or recipe.method
     try:
-        answers, found = estimates(method, recipe, others, runs)
+        answers, estimated = estimates(method, recipe, others, runs)
     except BenchError:
         return None, nothing
-    changed = [own.method is not None or other != name for other, name in zip(others, names, strict=True)]
+    changed = [standard.method is not None or other != name for other, name in zip(others, names, strict=True)]
     return measurement_of(method, answers, recipe), [
-        estimate if different else None for estimate, different in zip(found, changed, strict=True)
+        estimate if different else None for estimate, different in zip(estimated, changed, strict=True)
     ]
 
 
 def _direction(
-    recipe: Recipe, cells: Sequence[Cell], runs: MethodRuns, made: Block, block: int
+    recipe: Recipe, cells: Sequence[PrintedCell], runs: MethodRuns, made: Block, block: int
 ) -> tuple[Block, list[CellReport]]:
     """Cells whose number cannot be compared, but whose standing to another row's can."""
     assert recipe.rival is not None
     names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
-    first, second, found = compared(recipe.method, recipe.rival, recipe, names, runs)
-    _, own = estimates(recipe.method, recipe, names, runs)
+    first, second, pairs = compare_methods(recipe.method, recipe.rival, recipe, names, runs)
+    _, estimated = estimates(recipe.method, recipe, names, runs)
     judged = []
-    for cell, name, pair, estimate in zip(cells, names, found, own, strict=True):
+    for cell, name, pair, estimate in zip(cells, names, pairs, estimated, strict=True):
         published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
-        comparison = decided(comparison_of(name, pair), published, pair.p)
+        comparison = decide(comparison_of(name, pair), published, pair.p)
         tested = {"published_difference": published, "direction": comparison}
         measured = None if cell.is_difference else estimate
         judged.append(_report(cell, block, verdict="direction only", measured=measured, **tested))
@@ -294,7 +296,7 @@ def _direction(
     return made.model_copy(update=update), judged
 
 
-def _report(cell: Cell, block: int, **found: object) -> CellReport:
+def _report(cell: PrintedCell, block: int, **fields: object) -> CellReport:
     return CellReport.model_validate(
         {
             "paper": paper_of(cell.table),
@@ -307,6 +309,6 @@ def _report(cell: Cell, block: int, **found: object) -> CellReport:
             "unit": cell.unit,
             "published": cell.value,
             "block": block,
-            **found,
+            **fields,
         }
     )

@@ -18,11 +18,11 @@ from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method
-from bench.lab.reproduce.artefacts import folder_of, is_there, named_in, resolved
-from bench.lab.reproduce.recipes import Question
+from bench.lab.reproduce.artefacts import folder_of, is_there, names_in, resolve_references
+from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.metrics import Metric, parse_metric
 from bench.results.store import StoredResult
-from bench.results.units import numbered
+from bench.results.units import number_units
 
 _FACT = "fact:"
 #: Methods state the connected share rounded to four digits: it may be off by half of the last.
@@ -72,7 +72,7 @@ def count_range(result: StoredResult, name: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Answers:
+class MethodValues:
     """Per-query values of one method.
 
     Attributes:
@@ -117,10 +117,10 @@ class MethodRuns:
             load=self._dataset,
             build=self.build,
             progress=WithoutNotes(self.progress),
-            metrics=[metric for metric in map(_known, self.metrics) if metric is not None],
+            metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
         )
 
-    def ask(self, method: str, question: Question, metrics: Sequence[str]) -> Answers:
+    def ask(self, method: str, question: RecipeQuestion, metrics: Sequence[str]) -> MethodValues:
         """Values of some metrics, one column each.
 
         Raises:
@@ -140,11 +140,11 @@ class MethodRuns:
             tables.append(table[kept])
             # By way of a list: pyarrow imports pandas to make an array of truth values.
             failed += int(np.count_nonzero(np.array(result.per_query["failed"].to_pylist(), dtype=np.bool_)[kept]))
-            own = numbered(result.units[kept])
-            units.append(own + first)
-            first += int(own.max()) + 1
+            plan_units = number_units(result.units[kept])
+            units.append(plan_units + first)
+            first += int(plan_units.max()) + 1
             groups.append(np.full(int(kept.sum()), number if question.pool == "datasets" else 0, dtype=np.int64))
-        return Answers(
+        return MethodValues(
             tuple(results),
             np.concatenate(tables),
             np.concatenate(groups),
@@ -153,23 +153,23 @@ class MethodRuns:
             failed,
         )
 
-    def possible(self, methods: Sequence[str | None], question: Question) -> list[Plan] | None:
+    def possible(self, methods: Sequence[str | None], question: RecipeQuestion) -> list[Plan] | None:
         """The plans of methods on a question; None if one of them cannot run here."""
         try:
-            asked = [plan for method in methods if method is not None for plan in plans(method, question)]
-            self._runner.check(asked)
+            planned = [plan for method in methods if method is not None for plan in plans(method, question)]
+            self._runner.check(planned)
         except BenchError:
             return None
-        return asked
+        return planned
 
-    def run_ahead(self, asked: Sequence[Plan], executor: Executor) -> None:
+    def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
         """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
 
         Args:
-            asked: plans that `possible` gave.
+            planned: plans that `possible` gave.
             executor: where they run.
         """
-        for _ in side_by_side(self._runner, asked, executor):
+        for _ in side_by_side(self._runner, planned, executor):
             pass
 
     def result(self, plan: Plan) -> StoredResult:
@@ -200,10 +200,10 @@ class MethodRuns:
                 self._datasets[spec] = self.load(spec)
             except BenchError as error:
                 self._datasets[spec] = error
-        found = self._datasets[spec]
-        if isinstance(found, BenchError):
-            raise found
-        return found
+        outcome = self._datasets[spec]
+        if isinstance(outcome, BenchError):
+            raise outcome
+        return outcome
 
     def _in_slices(self, plan: Plan, result: StoredResult, slices: dict[str, str]) -> NDArray[np.bool_]:
         """(queries,) which rows of a result have these slices."""
@@ -216,21 +216,21 @@ class MethodRuns:
         return np.array([name in inside for name in ids], dtype=np.bool_)
 
 
-def plans(method: str, question: Question) -> list[Plan]:
+def plans(method: str, question: RecipeQuestion) -> list[Plan]:
     """One plan for each dataset; artefacts named in the method must be there.
 
     Raises:
         UnavailableError: the method names an artefact that does not exist yet.
         UsageError: the method is no spec, or names an artefact that is not known.
     """
-    for name in named_in(method):
+    for name in names_in(method):
         if not is_there(name):
             raise UnavailableError(f"the model {name} is not trained: {folder_of(name)} does not exist.")
-    spec = parse(resolved(method))
-    return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolved, question.on)]
+    spec = parse(resolve_references(method))
+    return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolve_references, question.on)]
 
 
-def _known(text: str) -> Metric | None:
+def _known_metric(text: str) -> Metric | None:
     """The metric of a string; None for one that does not exist, which is reported when it is requested."""
     try:
         return parse_metric(text)

@@ -9,11 +9,11 @@ from bench.lab.reproduce.report import (
     CellReport,
     ClaimReport,
     ClaimTestReport,
-    Comparison,
     Lacking,
     Measurement,
+    PairedComparison,
 )
-from bench.show.numbers import count, fixed, interval, p_value, signed
+from bench.show.numbers import count, format_fixed, interval, p_value, signed
 
 #: The columns of measured cells, and of directions.
 VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
@@ -27,7 +27,7 @@ def value_row(cell: CellReport, block: Block) -> list[str]:
     numbers = [
         _number(cell.measured.mean, cell),
         interval(cell.measured.low, cell.measured.high),
-        _signed(cell.difference, cell),
+        _format_signed(cell.difference, cell),
     ]
     return [cell.metric, cell.printed, *numbers, _verdict(cell, block)]
 
@@ -40,18 +40,18 @@ def _verdict(cell: CellReport, block: Block) -> str:
 
 def direction_row(cell: CellReport) -> list[str]:
     """The texts of a cell whose direction was tested, one for each of `DIRECTIONS`."""
-    found = cell.direction
-    assert found is not None
-    published = _signed(cell.published_difference, cell)
-    ours = _signed(found.difference, cell)
+    direction = cell.direction
+    assert direction is not None
+    published = _format_signed(cell.published_difference, cell)
+    ours = _format_signed(direction.difference, cell)
     return [
         cell.metric,
         cell.printed,
         published,
         ours,
-        interval(found.low, found.high),
-        p_value(found.corrected),
-        found.outcome,
+        interval(direction.low, direction.high),
+        p_value(direction.corrected),
+        direction.outcome,
     ]
 
 
@@ -84,23 +84,25 @@ def block_notes(block: Block, cells: Sequence[CellReport]) -> list[str]:
     """Sentences on how a block was measured, in what that differs, and what would measure it better."""
     notes = []
     if block.measurement is not None:
-        notes.append(measured_on(block.measurement))
+        notes.append(describe_measurement(block.measurement))
         notes += [f"Warning: {warning}." for warning in block.measurement.warnings]
     if block.rival is not None:
-        notes.append(f"Compared with the row {block.against}, as {measured_on(block.rival)}")
+        notes.append(f"Compared with the row {block.against}, as {describe_measurement(block.rival)}")
     if block.follows:
         notes.append(f"As in the paper: {', '.join(block.follows)}.")
     if block.differences:
         notes.append(f"Otherwise than in the paper: {', '.join(block.differences)}.")
     if block.standard is not None:
-        numbers = [f"{cell.standard.metric} {fixed(cell.standard.mean)}" for cell in cells if cell.standard is not None]
+        numbers = [
+            f"{cell.standard.metric} {format_fixed(cell.standard.mean)}" for cell in cells if cell.standard is not None
+        ]
         notes.append(f"By the protocol, {block.standard.method}: {', '.join(numbers)}.")
     if block.note:
         notes.append(block.note)
     return [*notes, *map(lacking_text, block.lacking)]
 
 
-def measured_on(measurement: Measurement) -> str:
+def describe_measurement(measurement: Measurement) -> str:
     """`bm25-okapi on apibank: 269 queries, 101 tools as description.`"""
     method = measurement.method if measurement.minus is None else f"{measurement.method} minus {measurement.minus}"
     data = measurement.data
@@ -112,13 +114,15 @@ def measured_on(measurement: Measurement) -> str:
     return f"{method} on {names}{slices}: {measurement.queries} queries{mean}{failed}, {tools}."
 
 
-def lacking_text(found: Lacking) -> str:
+def lacking_text(lacking: Lacking) -> str:
     """What was not possible, and what it needs."""
-    what = f"{found.method} on {', '.join(found.data)}"
-    if found.failed:
-        return f"Failed: {what}: {found.reason}"
+    what = f"{lacking.method} on {', '.join(lacking.data)}"
+    if lacking.failed:
+        return f"Failed: {what}: {lacking.reason}"
     return (
-        f"Not here: {what}. It needs {'; '.join(found.needs)}." if found.needs else f"Not here: {what}: {found.reason}"
+        f"Not here: {what}. It needs {'; '.join(lacking.needs)}."
+        if lacking.needs
+        else f"Not here: {what}: {lacking.reason}"
     )
 
 
@@ -145,20 +149,27 @@ def name_of_test(test: ClaimTestReport) -> str:
     return f"{test.better} against {test.worse} on {data}{slices}"
 
 
-def comparison_row(found: Comparison) -> list[str]:
+def comparison_row(comparison: PairedComparison) -> list[str]:
     """Metric, n, difference, interval, p, outcome."""
-    outcome: str = found.outcome
-    if found.outcome == "undecided" and found.detectable is not None:
-        outcome += f" (a difference of {fixed(found.detectable)} would show)"
-    difference = signed(found.difference)
-    return [found.metric, str(found.n), difference, interval(found.low, found.high), p_value(found.corrected), outcome]
+    outcome: str = comparison.outcome
+    if comparison.outcome == "undecided" and comparison.detectable is not None:
+        outcome += f" (a difference of {format_fixed(comparison.detectable)} would show)"
+    difference = signed(comparison.difference)
+    return [
+        comparison.metric,
+        str(comparison.n),
+        difference,
+        interval(comparison.low, comparison.high),
+        p_value(comparison.corrected),
+        outcome,
+    ]
 
 
 def _number(value: float, cell: CellReport) -> str:
-    return count(value) if cell.unit == "count" else fixed(value)
+    return count(value) if cell.unit == "count" else format_fixed(value)
 
 
-def _signed(value: float | None, cell: CellReport) -> str:
+def _format_signed(value: float | None, cell: CellReport) -> str:
     if value is None:
         return ""
     return f"{value:+,.0f}" if cell.unit == "count" else signed(value)

@@ -108,8 +108,8 @@ def _check_output(output: Path, origin: str) -> None:
         if not output.exists():
             return
         with open_regular(output) as file:
-            found = {_is_of(line, origin) for line in iter(lambda: file.readline(1_000_000), b"")}
-    if found != {True}:
+            origins = {_is_of(line, origin) for line in iter(lambda: file.readline(1_000_000), b"")}
+    if origins != {True}:
         raise UsageError(f"the file {output} exists and holds something else; name a new one.")
 
 

@@ -20,8 +20,8 @@ def spells_out(text: str, name: str) -> bool:
         return False
     if name.casefold() in text.casefold():
         return True
-    own, width = _parts(text), len(parts)
-    return any(own[i : i + width] == parts for i in range(len(own) - width + 1))
+    text_parts, width = _parts(text), len(parts)
+    return any(text_parts[i : i + width] == parts for i in range(len(text_parts) - width + 1))
 
 
 def _parts(text: str) -> list[str]:

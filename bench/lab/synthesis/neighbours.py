@@ -34,12 +34,12 @@ class Neighbours:
 
     def of_texts(self, texts: Sequence[str], count: int) -> list[list[int]]:
         """At most `count` tools for each text, nearest first."""
-        return [list(found) for found in self._found(texts, count)]
+        return [list(nearest) for nearest in self._find(texts, count)]
 
     @cached_property
     def of_tools(self) -> list[list[int]]:
         """(tools,) at most `MOST_NEAREST` other tools for each tool of the library, nearest first."""
-        return [[other for other in found if other != tool][:MOST_NEAREST] for tool, found in enumerate(self._own)]
+        return [[other for other in nearest if other != tool][:MOST_NEAREST] for tool, nearest in enumerate(self._own)]
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
@@ -62,9 +62,9 @@ class Neighbours:
     @cached_property
     def _own(self) -> list[dict[int, float]]:
         """What each tool's own text finds; the tool itself is usually among it."""
-        return self._found(self._library.texts, MOST_NEAREST + 1)
+        return self._find(self._library.texts, MOST_NEAREST + 1)
 
-    def _found(self, texts: Sequence[str], depth: int) -> list[dict[int, float]]:
+    def _find(self, texts: Sequence[str], depth: int) -> list[dict[int, float]]:
         """(texts,) tool -> score, best first."""
         queries, size = Queries(tuple(texts), np.arange(len(texts))), len(self._library)
         ranking, _ = ask_queries(self._method, queries, size, min(depth, size), "looking for neighbours")

@@ -74,24 +74,24 @@ def writing_request(kind: Kind, gold: Sequence[Tool], rivals: Sequence[Tool], sa
         sample: which draw of the same prompt this is.
     """
     if kind == "single":
-        asked = f"Tool:\n{_listed(gold)}\n\nWrite a request that this tool answers on its own."
+        task = f"Tool:\n{_list(gold)}\n\nWrite a request that this tool answers on its own."
     elif kind == "pair":
-        asked = (
-            f"Tools:\n{_listed([*gold, *rivals])}\n\nThese two are easily confused. Write a request that tool 1 "
+        task = (
+            f"Tools:\n{_list([*gold, *rivals])}\n\nThese two are easily confused. Write a request that tool 1 "
             "answers on its own, and tool 2 does not. What is asked for has to tell them apart, not a hint."
         )
     elif kind == "chain":
-        asked = (
-            f"Tools:\n{_listed(gold)}\n\nWrite one request that takes all of these tools, one after the other in this "
+        task = (
+            f"Tools:\n{_list(gold)}\n\nWrite one request that takes all of these tools, one after the other in this "
             "order, and no others. Leave none of them out, and ask for the result, not for the steps."
         )
     else:
-        asked = (
-            f"Tools:\n{_listed(rivals)}\n\nWrite a request on the same subject that none of these tools can answer, "
+        task = (
+            f"Tools:\n{_list(rivals)}\n\nWrite a request on the same subject that none of these tools can answer, "
             "not even in part. It has to be one that a person would expect such an assistant to answer."
         )
     return Request(
-        (Message("system", _WRITER), Message("user", f"{asked} {_STYLE}")), temperature=_WRITING, sample=sample
+        (Message("system", _WRITER), Message("user", f"{task} {_STYLE}")), temperature=_WRITING, sample=sample
     )
 
 
@@ -103,13 +103,13 @@ def picking_request(text: str, choices: Sequence[Tool | None]) -> Request:
         choices: tools, and None for "none of these tools", in the order of the list.
     """
     lines = [f"{number}. {_NONE if tool is None else _line(tool)}" for number, tool in enumerate(choices, start=1)]
-    asked = (
+    task = (
         f"Request:\n{one_line(text)}\n\nChoices:\n" + "\n".join(lines) + "\n\nWhich of the choices does the request "
         "call for? Name every tool that has to be called for it, and no tool that need not be. If two tools could do "
         f'the same, name the one that fits better. "{_NONE}" is a choice of its own. Reply as '
         '{"numbers": [2]}.'
     )
-    return Request((Message("system", _PICKER), Message("user", asked)), temperature=_PICKING)
+    return Request((Message("system", _PICKER), Message("user", task)), temperature=_PICKING)
 
 
 def read_reply(form: type[R], text: str) -> R | None:
@@ -123,7 +123,7 @@ def read_reply(form: type[R], text: str) -> R | None:
         return None
 
 
-def _listed(tools: Sequence[Tool]) -> str:
+def _list(tools: Sequence[Tool]) -> str:
     return "\n".join(f"{number}. {_line(tool)}{_inputs(tool)}" for number, tool in enumerate(tools, start=1))
 
 

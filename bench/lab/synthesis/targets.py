@@ -73,18 +73,18 @@ def draw_targets(
     around = sorted(range(len(ids)), key=lambda tool: _hash(f"{seed}:no-tool:{ids[tool]}"))
     near = [row[: _AROUND - 1] for row in neighbours.of_tools]
     # (gold, rivals, group) of each kind, in the order in which they are taken.
-    found: dict[Kind, list[tuple[tuple[int, ...], tuple[int, ...], str]]] = {
+    by_kind: dict[Kind, list[tuple[tuple[int, ...], tuple[int, ...], str]]] = {
         "single": [((tool,), (), group[tool]) for tool in drawn],
         "pair": [((one,), (other,), group[one]) for a, b in pairs for one, other in ((a, b), (b, a))],
         "chain": [(chain, (), " + ".join(ids[tool] for tool in chain)) for chain in _chains(library, edges, seed)],
         "no-tool": [((), (tool, *near[tool]), group[tool]) for tool in around],
     }
     placed = [
-        ((number + 0.5) / count, place, Target(f"{kind}-{number + 1:04}", kind, *found[kind][rest], sample))
+        ((number + 0.5) / count, place, Target(f"{kind}-{number + 1:04}", kind, *by_kind[kind][rest], sample))
         for place, kind in enumerate(KINDS)
-        if (count := _count(kind, len(found[kind]), numbers.get(kind), len(ids)))
+        if (count := _count(kind, len(by_kind[kind]), numbers.get(kind), len(ids)))
         for number in range(count)
-        for sample, rest in [divmod(number, len(found[kind]))]
+        for sample, rest in [divmod(number, len(by_kind[kind]))]
     ]
     return [target for _, _, target in sorted(placed, key=lambda item: item[:2])]
 
@@ -95,14 +95,14 @@ _LACKING: Mapping[Kind, str] = {
 }
 
 
-def _count(kind: Kind, possible: int, asked: int | None, tools: int) -> int:
+def _count(kind: Kind, possible: int, requested: int | None, tools: int) -> int:
     """How many queries of a kind are written, of `possible` different targets."""
-    if asked is None:
+    if requested is None:
         usual = -(-tools // _TOOLS_PER_NO_TOOL) if kind == "no-tool" else possible
         return min(usual, _MOST[kind])
-    if asked and not possible:
+    if requested and not possible:
         raise UsageError(f"the library allows no {kind} queries: {_LACKING[kind]}; leave them out.")
-    return asked
+    return requested
 
 
 # Chains -------------------------------------------------------------------------------------------------------------
@@ -114,16 +114,16 @@ def _chains(library: Library, derived: Edges, seed: int) -> list[tuple[int, ...]
     ids = [tool.tool_id for tool in library.tools]
     if len(edges):
         return _along([(int(before), int(after)) for after, before in edges], ids, seed)
-    found: list[tuple[int, ...]] = []
+    chains: list[tuple[int, ...]] = []
     # Where no tool names a server, all are of one.
     named = any(tool.parent for tool in library.tools)
     for members in families(library.tools) if named else [range(len(ids))]:
         order = sorted(members, key=lambda tool: _hash(f"{seed}:chain:{ids[tool]}"))
         while len(order) > 1:
-            size = 3 if len(found) % 2 and len(order) > 2 else 2
-            found.append(tuple(order[:size]))
+            size = 3 if len(chains) % 2 and len(order) > 2 else 2
+            chains.append(tuple(order[:size]))
             order = order[size:]
-    return sorted(found, key=lambda chain: _hash(f"{seed}:chain:{[ids[tool] for tool in chain]}"))
+    return sorted(chains, key=lambda chain: _hash(f"{seed}:chain:{[ids[tool] for tool in chain]}"))
 
 
 def _along(edges: Sequence[tuple[int, int]], ids: Sequence[str], seed: int) -> list[tuple[int, ...]]:
@@ -134,15 +134,15 @@ def _along(edges: Sequence[tuple[int, int]], ids: Sequence[str], seed: int) -> l
     for before, after in order:
         following[before].append(after)
         leading[after].append(before)
-    found: dict[tuple[int, ...], None] = {}
+    chains: dict[tuple[int, ...], None] = {}
     for number, (before, after) in enumerate(order):
         chain: tuple[int, ...] = (before, after)
         if number % 2:
             later = [tool for tool in following[after] if tool not in chain]
             earlier = [tool for tool in leading[before] if tool not in chain]
             chain = (*chain, later[0]) if later else (earlier[0], *chain) if earlier else chain
-        found[chain] = None
-    return list(found)
+        chains[chain] = None
+    return list(chains)
 
 
 def _hash(text: str) -> bytes:

@@ -109,13 +109,13 @@ class QueryWriter:
         with self._progress.stage("write queries", len(targets), "queries") as stage:
             for start in range(0, len(targets), BATCH):
                 batch = targets[start : start + BATCH]
-                drafts = self._checked(self._fresh(self._drafts(batch)))
+                drafts = self._check_drafts(self._fresh(self._drafts(batch)))
                 self.queries += [self._query(draft) for draft in drafts]
                 stage.advance(len(batch))
 
     def _drafts(self, targets: Sequence[Target]) -> list[_Draft]:
         tools = self._library.tools
-        asked = [
+        requests = [
             writing_request(
                 target.kind,
                 [tools[tool] for tool in target.gold],
@@ -124,19 +124,19 @@ class QueryWriter:
             )
             for target in targets
         ]
-        replies = self._replies([target.kind for target in targets], WrittenRequest, asked)
+        replies = self._replies([target.kind for target in targets], WrittenRequest, requests)
         for target in targets:
             self.tallies[target.kind].asked += 1
-        found = [
+        drafts = [
             _Draft(target, reply.request) for target, reply in zip(targets, replies, strict=True) if reply is not None
         ]
-        for draft in found:
+        for draft in drafts:
             self.tallies[draft.target.kind].written += 1
-        return found
+        return drafts
 
     def _fresh(self, drafts: Iterable[_Draft]) -> list[_Draft]:
         """The drafts that name none of their tools, and do not repeat the words of an earlier one."""
-        found = []
+        fresh = []
         for draft in drafts:
             key = tuple(words(draft.text))
             if any(spells_out(draft.text, self._library.tools[tool].name) for tool in draft.target.gold):
@@ -145,20 +145,20 @@ class QueryWriter:
                 self._drop(draft, "repeated")
             else:
                 self._texts.add(key)
-                found.append(draft)
-        return found
+                fresh.append(draft)
+        return fresh
 
-    def _checked(self, drafts: Sequence[_Draft]) -> list[_Draft]:
+    def _check_drafts(self, drafts: Sequence[_Draft]) -> list[_Draft]:
         """The drafts for which the second call picks exactly the tools that they were written for."""
         near = self._neighbours.of_texts([draft.text for draft in drafts], SHORT_LIST) if drafts else []
-        lists = [self._short_list(draft, own) for draft, own in zip(drafts, near, strict=True)]
+        lists = [self._short_list(draft, nearest) for draft, nearest in zip(drafts, near, strict=True)]
         tools = self._library.tools
-        asked = [
+        requests = [
             picking_request(draft.text, [None if tool is None else tools[tool] for tool in choices])
             for draft, choices in zip(drafts, lists, strict=True)
         ]
-        replies = self._replies([draft.target.kind for draft in drafts], Picked, asked)
-        found = []
+        replies = self._replies([draft.target.kind for draft in drafts], Picked, requests)
+        kept = []
         for draft, choices, reply in zip(drafts, lists, replies, strict=True):
             if reply is None:
                 continue
@@ -166,10 +166,10 @@ class QueryWriter:
                 self._drop(draft, "unparsed")
             elif {choices[number - 1] for number in reply.numbers} == set(draft.target.gold or (None,)):
                 self.tallies[draft.target.kind].kept += 1
-                found.append(draft)
+                kept.append(draft)
             else:
                 self._drop(draft, "not_picked")
-        return found
+        return kept
 
     def _short_list(self, draft: _Draft, near_text: Sequence[int]) -> list[int | None]:
         """What the second call picks from, in an order that says nothing: the tools, what is like them, and None.
@@ -191,15 +191,15 @@ class QueryWriter:
         name = "" if tool is None else self._library.tools[tool].tool_id
         return hashlib.sha256(f"{self._seed}:{text}:{name}".encode("utf-8", "surrogatepass")).digest()
 
-    def _replies(self, kinds: Sequence[Kind], form: type[R], asked: Sequence[Request]) -> list[R | None]:
+    def _replies(self, kinds: Sequence[Kind], form: type[R], requests: Sequence[Request]) -> list[R | None]:
         """The replies that have the form; the others are counted."""
-        found: list[R | None] = []
-        for kind, answer in zip(kinds, self._model.complete(asked) if asked else [], strict=True):
+        replies: list[R | None] = []
+        for kind, answer in zip(kinds, self._model.complete(requests) if requests else [], strict=True):
             reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
             if reply is None:
                 self.tallies[kind].dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
-            found.append(reply)
-        return found
+            replies.append(reply)
+        return replies
 
     def _drop(self, draft: _Draft, reason: str) -> None:
         self.tallies[draft.target.kind].dropped[reason] += 1

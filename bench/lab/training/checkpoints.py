@@ -61,7 +61,7 @@ class Checkpoints:
             StorageError: the checkpoint before could not be written; the one before that stays.
         """
         self.wait()
-        self._writing = self._thread.submit(_write, self._path, _copied(record))
+        self._writing = self._thread.submit(_write, self._path, _copy_tensors(record))
 
     def wait(self) -> None:
         """Return when what was put is on disk; raises `StorageError` if it could not be written."""
@@ -69,16 +69,16 @@ class Checkpoints:
             self._writing.result()
 
 
-def _copied(value: Any) -> Any:
+def _copy_tensors(value: Any) -> Any:
     """Tensors copied into the processor's memory: a training changes its own in place."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return value.detach().to("cpu", copy=True)
     if isinstance(value, Mapping):
-        return {key: _copied(part) for key, part in value.items()}
+        return {key: _copy_tensors(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_copied(part) for part in value)
+        return type(value)(_copy_tensors(part) for part in value)
     return value
 
 

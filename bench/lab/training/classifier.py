@@ -53,7 +53,7 @@ class ClassifierTrainer(SequenceTrainer):
         return torch.nn.functional.cross_entropy(logits, torch.from_numpy(self._several[examples]).to(logits.device))
 
     def validate(self) -> float:
-        return float((self.classified(self._validation).argmax(axis=1) == self._wanted).mean())
+        return float((self.classify(self._validation).argmax(axis=1) == self._wanted).mean())
 
     def facts(self) -> dict[str, str | int | float | bool]:
         # The accuracy to compare with: that of always predicting the more frequent label.

@@ -20,7 +20,7 @@ from bench.evaluation.ray_cluster import Cluster
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
-from bench.show.numbers import duration, fixed
+from bench.show.numbers import duration, format_fixed
 from bench.show.tables import Table
 
 
@@ -73,7 +73,7 @@ def command(
             given,
             out,
             base=base,
-            settings=Spec.of(kind, _parsed(settings)),
+            settings=Spec.of(kind, _parse_settings(settings)),
             template=template,
             command=shlex.join(["bench", *sys.argv[1:]]),
             replace=replace,
@@ -85,13 +85,13 @@ def command(
     table = Table(["step", "loss", card.measure], right=(0, 1, 2))
     for seen in card.evaluations:
         chosen = " best" if seen.step == card.best_step else ""
-        table.add(str(seen.step), fixed(seen.loss, 4), f"{fixed(seen.value)}{chosen}")
+        table.add(str(seen.step), format_fixed(seen.loss, 4), f"{format_fixed(seen.value)}{chosen}")
     console().print(table)
     click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {duration(card.seconds)}")
     click.echo(f"validated on {card.validation}; the model is in {out}")
 
 
-def _parsed(settings: tuple[str, ...]) -> dict[str, Value]:
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")

@@ -25,9 +25,9 @@ from bench.lab.graph.agreement import macro_scores
 from bench.lab.training.generated import generated_pairs
 from bench.lab.training.pairs import (
     ToolPair,
-    annotated_pairs,
-    balanced,
-    coded_edges,
+    annotate_pairs,
+    balance,
+    encode_edges,
     label_counts,
     pairs_digest,
     split_by_group,
@@ -106,8 +106,8 @@ class DiscriminatorTrainer(Trainer):
         )
         # Later: making pairs with a language model may fail, and loading takes time.
         self._network, self._tokenizer = classifier_and_tokenizer(self.base, LABELS, chosen.most_tokens, chosen.seed)
-        both = [*self._validation, *(pair.turned() for pair in self._validation)]
-        self._validation_tokens = self._encoded(both)
+        both = [*self._validation, *(pair.turn() for pair in self._validation)]
+        self._validation_tokens = self._encode_pairs(both)
         self.begin_epoch(0, Path())
         self._chosen: DiscriminatorSettings | None = None
 
@@ -121,7 +121,7 @@ class DiscriminatorTrainer(Trainer):
         tools = annotated.tools
         vectors = Encoder(EMBEDDED, progress=self.progress).encode([document(tool) for tool in tools])
         candidates = candidate_pairs(tools, vectors, self.parameters.nearest)
-        pairs = annotated_pairs(tools, coded_edges(annotated), candidates, random)
+        pairs = annotate_pairs(tools, encode_edges(annotated), candidates, random)
         return split_by_group(pairs, _VALIDATION_SHARE, random)
 
     def _first_stage(self, dataset: Dataset, held: set[str]) -> list[ToolPair]:
@@ -134,8 +134,8 @@ class DiscriminatorTrainer(Trainer):
         elif chosen.source == "weak":
             dependent, unrelated = weak_pairs(dataset.tools, chosen.variants, random)
         else:
-            every = annotated_pairs(dataset.tools, coded_edges(dataset), np.empty((0, 2), np.int32), random)
-            dependent = [pair if pair.label == 0 else pair.turned() for pair in every]
+            every = annotate_pairs(dataset.tools, encode_edges(dataset), np.empty((0, 2), np.int32), random)
+            dependent = [pair if pair.label == 0 else pair.turn() for pair in every]
         dependent = [pair for pair in dependent if pair.group not in held]
         unrelated = [pair for pair in unrelated if pair.group not in held]
         if not dependent:
@@ -143,13 +143,13 @@ class DiscriminatorTrainer(Trainer):
                 f"{dataset.spec} gives no pairs for the first stage with source={chosen.source}: choose another "
                 "dataset or source, or leave the stage out with --set pretraining_epochs=0."
             )
-        return balanced(dependent, unrelated, random)
+        return balance(dependent, unrelated, random)
 
-    def _encoded(self, pairs: Sequence[ToolPair]) -> list[dict[str, list[int]]]:
+    def _encode_pairs(self, pairs: Sequence[ToolPair]) -> list[dict[str, list[int]]]:
         if not pairs:
             return []
-        found = self._tokenizer([pair.first for pair in pairs], [pair.second for pair in pairs], truncation=True)
-        return [{name: rows[i] for name, rows in found.items()} for i in range(len(pairs))]
+        tokens = self._tokenizer([pair.first for pair in pairs], [pair.second for pair in pairs], truncation=True)
+        return [{name: rows[i] for name, rows in tokens.items()} for i in range(len(pairs))]
 
     @property
     def model(self) -> torch.nn.Module:
@@ -163,8 +163,8 @@ class DiscriminatorTrainer(Trainer):
         """Take the epoch's stage; every second epoch reads the pairs in the other order."""
         self._balanced = epoch < self.parameters.pretraining_epochs
         stage = self._stages[0 if self._balanced else 1]
-        self._pairs = [pair.turned() for pair in stage] if epoch % 2 else stage
-        self._tokens = self._encoded(self._pairs)
+        self._pairs = [pair.turn() for pair in stage] if epoch % 2 else stage
+        self._tokens = self._encode_pairs(self._pairs)
         counts = label_counts(self._pairs)
         # Eq. 2 sums over a category and divides by its size; so scaled, the mean over all pairs is that sum.
         self._weights = np.divide(len(stage), counts, out=np.zeros(len(LABELS)), where=counts > 0)

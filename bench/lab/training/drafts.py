@@ -67,13 +67,13 @@ class Searcher:
 
     def ranks(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, depth: int) -> GoldRanks:
         """The ranks of each utterance's gold tools when these lines are the queries."""
-        asked = [
+        row_queries = [
             tuple(dict.fromkeys([*part, *((text,) if self._include_utterance or not part else ())]))
             for text, part in zip(utterances, lines, strict=True)
         ]
-        found, _ = round_robin(self._base, asked, np.arange(len(asked)), self._tools, depth)
-        tools = np.full((len(found), min(depth, self._tools)), -1, dtype=np.int32)
-        for i, row in enumerate(found):
+        rankings, _ = round_robin(self._base, row_queries, np.arange(len(row_queries)), self._tools, depth)
+        tools = np.full((len(rankings), min(depth, self._tools)), -1, dtype=np.int32)
+        for i, row in enumerate(rankings):
             tools[i, : len(row)] = row
         return GoldRanks.of(tools, gold)
 
@@ -106,7 +106,7 @@ class Searcher:
         return np.where([bool(part) for part in lines], np.concatenate(values), 0.0)
 
 
-def kept_drafts(
+def keep_drafts(
     rewards: NDArray[np.float64], texts: Sequence[Sequence[str]], n_draft: int, r_min: float, p_top: float
 ) -> list[tuple[int, int]]:
     """The drafts that are learnt from: positions (utterance, draft), in this order.
@@ -157,21 +157,21 @@ def drafts_in(
         make: gives the drafts of some rows.
         block: rows that are made at once.
     """
-    found = dict(_read_drafts(path, identity))
+    by_row = dict(_read_drafts(path, identity))
     # Rewritten, so that a truncated line does not precede others.
-    write_text(path, json.dumps(identity) + "\n" + _lines(found))
-    missing = [row for row in rows if row not in found]
+    write_text(path, json.dumps(identity) + "\n" + _lines(by_row))
+    missing = [row for row in rows if row not in by_row]
     for start in range(0, len(missing), block):
         part = missing[start : start + block]
         made = dict(zip(part, make(part), strict=True))
         with storage_errors(str(path)), path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(_lines(made))
-        found |= made
-    return [found[row] for row in rows]
+        by_row |= made
+    return [by_row[row] for row in rows]
 
 
-def _lines(found: Mapping[int, list[str]]) -> str:
-    return "".join(json.dumps([row, drafts]) + "\n" for row, drafts in found.items())
+def _lines(by_row: Mapping[int, list[str]]) -> str:
+    return "".join(json.dumps([row, drafts]) + "\n" for row, drafts in by_row.items())
 
 
 def _read_drafts(path: Path, identity: str) -> Iterator[tuple[int, list[str]]]:

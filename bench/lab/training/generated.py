@@ -17,7 +17,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.base.errors import DataError, UnavailableError, UsageError
-from bench.base.paths import expanded, read_regular
+from bench.base.paths import expand_path, read_regular
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
 from bench.data.tables import Parameter, Tool
@@ -70,7 +70,7 @@ class _Output(_ModelReply):
     description: str = Field("", max_length=1000)
 
 
-class _Document(_ModelReply):
+class _ToolDocument(_ModelReply):
     """A tool as the model describes it."""
 
     name: str = Field(min_length=1, max_length=200)
@@ -106,25 +106,25 @@ def generated_pairs(functions: str, model: str, progress: Progress = QUIET) -> l
     """
     if not functions or not model:
         raise UsageError("source=llm needs functions=PATH and llm=MODEL; set both with --set.")
-    codes = read_functions(expanded(functions))
+    codes = read_functions(expand_path(functions))
     client = LanguageModel(model, progress=progress)
     client.preflight()
-    given = _parsed(client.complete([_request(_EXTRACT, code) for code in codes]), _Document)
-    extracted = {i: found for i, found in enumerate(given) if found is not None}
+    given = _parse_replies(client.complete([_request(_EXTRACT, code) for code in codes]), _ToolDocument)
+    extracted = {i: tool for i, tool in enumerate(given) if tool is not None}
     shown = [extracted[i].model_dump_json() for i in extracted]
-    made = _parsed(client.complete([_request(_GENERATE, text) for text in shown]), _Document)
-    pairs = {i: (found, extracted[i]) for i, found in zip(extracted, made, strict=True) if found is not None}
-    asked = [
+    made = _parse_replies(client.complete([_request(_GENERATE, text) for text in shown]), _ToolDocument)
+    pairs = {i: (tool, extracted[i]) for i, tool in zip(extracted, made, strict=True) if tool is not None}
+    requests = [
         _request(_VERIFY, f"Tool X: {x.model_dump_json()}\nTool Y: {y.model_dump_json()}\nDoes X depend on Y?")
         for x, y in pairs.values()
     ]
-    verdicts = _parsed(client.complete(asked), _Verdict)
+    verdicts = _parse_replies(client.complete(requests), _Verdict)
     kept = [i for i, verdict in zip(pairs, verdicts, strict=True) if verdict is not None and verdict.depends]
     progress.note(
         f"{len(codes)} functions: {len(extracted)} documents extracted, {len(pairs)} dependent tools generated, "
         f"{len(kept)} pairs verified"
     )
-    made_of = [tuple(document(found.tool()) for found in pairs[i]) for i in kept]
+    made_of = [tuple(document(tool.tool()) for tool in pairs[i]) for i in kept]
     return [ToolPair(first, second, 0, f"function {i}") for i, (first, second) in zip(kept, made_of, strict=True)]
 
 
@@ -132,16 +132,16 @@ def _request(instruction: str, text: str) -> Request:
     return Request((Message("system", instruction), Message("user", text)))
 
 
-def _parsed(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D | None]:
+def _parse_replies(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D | None]:
     """What the replies say; None where one failed or is not of the form asked for."""
     return [None if isinstance(reply, Failure) else _read(reply.text, kind) for reply in replies]
 
 
 def _read(text: str, kind: type[D]) -> D | None:
-    found = json_object(text)
+    value = json_object(text)
     try:
         # By way of JSON, in which a list replaces a tuple.
-        return None if found is None else kind.model_validate_json(json.dumps(found), strict=True)
+        return None if value is None else kind.model_validate_json(json.dumps(value), strict=True)
     except ValidationError:
         return None
 
@@ -160,19 +160,19 @@ def read_functions(path: Path) -> list[str]:
     try:
         if path.is_dir():
             files = sorted(path.rglob("*.py"))
-            found = [
+            codes = [
                 code for file in files for code in _python_functions(read_regular(file).decode("utf-8", "replace"))
             ]
         elif path.suffix == ".py":
-            found = _python_functions(read_regular(path).decode("utf-8", "replace"))
+            codes = _python_functions(read_regular(path).decode("utf-8", "replace"))
         else:
             lines = io.StringIO(read_regular(path).decode("utf-8"), newline=None)
-            found = [_line_code(path, number, line) for number, line in enumerate(lines, start=1)]
+            codes = [_line_code(path, number, line) for number, line in enumerate(lines, start=1)]
     except OSError as error:
         raise UnavailableError(f"cannot read functions from {error.filename}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise UnavailableError(f"cannot read functions from {path}: {error}.") from None
-    kept = [code[:_MOST_CHARACTERS] for code in dict.fromkeys(found) if len(code.strip().splitlines()) in _LINES]
+    kept = [code[:_MOST_CHARACTERS] for code in dict.fromkeys(codes) if len(code.strip().splitlines()) in _LINES]
     if not kept:
         raise UnavailableError(f"{path} holds no functions of {_LINES.start} to {_LINES.stop - 1} lines.")
     return kept
@@ -185,14 +185,14 @@ def _python_functions(source: str) -> list[str]:
     except (SyntaxError, ValueError, RecursionError):
         return []
     pending: list[ast.AST] = [tree]
-    found: list[tuple[int, str]] = []
+    functions: list[tuple[int, str]] = []
     while pending:
         for node in ast.iter_child_nodes(pending.pop()):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.append((node.lineno, ast.get_source_segment(source, node) or ""))
+                functions.append((node.lineno, ast.get_source_segment(source, node) or ""))
             elif isinstance(node, ast.ClassDef):
                 pending.append(node)
-    return [code for _, code in sorted(found)]
+    return [code for _, code in sorted(functions)]
 
 
 def _line_code(path: Path, number: int, line: str) -> str:

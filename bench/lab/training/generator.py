@@ -23,8 +23,8 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template, Tool
 from bench.lab.training.decoder import LEAST_VOCABULARY, small_decoder
-from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, kept_drafts
-from bench.lab.training.pretrained import TransformerSettings, arithmetic, made_ready, padded, uses_bfloat16
+from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, keep_drafts
+from bench.lab.training.pretrained import TransformerSettings, arithmetic, make_ready, pad_ids, uses_bfloat16
 from bench.lab.training.trainer import Trainer
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
@@ -123,7 +123,7 @@ class GeneratorTrainer(Trainer):
         texts = [dataset.queries[row].text for row in train]
         targets = [gold_lines([dataset.tools[tool] for tool in dataset.gold.row(int(row))]) for row in train]
         self._causal = self._begin([*texts, *dict.fromkeys(targets)])
-        made_ready(self._causal.network, chosen.dropout)
+        make_ready(self._causal.network, chosen.dropout)
         trained: Prompt = (
             "utterance" if self.base == SCRATCH else trained_prompt(self._causal.trained_prompt) or "plain"
         )
@@ -134,7 +134,10 @@ class GeneratorTrainer(Trainer):
         validation = validation[np.linspace(0, len(validation) - 1, size).round().astype(np.int64)]
         self._gold, self._validation_gold = dataset.gold.take(train), dataset.gold.take(validation)
         self._texts, self._validation = texts, [dataset.queries[row].text for row in validation]
-        self._prompts, self._validation_prompts = self._asked(self._texts), self._asked(self._validation)
+        self._prompts, self._validation_prompts = (
+            self._prompt_tokens(self._texts),
+            self._prompt_tokens(self._validation),
+        )
         self._examples = [
             (prompt, self._causal.answer(target, chosen.most_tokens))
             for prompt, target in zip(self._prompts, targets, strict=True)
@@ -158,7 +161,7 @@ class GeneratorTrainer(Trainer):
             seed=chosen.seed,
         )
 
-    def _asked(self, texts: Sequence[str]) -> list[list[int]]:
+    def _prompt_tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each utterance's prompt."""
 
         def write(utterance: str) -> str:
@@ -201,10 +204,10 @@ class GeneratorTrainer(Trainer):
         flat = [draft.split("\n") if draft else [] for part in drafts for draft in part]
         owner = np.repeat(rows, chosen.drafts)
         utterances = [self._texts[row] for row in owner]
-        found = self._search.rewards(
+        rewards = self._search.rewards(
             utterances, flat, self._gold.take(owner), chosen.reward, chosen.reward_depth
         ).reshape(size, chosen.drafts)
-        kept = kept_drafts(found, drafts, chosen.n_draft, chosen.r_min, chosen.p_top)
+        kept = keep_drafts(rewards, drafts, chosen.n_draft, chosen.r_min, chosen.p_top)
         if not kept:
             raise UsageError(
                 f"no draft of iteration {epoch + 1} has a reward of r_min={chosen.r_min}; begin with a model that was "
@@ -215,10 +218,10 @@ class GeneratorTrainer(Trainer):
             for row, draft in kept
         ]
         facts: Facts = {
-            f"reward_{name}_{epoch + 1}": value for name, value in distribution(found, chosen.r_min).items()
+            f"reward_{name}_{epoch + 1}": value for name, value in distribution(rewards, chosen.r_min).items()
         }
-        facts[f"reward_best_mean_{epoch + 1}"] = round(float(found.max(axis=1).mean()), 4)
-        facts[f"drafts_made_{epoch + 1}"] = found.size
+        facts[f"reward_best_mean_{epoch + 1}"] = round(float(rewards.max(axis=1).mean()), 4)
+        facts[f"drafts_made_{epoch + 1}"] = rewards.size
         facts[f"drafts_empty_{epoch + 1}"] = sum(not lines for lines in flat)
         facts[f"drafts_kept_{epoch + 1}"] = len(kept)
         self._remember(scratch / f"rewards-{epoch}.json", facts)
@@ -258,7 +261,7 @@ class GeneratorTrainer(Trainer):
 
         chosen = [self._examples[i] for i in examples]
         device = next(self.model.parameters()).device
-        given = padded([[*prompt, *answer] for prompt, answer in chosen], self._causal.tokenizer.pad_token_id, device)
+        given = pad_ids([[*prompt, *answer] for prompt, answer in chosen], self._causal.tokenizer.pad_token_id, device)
         wanted = torch.full_like(given["input_ids"], -100)
         for i, (prompt, answer) in enumerate(chosen):
             wanted[i, len(prompt) : len(prompt) + len(answer)] = torch.tensor(answer, device=device)
@@ -269,9 +272,9 @@ class GeneratorTrainer(Trainer):
         return torch.nn.functional.cross_entropy(logits[:, :-1][learnt].float(), wanted[:, 1:][learnt])
 
     def validate(self) -> float:
-        return self._validated(0.0)
+        return self._validate_at(0.0)
 
-    def _validated(self, temperature: float) -> float:
+    def _validate_at(self, temperature: float) -> float:
         """recall@5 of the validation queries, searched with what is generated at a temperature."""
         chosen = self.parameters
         sampling = Sampling(temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
@@ -287,7 +290,7 @@ class GeneratorTrainer(Trainer):
             with self.progress.stage("calibrate the temperature", len(TEMPERATURES), "temperatures") as bar:
                 values = {}
                 for temperature in TEMPERATURES:
-                    values[temperature] = self._validated(temperature)
+                    values[temperature] = self._validate_at(temperature)
                     bar.advance()
             facts: Facts = {f"recall@5_at_temperature_{t}": round(value, 4) for t, value in values.items()}
             # Of equally good ones the lowest.

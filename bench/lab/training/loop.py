@@ -23,7 +23,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.base.progress import Progress
 from bench.lab.training.checkpoints import Checkpoints, Record, read_checkpoint
-from bench.lab.training.trainer import Settings, Trainer
+from bench.lab.training.trainer import Trainer, TrainingSettings
 from bench.models.trainingcard import Evaluation
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     """
     import torch
 
-    settings: Settings = trainer.parameters
+    settings: TrainingSettings = trainer.parameters
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(settings.seed)
     trainer.model.to(device)
@@ -120,7 +120,7 @@ def _groups(model: torch.nn.Module, weight_decay: float) -> list[dict[str, Any]]
     ]
 
 
-def rate_at(step: int, total: int, settings: Settings) -> float:
+def rate_at(step: int, total: int, settings: TrainingSettings) -> float:
     """The learning rate of a step (from 0): a linear rise over the warm-up, then constant or linear to zero."""
     warmup = round(settings.warmup * total)
     if step < warmup:
@@ -136,7 +136,7 @@ def _step(
     examples: NDArray[np.int64],
     step: int,
     total: int,
-    settings: Settings,
+    settings: TrainingSettings,
 ) -> float:
     import torch
 

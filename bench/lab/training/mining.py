@@ -43,18 +43,18 @@ def hard_negatives(
     Returns:
         (queries, min(depth, tools)) tool codes, nearest first, padded with -1 where there are too few.
     """
-    found = np.full((len(queries), min(depth, len(tools))), -1, dtype=np.int32)
+    negatives = np.full((len(queries), min(depth, len(tools))), -1, dtype=np.int32)
     index = VectorIndex(tools, "cosine")
     for block in blocks(len(queries), len(tools)):
         scores = index.score(queries[block])
         scores[:, ~among] = -np.inf
         for row in range(len(scores)):
             scores[row, gold.row(block.start + row)] = -np.inf
-        found[block] = top_k(scores, depth).tools
-    return found
+        negatives[block] = top_k(scores, depth).tools
+    return negatives
 
 
-def drawn(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> NDArray[np.int32]:
+def draw(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> NDArray[np.int32]:
     """`count` tools of each row of mined ones, drawn without replacement; -1 where a row has fewer.
 
     Args:
@@ -69,7 +69,7 @@ def drawn(mined: NDArray[np.int32], count: int, random: np.random.Generator) -> 
     return np.pad(chosen, ((0, 0), (0, max(0, missing))), constant_values=-1)
 
 
-def kept_in(path: Path, make: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+def keep_in(path: Path, make: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
     """The content of the file; if there is none, what `make` returns, which is stored there.
 
     A training that was killed finds in it what the model, which by then is another, mined before.

@@ -38,13 +38,13 @@ class ToolPair:
     group: str
     tools: tuple[str, ...] = ()
 
-    def turned(self) -> ToolPair:
+    def turn(self) -> ToolPair:
         """The same pair in the other order."""
         label: Label = 2 if self.label == 0 else 0 if self.label == 2 else 1
         return ToolPair(self.second, self.first, label, self.group, self.tools[::-1])
 
 
-def coded_edges(dataset: Dataset) -> NDArray[np.int32]:
+def encode_edges(dataset: Dataset) -> NDArray[np.int32]:
     """(edges, 2) codes [dependent, prerequisite] of a dataset's annotated edges."""
     return coded(list(dataset.edges), dataset.tool_codes, dataset.spec)
 
@@ -54,7 +54,7 @@ def group_of(tool: Tool) -> str:
     return json.dumps(parent_of(tool))
 
 
-def annotated_pairs(
+def annotate_pairs(
     tools: Sequence[Tool],
     edges: NDArray[np.int32],
     candidates: NDArray[np.int32],
@@ -81,11 +81,11 @@ def annotated_pairs(
         a, b = pair
         digests = (tool_digest(tools[a]), tool_digest(tools[b]))
         made = ToolPair(texts[a], texts[b], label, group_of(tools[groups.get(pair, a)]), digests)
-        pairs.append(made.turned() if random.random() < 0.5 else made)
+        pairs.append(made.turn() if random.random() < 0.5 else made)
     return pairs
 
 
-def balanced(
+def balance(
     dependent: Sequence[ToolPair], unrelated: Sequence[ToolPair], random: np.random.Generator
 ) -> list[ToolPair]:
     """As many pairs of each category: each dependency in both orders, and unrelated pairs.
@@ -113,7 +113,7 @@ def balanced(
                 digests = (*one.tools[:1], *other.tools[1:])
                 neither.append(ToolPair(one.first, other.second, NEITHER, one.group, digests))
                 break
-    return [*dependent, *(pair.turned() for pair in dependent), *neither]
+    return [*dependent, *(pair.turn() for pair in dependent), *neither]
 
 
 def split_by_group(

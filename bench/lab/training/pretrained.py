@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from bench.base.errors import UnavailableError
-from bench.lab.training.trainer import Settings
+from bench.lab.training.trainer import TrainingSettings
 from bench.models.files import model_folder, quiet_transformers
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
-class TransformerSettings(Settings):
+class TransformerSettings(TrainingSettings):
     """Settings of every kind that fine-tunes a transformer."""
 
     precision: Precision = Field(
@@ -82,7 +82,7 @@ def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int,
     return model, tokenizer
 
 
-def made_ready(model: torch.nn.Module, dropout: float) -> None:
+def make_ready(model: torch.nn.Module, dropout: float) -> None:
     """Set the dropout of every layer, and choose the attention that a processor learns fastest with.
 
     On a CPU without dropout the plain attention takes two thirds of the time of torch's fused one, whose backward pass
@@ -128,7 +128,7 @@ def _processor_has_bfloat16() -> bool:
     return any(bool(getattr(torch.cpu, name, bool)()) for name in checks)
 
 
-def padded(ids: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
+def pad_ids(ids: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
     """Token ids as the two matrices a transformer takes: `input_ids` and `attention_mask`."""
     import torch
 

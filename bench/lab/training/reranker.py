@@ -16,11 +16,11 @@ from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.interface import Ranking
-from bench.lab.training.mining import drawn, hard_negatives, used_tools
+from bench.lab.training.mining import draw, hard_negatives, used_tools
 from bench.lab.training.retriever import ranking_loss
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
 from bench.models.encoders import EMBEDDED, Encoder
-from bench.search.dense import normalized, search
+from bench.search.dense import normalize, search
 
 if TYPE_CHECKING:
     import torch
@@ -78,13 +78,13 @@ class RerankerTrainer(SequenceTrainer):
         train = train[np.sort(random.permutation(len(train))[:queries])]
         self._queries = [dataset.queries[row].text for row in train]
         gold = dataset.gold.take(train)
-        asked = encoder.encode(self._queries)
-        mined = hard_negatives(asked, tools, gold, chosen.mining_depth, among)
+        query_vectors = encoder.encode(self._queries)
+        mined = hard_negatives(query_vectors, tools, gold, chosen.mining_depth, among)
         self._pairs, self._relevant = _pairs(
-            drawn(gold.padded()[0], chosen.positives, random), drawn(mined, chosen.hard_negatives, random)
+            draw(gold.padded()[0], chosen.positives, random), draw(mined, chosen.hard_negatives, random)
         )
         self._pairs, self._relevant = self._pairs[: chosen.most_examples], self._relevant[: chosen.most_examples]
-        left, right = normalized(asked)[self._pairs[:, 0]], normalized(tools)[self._pairs[:, 1]]
+        left, right = normalize(query_vectors)[self._pairs[:, 0]], normalize(tools)[self._pairs[:, 1]]
         self._taught = ((left * right).sum(axis=1) / _TEACHER_TEMPERATURE).astype(np.float32)
         # Where the pairs of each query begin; they stand together.
         self._lists = np.unique(self._pairs[:, 0], return_index=True)[1]
@@ -140,10 +140,10 @@ class RerankerTrainer(SequenceTrainer):
 
     def validate(self) -> float:
         row, column = np.nonzero(self._retrieved.tools >= 0)
-        found = self._retrieved.tools[row, column]
-        pairs = [(self._validation[i], self._texts[tool]) for i, tool in zip(row, found, strict=True)]
+        candidates = self._retrieved.tools[row, column]
+        pairs = [(self._validation[i], self._texts[tool]) for i, tool in zip(row, candidates, strict=True)]
         scores = np.full(self._retrieved.tools.shape, -np.inf)
-        scores[row, column] = self.classified(pairs)[:, 0]
+        scores[row, column] = self.classify(pairs)[:, 0]
         best = np.take_along_axis(self._retrieved.tools, np.argsort(-scores, axis=1, kind="stable"), 1)[:, :_CUTOFF]
         return float(np.mean([np.isin(self._validation_gold.row(i), best[i]).mean() for i in range(len(best))]))
 

@@ -17,18 +17,18 @@ from pydantic import Field
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.lab.training.mining import drawn, hard_negatives, kept_in, used_tools
+from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.pretrained import (
     TransformerSettings,
     arithmetic,
-    made_ready,
-    padded,
+    make_ready,
+    pad_ids,
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
 from bench.models.cache import token_batches
 from bench.models.files import folder_revision, model_folder, quiet_transformers
-from bench.search.dense import normalized, search
+from bench.search.dense import normalize, search
 from bench.search.progressive import progressive_search
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RetrieverTrainer(Trainer):
             raise UnavailableError(f"the model {self.base!r} cannot be loaded from {folder}: {first}.") from None
         longest = min(chosen.most_tokens, self._encoder.max_seq_length or chosen.most_tokens)
         self._encoder.max_seq_length = longest
-        made_ready(self._encoder, chosen.dropout)
+        make_ready(self._encoder, chosen.dropout)
         if len(validation) > _MOST_VALIDATION:
             validation = validation[np.linspace(0, len(validation) - 1, _MOST_VALIDATION).round().astype(np.int64)]
         self._gold = dataset.gold.take(train)
@@ -117,11 +117,11 @@ class RetrieverTrainer(Trainer):
         chosen = self.parameters
         random = np.random.default_rng([chosen.seed, epoch, 2])
         gold, _ = self._gold.padded()
-        self._positives = drawn(gold, chosen.positives, random)
+        self._positives = draw(gold, chosen.positives, random)
         tools = [self._positives]
         if chosen.hard_negatives:
-            mined = kept_in(scratch / f"negatives-{epoch}.npy", self._mine)
-            tools.append(drawn(mined, chosen.hard_negatives, random))
+            mined = keep_in(scratch / f"negatives-{epoch}.npy", self._mine)
+            tools.append(draw(mined, chosen.hard_negatives, random))
         self._drawn = np.concatenate(tools, axis=1)
 
     def _mine(self) -> NDArray[np.int32]:
@@ -137,25 +137,25 @@ class RetrieverTrainer(Trainer):
         tools = tools[tools >= 0]
         positive = torch.from_numpy(np.stack([np.isin(tools, self._gold.row(int(row))) for row in examples]))
         with arithmetic(self.model, self.parameters.precision):
-            queries = self._encoded([self._queries[row] for row in examples])
-            found = self._encoded([self._tools[tool] for tool in tools])
+            queries = self._encode_ids([self._queries[row] for row in examples])
+            tool_vectors = self._encode_ids([self._tools[tool] for tool in tools])
         normalize = torch.nn.functional.normalize
-        asked, compared = normalize(queries.float(), dim=1), normalize(found.float(), dim=1)
+        query_vectors, compared = normalize(queries.float(), dim=1), normalize(tool_vectors.float(), dim=1)
         positive = positive.to(compared.device)
         if self.parameters.progressive:
             places = torch.from_numpy(np.searchsorted(tools, self._positives[examples])).to(compared.device)
             places[torch.from_numpy(self._positives[examples] < 0).to(places.device)] = -1
-            return progressive_loss(asked, compared, positive, places, self.parameters.temperature)
-        return ranking_loss(asked @ compared.T / self.parameters.temperature, positive)
+            return progressive_loss(query_vectors, compared, positive, places, self.parameters.temperature)
+        return ranking_loss(query_vectors @ compared.T / self.parameters.temperature, positive)
 
-    def _encoded(self, ids: Sequence[list[int]]) -> torch.Tensor:
+    def _encode_ids(self, ids: Sequence[list[int]]) -> torch.Tensor:
         """(texts, dimensions), in the order given; computed in batches of about the same length."""
         import torch
 
         device = next(self.model.parameters()).device
         padding = self._encoder.tokenizer.pad_token_id or 0
         batches = token_batches([len(row) for row in ids], _BUDGET)
-        parts = [self._encoder(padded([ids[i] for i in batch], padding, device)) for batch in batches]
+        parts = [self._encoder(pad_ids([ids[i] for i in batch], padding, device)) for batch in batches]
         place = np.empty(len(ids), dtype=np.int64)
         place[np.concatenate(batches)] = np.arange(len(ids))
         return torch.cat([part["sentence_embedding"] for part in parts])[torch.from_numpy(place).to(device)]
@@ -165,13 +165,13 @@ class RetrieverTrainer(Trainer):
 
         self.model.eval()
         with torch.inference_mode():
-            vectors: NDArray[np.float32] = self._encoded(ids).float().cpu().numpy()
+            vectors: NDArray[np.float32] = self._encode_ids(ids).float().cpu().numpy()
         return vectors
 
     def validate(self) -> float:
         queries, tools = self._vectors(self._validation), self._vectors(self._tools)
         if self.parameters.progressive:
-            first = progressive_search(normalized(queries), normalized(tools), _CUTOFF)[0]
+            first = progressive_search(normalize(queries), normalize(tools), _CUTOFF)[0]
         else:
             first = search(queries, tools, "cosine", _CUTOFF).tools.astype(np.int64)
         recalls = [np.isin(self._validation_gold.row(i), first[i]).mean() for i in range(len(self._validation))]
@@ -231,7 +231,7 @@ def progressive_loss(
         scores = (left @ tools.T / temperature).masked_fill(taken, -1e4)
         losses.append(ranking_loss(scores[going], waiting[going]) * going.sum())
         weights.append(going.sum())
-        found = torch.nn.functional.one_hot(order[:, step].clamp(min=0), tools.shape[0]).bool() & going[:, None]
-        left = left - found.to(tools.dtype) @ tools
-        taken, waiting = taken | found, waiting & ~found
+        chosen = torch.nn.functional.one_hot(order[:, step].clamp(min=0), tools.shape[0]).bool() & going[:, None]
+        left = left - chosen.to(tools.dtype) @ tools
+        taken, waiting = taken | chosen, waiting & ~chosen
     return torch.stack(losses).sum() / torch.stack(weights).sum()

@@ -14,7 +14,7 @@ from bench.lab.training.pretrained import (
     TransformerSettings,
     arithmetic,
     classifier_and_tokenizer,
-    made_ready,
+    make_ready,
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
@@ -56,7 +56,7 @@ class SequenceTrainer(Trainer):
         self._network, self._tokenizer = classifier_and_tokenizer(
             self.base, self.labels, chosen.most_tokens, chosen.seed
         )
-        made_ready(self._network, chosen.dropout)
+        make_ready(self._network, chosen.dropout)
 
     @property
     def model(self) -> torch.nn.Module:
@@ -67,21 +67,21 @@ class SequenceTrainer(Trainer):
         """(inputs, labels) float32, with gradients where the context has them."""
         tokens = self._tokens(inputs, padding=True, return_tensors="pt")
         with arithmetic(self.model, self.parameters.precision):
-            found = self._network(**tokens.to(self._network.device)).logits
-        logits: torch.Tensor = found.float()
+            output = self._network(**tokens.to(self._network.device)).logits
+        logits: torch.Tensor = output.float()
         return logits
 
-    def classified(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
+    def classify(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float32]:
         """(inputs, labels) logits for validation, computed in float32 as in use, in batches of about one length."""
         import torch
 
-        found = np.empty((len(inputs), len(self.labels)), dtype=np.float32)
+        logits = np.empty((len(inputs), len(self.labels)), dtype=np.float32)
         lengths = [len(ids) for ids in self._tokens(inputs)["input_ids"]]
         with torch.inference_mode():
             for batch in token_batches(lengths, _BUDGET):
                 tokens = self._tokens([inputs[i] for i in batch], padding=True, return_tensors="pt")
-                found[batch] = self._network(**tokens.to(self._network.device)).logits.float().cpu().numpy()
-        return found
+                logits[batch] = self._network(**tokens.to(self._network.device)).logits.float().cpu().numpy()
+        return logits
 
     def _tokens(self, inputs: Sequence[tuple[str, ...]], **options: Any) -> Any:
         columns = [list(column) for column in zip(*inputs, strict=True)]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import UsageError, require
-from bench.base.locks import locked, replaced_folder
+from bench.base.locks import lock, replace_folder
 from bench.base.parameters import check_parameters, full_spec
-from bench.base.paths import expanded, storage_errors
+from bench.base.paths import expand_path, storage_errors
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
@@ -36,12 +36,12 @@ _MOST_VALIDATION = 500
 def trainer_class(kind: Kind) -> type[Trainer]:
     """The class that trains a kind of model: the one subclass of `Trainer` in `bench.lab.training.KIND`."""
     module = importlib.import_module(f"bench.lab.training.{kind}")
-    (found,) = [
+    (trainer,) = [
         value
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Trainer) and value.__module__ == module.__name__
     ]
-    return found
+    return trainer
 
 
 def train_model(
@@ -78,49 +78,55 @@ def train_model(
     """
     require("torch", "transformers", "sentence_transformers", "tokenizers", what="training")
     # A name from which the names of neighbouring folders are derived: `.` has none.
-    out = Path(os.path.abspath(expanded(out)))
-    found = trainer_class(kind)
-    parameters = check_parameters(found.Parameters, Spec(kind, settings.arguments if settings else ()), "training")
-    trainer = found(parameters, base or found.default_base, progress)
+    out = Path(os.path.abspath(expand_path(out)))
+    trainer_type = trainer_class(kind)
+    parameters = check_parameters(
+        trainer_type.Parameters, Spec(kind, settings.arguments if settings else ()), "training"
+    )
+    trainer = trainer_type(parameters, base or trainer_type.default_base, progress)
     text = template or dataset.card.template
     nothing = np.empty(0, dtype=np.int64)
-    rows = training_rows(dataset, parameters.seed) if found.needs_queries else (nothing, nothing, "")
+    rows = training_rows(dataset, parameters.seed) if trainer_type.needs_queries else (nothing, nothing, "")
     train, validation, validated_on = rows
     _check_place(out, replace)
-    with locked(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
+    with lock(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
         # Again: another process may have finished it while this one waited.
         _check_place(out, replace)
         learnt = _learnt_before(trainer)
         trainer.prepare(dataset, text, train, validation)
         if not len(trainer):
             raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
-        own = trainer.examples()
+        examples = trainer.examples()
         identity = training_identity(
             kind=kind,
             parameters=str(full_spec(kind, parameters)),
             base=trainer.base_revision,
             data=dataset.content_hash,
             template=text,
-            examples=own.digest if own else "",
+            examples=examples.digest if examples else "",
             others=trainer.revisions(),
-            code=[reach_modules(__name__, found.__module__).hash()],
+            code=[reach_modules(__name__, trainer_type.__module__).hash()],
         )
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)
-        seen = own.tools if own else {tool_digest(dataset.tools[tool]) for tool in dataset.gold.take(train).tools}
+        seen = (
+            examples.tools
+            if examples
+            else {tool_digest(dataset.tools[tool]) for tool in dataset.gold.take(train).tools}
+        )
         card = TrainingCard(
             kind=kind,
             base=trainer.base,
             base_revision=trainer.base_revision,
             dataset=dataset.spec,
             content_hash=dataset.content_hash,
-            split="tools" if own else "train",
+            split="tools" if examples else "train",
             template=text,
             examples=len(trainer),
             queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
             tools=sorted(seen | set(learnt.tools)),
             settings={name: _plain(value) for name, value in parameters.model_dump().items()},
-            validation=own.validation if own else validated_on,
+            validation=examples.validation if examples else validated_on,
             measure=trainer.measure,
             evaluations=state.evaluations,
             best_step=state.best_step,
@@ -129,12 +135,12 @@ def train_model(
             resumed=state.resumed,
             command=command,
             created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
-            packages=package_versions(reach_modules(found.__module__).packages),
+            packages=package_versions(reach_modules(trainer_type.__module__).packages),
             hardware=hardware(),
             facts=trainer.facts(),
             before=learnt.datasets,
         )
-        with replaced_folder(out) as fresh, storage_errors(str(out)):
+        with replace_folder(out) as fresh, storage_errors(str(out)):
             shutil.copytree(work / "best", fresh, dirs_exist_ok=True)
             write_card(fresh, card)
         shutil.rmtree(work, ignore_errors=True)

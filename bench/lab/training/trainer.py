@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class Settings(ParameterSet):
+class TrainingSettings(ParameterSet):
     """Settings that every training has; kinds add their own."""
 
     epochs: int = Field(1, ge=1, description="passes over the examples")
@@ -69,7 +69,7 @@ class Trainer(ABC):
     """
 
     kind: ClassVar[Kind]
-    Parameters: ClassVar[type[Settings]] = Settings
+    Parameters: ClassVar[type[TrainingSettings]] = TrainingSettings
     default_base: ClassVar[str] = "minilm"
     #: What `validate` returns, for the card: higher is better.
     measure: ClassVar[str]

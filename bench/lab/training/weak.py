@@ -50,7 +50,7 @@ class WeakEdge:
 
 def weak_edges(tools: Sequence[Tool]) -> list[WeakEdge]:
     """Every weak label of a library, sorted by the tools' codes."""
-    found: defaultdict[tuple[int, int], dict[str, str]] = defaultdict(dict)
+    labels: defaultdict[tuple[int, int], dict[str, str]] = defaultdict(dict)
     for members in families(tools):
         topics = {code: _topics(tools[code]) for code in members}
         yields = {code: {handle_of(name) for name in tools[code].return_names()} - {None} for code in members}
@@ -63,8 +63,8 @@ def weak_edges(tools: Sequence[Tool]) -> list[WeakEdge]:
                         continue
                     yielded = _agreeing(wanted, yields[prerequisite], topics[dependent], topics[prerequisite])
                     if yielded is not None:
-                        found[dependent, prerequisite][_spaced(wanted)] = _spaced(yielded)
-    return [WeakEdge(*pair, tuple(sorted(found[pair].items()))) for pair in sorted(found)]
+                        labels[dependent, prerequisite][_with_spaces(wanted)] = _with_spaces(yielded)
+    return [WeakEdge(*pair, tuple(sorted(labels[pair].items()))) for pair in sorted(labels)]
 
 
 def _agreeing(wanted: str, yields: set[str | None], dependent: set[str], prerequisite: set[str]) -> str | None:
@@ -85,7 +85,7 @@ def _stem(word: str) -> str:
     return word[:-3] + "y" if word.endswith("ies") else word.removesuffix("s")
 
 
-def _spaced(handle: str) -> str:
+def _with_spaces(handle: str) -> str:
     return handle.replace("_", " ")
 
 
@@ -130,7 +130,7 @@ def weak_pairs(
 
 def _qualified_handles(tools: Sequence[Tool]) -> set[str]:
     handles = {handle_of(p.name) for tool in tools for p in tool.parameters}
-    return {_spaced(handle) for handle in handles if handle is not None and "_" in handle}
+    return {_with_spaces(handle) for handle in handles if handle is not None and "_" in handle}
 
 
 def _siblings(tools: Sequence[Tool], edges: set[tuple[int, int]]) -> list[tuple[int, int]]:

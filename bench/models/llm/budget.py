@@ -15,11 +15,11 @@ from bench.base.errors import UnavailableError
 _LOOK_AGAIN = 0.2  # seconds after which a waiting call looks whether it should stop
 
 
-class Stopped(Exception):
+class WorkStopped(Exception):
     """The work was given up while a call waited."""
 
 
-class Budget:
+class SpendingBudget:
     """Money held by the calls under way.
 
     Args:
@@ -62,7 +62,7 @@ class Budget:
                     )
                 self._changed.wait(_LOOK_AGAIN)
                 if held.stop.is_set():
-                    raise Stopped
+                    raise WorkStopped
             self._held += held.bound
             self._running += 1
             held.fresh, held.running = held.bound, True
@@ -91,7 +91,7 @@ class Held:
         settled: what the journal already has of it, from when the work was given up before the call ended.
     """
 
-    def __init__(self, budget: Budget, bound: float, limit: float | None, stop: threading.Event) -> None:
+    def __init__(self, budget: SpendingBudget, bound: float, limit: float | None, stop: threading.Event) -> None:
         self.bound = bound
         self.limit = limit
         self.stop = stop

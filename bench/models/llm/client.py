@@ -18,11 +18,11 @@ from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.progress import QUIET, Progress
 from bench.base.text import one_line
-from bench.models.llm.budget import Held, Stopped
+from bench.models.llm.budget import Held, WorkStopped
 from bench.models.llm.completion import Completion, input_bound, payload, read_completion
-from bench.models.llm.journal import Answer, Journal, JournalLine, JournalRequest, journal_at
-from bench.models.llm.messages import Failure, Message, Reply, Request, Usage, described, request_key
-from bench.models.llm.settings import OFFLINE, Settings, chat_settings
+from bench.models.llm.journal import Journal, JournalAnswer, JournalLine, JournalRequest, journal_at
+from bench.models.llm.messages import Failure, Message, Reply, Request, Usage, describe_request, request_key
+from bench.models.llm.settings import OFFLINE, EndpointSettings, chat_settings
 from bench.models.llm.transport import GaveUp, Refused, Transport, Unsupported
 
 __all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]
@@ -48,7 +48,7 @@ class LanguageModel:
 
     needs_llm = True
 
-    def __init__(self, model: str, *, settings: Settings | None = None, progress: Progress = QUIET) -> None:
+    def __init__(self, model: str, *, settings: EndpointSettings | None = None, progress: Progress = QUIET) -> None:
         self.model = model
         self._given = settings
         self._progress = progress
@@ -62,7 +62,7 @@ class LanguageModel:
         self._under_way: set[Held] = set()
 
     @cached_property
-    def _settings(self) -> Settings:
+    def _settings(self) -> EndpointSettings:
         return self._given or chat_settings()
 
     @property
@@ -141,7 +141,7 @@ class LanguageModel:
         """
         repeat = self._session().repeat
         keys = [request_key(self.model, request, repeat) for request in requests]
-        answers: dict[str, Answer] = {}
+        answers: dict[str, JournalAnswer] = {}
         missing: dict[str, Request] = {}
         for key, request in zip(keys, requests, strict=True):
             answer = self._journal.find(key)
@@ -152,7 +152,7 @@ class LanguageModel:
         if missing and not self._reachable:
             raise self._lacking(list(missing.values()), repeat)
         for key, answer in answers.items():
-            self._count(key, answer, asked=False)
+            self._count(key, answer, sent=False)
             self._tell_of_another_endpoint(answer)
         if missing:
             self._ask(missing, answers, repeat)
@@ -160,12 +160,12 @@ class LanguageModel:
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
-    def _ask(self, missing: Mapping[str, Request], answers: dict[str, Answer], repeat: int) -> None:
+    def _ask(self, missing: Mapping[str, Request], answers: dict[str, JournalAnswer], repeat: int) -> None:
         """Send requests from a few threads; this one only waits, so that Ctrl-C is heard at once."""
         todo: _Queue[tuple[str, Request]] = queue.SimpleQueue()
-        for asked in missing.items():
-            todo.put(asked)
-        done: _Queue[tuple[str, Answer] | BaseException | None] = queue.SimpleQueue()
+        for keyed_request in missing.items():
+            todo.put(keyed_request)
+        done: _Queue[tuple[str, JournalAnswer] | BaseException | None] = queue.SimpleQueue()
         stop = threading.Event()
         working = min(self._settings.concurrency, len(missing))
         # Daemons: after Ctrl-C do not wait for an endpoint that does not answer.
@@ -184,7 +184,7 @@ class LanguageModel:
                         failed = failed or item
                     else:
                         key, answers[key] = item
-                        self._count(key, answers[key], asked=True)
+                        self._count(key, answers[key], sent=True)
                         self._check_that_it_is_up(answers[key])
                         stage.advance()
         except BaseException:
@@ -203,7 +203,7 @@ class LanguageModel:
     def _work(
         self,
         todo: _Queue[tuple[str, Request]],
-        done: _Queue[tuple[str, Answer] | BaseException | None],
+        done: _Queue[tuple[str, JournalAnswer] | BaseException | None],
         stop: threading.Event,
         repeat: int,
     ) -> None:
@@ -212,7 +212,7 @@ class LanguageModel:
             while not stop.is_set():
                 key, request = todo.get_nowait()
                 done.put((key, self._answer(key, request, stop, repeat)))
-        except (queue.Empty, Stopped):
+        except (queue.Empty, WorkStopped):
             pass
         except BaseException as error:
             stop.set()
@@ -220,7 +220,7 @@ class LanguageModel:
         finally:
             done.put(None)
 
-    def _answer(self, key: str, request: Request, stop: threading.Event, repeat: int) -> Answer:
+    def _answer(self, key: str, request: Request, stop: threading.Event, repeat: int) -> JournalAnswer:
         """Ask for one reply, and put it into the journal."""
         settings, price = self._settings, self._settings.price
         bound = 0.0 if price is None else price.of(input_bound(request), request.max_tokens)
@@ -244,7 +244,7 @@ class LanguageModel:
                 key=key,
                 model=self.model,
                 endpoint=settings.url,
-                request=JournalRequest.model_validate({**described(request), "repeat": repeat}),
+                request=JournalRequest.model_validate({**describe_request(request), "repeat": repeat}),
                 cost=cost,
                 **vars(got),
             )
@@ -280,7 +280,7 @@ class LanguageModel:
             except Refused as error:
                 return Completion("refusal", str(error))
 
-    def _check_that_it_is_up(self, answer: Answer) -> None:
+    def _check_that_it_is_up(self, answer: JournalAnswer) -> None:
         self._in_a_row = self._in_a_row + 1 if answer.kind == "gave-up" else 0
         if self._in_a_row >= _DOWN:
             raise UnavailableError(
@@ -290,27 +290,27 @@ class LanguageModel:
 
     # Counting and telling -------------------------------------------------------------------------------------------
 
-    def _count(self, key: str, answer: Answer, *, asked: bool) -> None:
+    def _count(self, key: str, answer: JournalAnswer, *, sent: bool) -> None:
         with self._counting:
             if key in self._counted:
                 return
             self._counted.add(key)
-            self._calls += asked
-            self._from_journal += not asked
+            self._calls += sent
+            self._from_journal += not sent
             self._failures += answer.kind != "reply"
             self._input += answer.input_tokens
             self._output += answer.output_tokens
             price = self._settings.price
             for meter in self._session().meters:
                 meter.count(
-                    asked=asked,
+                    sent=sent,
                     failed=answer.kind != "reply",
                     input_tokens=answer.input_tokens,
                     output_tokens=answer.output_tokens,
                     cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
                 )
 
-    def _tell_of_another_endpoint(self, answer: Answer) -> None:
+    def _tell_of_another_endpoint(self, answer: JournalAnswer) -> None:
         """Say once that replies were made elsewhere than the identity says."""
         settings = self._settings
         if settings.named and answer.endpoint != settings.url and not self._told:
@@ -341,7 +341,7 @@ class LanguageModel:
         )
 
 
-def _result(answer: Answer, *, from_journal: bool) -> Reply | Failure:
+def _result(answer: JournalAnswer, *, from_journal: bool) -> Reply | Failure:
     if answer.kind != "reply":
         return Failure(answer.text)
     return Reply(answer.text, answer.input_tokens, answer.output_tokens, answer.finish, from_journal)

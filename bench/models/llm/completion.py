@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bench.base.text import one_line
-from bench.models.llm.messages import Request, cleaned, described
+from bench.models.llm.messages import Request, clean_text, describe_request
 from bench.models.llm.transport import Malformed
 
 #: Tokens that a model's template may put around a message, and before the first.
@@ -36,7 +36,7 @@ class Completion:
 
 def payload(model: str, request: Request, length_name: str) -> dict[str, Any]:
     """The arguments of `chat.completions.create`; `length_name` is what the endpoint calls `max_tokens`."""
-    sent = described(request)
+    sent = describe_request(request)
     del sent["sample"]
     sent[length_name] = sent.pop("max_tokens")
     if sent["top_p"] == 1.0:
@@ -47,7 +47,7 @@ def payload(model: str, request: Request, length_name: str) -> dict[str, Any]:
 
 def input_bound(request: Request) -> int:
     """The most tokens that the messages can be: every tokeniser in use takes at least a byte for a token."""
-    sizes = (len(message["content"].encode()) + _PER_MESSAGE for message in described(request)["messages"])
+    sizes = (len(message["content"].encode()) + _PER_MESSAGE for message in describe_request(request)["messages"])
     return sum(sizes) + _PER_REQUEST
 
 
@@ -67,8 +67,8 @@ def read_completion(body: Any, request: Request) -> Completion:
     content, refusal, finish = message.get("content"), message.get("refusal"), choice.get("finish_reason")
     if not isinstance(content, str | None):
         raise Malformed("the content of the reply is not text")
-    text = cleaned(content or "")
-    finish = cleaned(finish) if isinstance(finish, str) else "unknown"
+    text = clean_text(content or "")
+    finish = clean_text(finish) if isinstance(finish, str) else "unknown"
     reason = ""
     if isinstance(refusal, str) and refusal.strip():
         reason = f"the model refused: {one_line(refusal, 200)}"
@@ -85,7 +85,7 @@ def read_completion(body: Any, request: Request) -> Completion:
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         estimated=estimated,
-        served=cleaned(served)[:200] if isinstance(served, str) else "",
+        served=clean_text(served)[:200] if isinstance(served, str) else "",
     )
 
 

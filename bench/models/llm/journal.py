@@ -18,10 +18,10 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.base.errors import DataError, StorageError
-from bench.base.locks import locked
+from bench.base.locks import lock
 from bench.base.paths import storage_errors
 from bench.base.records import Sparing
-from bench.models.llm.budget import Budget
+from bench.models.llm.budget import SpendingBudget
 
 Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]
@@ -89,7 +89,7 @@ class JournalLine(BaseModel):
     check: str = ""
 
 
-class Answer(NamedTuple):
+class JournalAnswer(NamedTuple):
     """What is kept of a line in memory: not the request, of which the key is enough."""
 
     kind: Kind
@@ -111,19 +111,19 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         #: Money that calls under way may cost. It lives here since all that use the file share one limit.
-        self.budget = Budget(lambda: self.paid)
+        self.budget = SpendingBudget(lambda: self.paid)
         self._thread = threading.RLock()
         self._forget()
 
     def _forget(self) -> None:
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, JournalAnswer] = {}
         self._endpoints: dict[str, set[str]] = {}
         self._paid = 0.0
         self._file: tuple[int, int] | None = None
         self._end = 0
         self._lines = 0
 
-    def find(self, key: str) -> Answer | None:
+    def find(self, key: str) -> JournalAnswer | None:
         """The answer to a request, if it was ever answered."""
         with self._thread:
             self._refresh()
@@ -142,19 +142,19 @@ class Journal:
             self._refresh()
             return self._paid
 
-    def append(self, line: JournalLine) -> Answer:
+    def append(self, line: JournalLine) -> JournalAnswer:
         """Put a line on the disk.
 
         Returns:
             The answer that counts: the line's, or that of another process that was first.
         """
-        with self._thread, locked(self.path.with_name(self.path.name + ".lock"), "writing the journal"):
+        with self._thread, lock(self.path.with_name(self.path.name + ".lock"), "writing the journal"):
             with storage_errors(str(self.path)):
                 handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
             try:
                 self._mend(handle)
                 self._refresh()
-                self._write(handle, _written(line))
+                self._write(handle, _line_bytes(line))
             finally:
                 os.close(handle)
             self._refresh()
@@ -242,11 +242,11 @@ def journal_at(path: Path) -> Journal:
 _OPEN: dict[Path, Journal] = {}
 
 
-def _answer(line: JournalLine) -> Answer:
-    return Answer(line.kind, line.text, line.finish, line.input_tokens, line.output_tokens, line.endpoint)
+def _answer(line: JournalLine) -> JournalAnswer:
+    return JournalAnswer(line.kind, line.text, line.finish, line.input_tokens, line.output_tokens, line.endpoint)
 
 
-def _written(line: JournalLine) -> bytes:
+def _line_bytes(line: JournalLine) -> bytes:
     """The bytes of a line: JSON whose last field is the checksum of all before it."""
     body = line.model_dump_json(exclude={"check"}).encode()[:-1]
     return body + b',"check":"' + _checksum(body) + b'"}\n'

@@ -83,15 +83,15 @@ class Usage:
     cost: float | None
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text as UTF-8 can hold it: halves of surrogate pairs are joined, or replaced where the other is missing."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def described(request: Request) -> dict[str, Any]:
+def describe_request(request: Request) -> dict[str, Any]:
     """The request as the journal records it: every text is valid Unicode."""
     return {
-        "messages": [{"role": message.role, "content": cleaned(message.content)} for message in request.messages],
+        "messages": [{"role": message.role, "content": clean_text(message.content)} for message in request.messages],
         "temperature": float(request.temperature),
         "top_p": float(request.top_p),
         "max_tokens": request.max_tokens,
@@ -105,7 +105,7 @@ def request_key(model: str, request: Request, repeat: int = 1) -> str:
     Not the endpoint: a journal answers on a machine that has none, and a local server may change its port. Nor the
     first repeat: what a run without repeats was answered answers it, too.
     """
-    content = {"version": _KEY_VERSION, "model": model, **described(request)}
+    content = {"version": _KEY_VERSION, "model": model, **describe_request(request)}
     if repeat > 1:
         content["repeat"] = repeat
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

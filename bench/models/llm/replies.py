@@ -25,14 +25,14 @@ def json_object(text: str) -> dict[str, Any] | None:
 
     None where there is no whole one, or several that differ, or one with a key twice, NaN, or a number that overflows.
     """
-    found = _values(text, dict)
-    return found[0] if len(found) == 1 else None
+    values = _values(text, dict)
+    return values[0] if len(values) == 1 else None
 
 
 def json_array(text: str) -> list[Any] | None:
     """The one JSON array of a reply; None as in `json_object`."""
-    found = _values(text, list)
-    return found[0] if len(found) == 1 else None
+    values = _values(text, list)
+    return values[0] if len(values) == 1 else None
 
 
 def _values(text: str, kind: type) -> list[Any]:
@@ -40,36 +40,38 @@ def _values(text: str, kind: type) -> list[Any]:
     if len(text) > _LONGEST:
         return []
     text = _answer(text)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     try:
         # Inside fences if there are any: what is around them talks about it.
-        for part in _fenced(text) or [text]:
-            found |= {json.dumps(value, sort_keys=True): value for value in _decoded(part) if isinstance(value, kind)}
+        for part in _fenced_blocks(text) or [text]:
+            values |= {
+                json.dumps(value, sort_keys=True): value for value in _decode_values(part) if isinstance(value, kind)
+            }
     except (ValueError, RecursionError):
         return []
-    return list(found.values())
+    return list(values.values())
 
 
-def _decoded(text: str) -> list[Any]:
+def _decode_values(text: str) -> list[Any]:
     """Every JSON value in a text; raises `ValueError` at one that is cut short or out of form.
 
     What is inside a broken value is not looked at: a part of an answer is not the answer.
     """
-    found = []
+    values = []
     at = 0
     while match := _BEGIN.search(text, at):
         value, at = _DECODER.raw_decode(text, match.start())
         # Half of a surrogate pair is no text.
         json.dumps(value, ensure_ascii=False).encode()
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return members
 
 
 def _finite(number: str) -> float:
@@ -130,18 +132,18 @@ def text_lines(text: str, most: int) -> list[str]:
         Items in their order, none blank; empty where the reply has none.
     """
     text = _answer(text[:_LONGEST])
-    lines = _listed(text)
+    lines = _list_of_texts(text)
     if lines is None:
-        fences = _fenced(text)
+        fences = _fenced_blocks(text)
         stripped = [line.strip() for line in (fences[0] if len(fences) == 1 else text).splitlines()]
         lines = _items([line for line in stripped if line and not _RULE.fullmatch(line)])
-    found = [item for item in map(_bare, lines) if any(sign.isalnum() for sign in item)]
-    return found[: max(0, most)]
+    items = [item for item in map(_bare, lines) if any(sign.isalnum() for sign in item)]
+    return items[: max(0, most)]
 
 
-def _listed(text: str) -> list[str] | None:
+def _list_of_texts(text: str) -> list[str] | None:
     """The texts of a reply that is a JSON list of them, or an object with such a list alone."""
-    if not "".join(_fenced(text) or [text]).lstrip().startswith(("[", "{")):
+    if not "".join(_fenced_blocks(text) or [text]).lstrip().startswith(("[", "{")):
         return None
     value = json_array(text)
     if value is None and (whole := json_object(text)) is not None and len(whole) == 1:
@@ -152,7 +154,7 @@ def _listed(text: str) -> list[str] | None:
 
 
 def _items(lines: list[str]) -> list[str]:
-    marked = [line for line in lines if _unmarked(line) is not None]
+    marked = [line for line in lines if _strip_mark(line) is not None]
     if marked:
         return marked
     while lines and (lines[0].endswith((":", "：")) or _PREAMBLE.match(lines[0])):
@@ -162,7 +164,7 @@ def _items(lines: list[str]) -> list[str]:
     return lines
 
 
-def _unmarked(line: str) -> str | None:
+def _strip_mark(line: str) -> str | None:
     """The text of a line behind its number or bullet; None where it has none."""
     plain = line.removeprefix("**").removeprefix("__") if line[:3] not in {"** ", "__ "} else line
     match = _NUMBER.match(plain) or _BULLET.match(plain)
@@ -177,7 +179,7 @@ def _bare(line: str) -> str:
     """An item without marks and quotes; they may be nested: `- 1. "text",`."""
     while True:
         item = line.strip()
-        inner = _unmarked(item)
+        inner = _strip_mark(item)
         if inner is not None:
             item = inner
         unlisted = item.removesuffix(",").rstrip()
@@ -198,9 +200,9 @@ def _answer(text: str) -> str:
     return text[thought.end() if thought else 0 :].strip()
 
 
-def _fenced(text: str) -> list[str]:
+def _fenced_blocks(text: str) -> list[str]:
     """The contents of the fenced blocks of a text."""
-    found: list[str] = []
+    blocks: list[str] = []
     inside: list[str] = []
     fence = ""
     # Not `splitlines`: JSON texts may hold what Unicode takes for a line end.
@@ -209,8 +211,8 @@ def _fenced(text: str) -> list[str]:
         if not fence and match:
             fence, inside = match[1], []
         elif fence and line.strip() == fence:
-            found.append("\n".join(inside))
+            blocks.append("\n".join(inside))
             fence = ""
         elif fence:
             inside.append(line)
-    return found
+    return blocks

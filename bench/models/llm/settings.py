@@ -39,7 +39,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Settings:
+class EndpointSettings:
     """One endpoint, and how it is to be used.
 
     Attributes:
@@ -66,7 +66,7 @@ class Settings:
     timeout: float
 
 
-def chat_settings(limit: float | None = None) -> Settings:
+def chat_settings(limit: float | None = None) -> EndpointSettings:
     """Settings of the endpoint for chat completions.
 
     Args:
@@ -79,7 +79,7 @@ def chat_settings(limit: float | None = None) -> Settings:
     return _settings(urls, keys, "BENCH_LLM_PRICE", _pair, limit)
 
 
-def embedding_settings() -> Settings:
+def embedding_settings() -> EndpointSettings:
     """Settings of the endpoint for embeddings; raises `UsageError` as `chat_settings` does."""
     urls = ("BENCH_EMBEDDING_URL", "BENCH_LLM_URL", "OPENAI_BASE_URL")
     keys = ("BENCH_EMBEDDING_KEY", "BENCH_LLM_KEY", _OPENAI_KEY)
@@ -92,7 +92,7 @@ def _settings(
     price_name: str,
     read_price: Callable[[str], Price],
     limit: float | None = None,
-) -> Settings:
+) -> EndpointSettings:
     url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", OPENAI_URL))
     # Set and empty means no key: an endpoint of one's own need not get the key of OpenAI's.
     key_name = next((name for name in key_names if name in os.environ), _OPENAI_KEY)
@@ -108,8 +108,8 @@ def _settings(
     if limit is not None and not prices:
         raise UsageError(f"BENCH_LLM_LIMIT needs prices to count with: set {price_name} as well.")
     journal = os.environ.get("BENCH_LLM_JOURNAL")
-    return Settings(
-        url=_checked_url(url_name, url),
+    return EndpointSettings(
+        url=_check_url(url_name, url),
         key=key,
         url_name=url_name or url_names[0],
         # Never suggest putting another provider's key into OpenAI's variable.
@@ -123,7 +123,7 @@ def _settings(
     )
 
 
-def _checked_url(name: str, url: str) -> str:
+def _check_url(name: str, url: str) -> str:
     example = "give one such as http://localhost:8000/v1"
     try:
         parts = urlsplit(url.strip())

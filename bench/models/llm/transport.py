@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from bench.base.errors import BenchError, UnavailableError, UsageError, require
-from bench.base.secrets import masked, masked_bytes, masked_json
+from bench.base.secrets import mask, mask_bytes, mask_json
 from bench.base.text import one_line
-from bench.models.llm.budget import Held, Stopped
-from bench.models.llm.settings import Settings
+from bench.models.llm.budget import Held, WorkStopped
+from bench.models.llm.settings import EndpointSettings
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class _Again(Exception):
 class Transport:
     """One endpoint. The connection is made, and `openai` imported, with the first call; safe for several threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
         self._connecting = threading.Lock()
         self._connected: Any = None
@@ -122,21 +122,21 @@ class Transport:
             if tries == TRIES or (trouble.wait or 0.0) > LONGEST_ASKED:
                 break
             self._wait_for(self._pause(tries, trouble.wait), stop)
-        asked = f", which asks for a wait of {trouble.wait:.0f} s" if (trouble.wait or 0.0) > LONGEST_ASKED else ""
-        raise GaveUp(f"{trouble}{asked} (gave up after {tries} {'try' if tries == 1 else 'tries'})")
+        remark = f", which asks for a wait of {trouble.wait:.0f} s" if (trouble.wait or 0.0) > LONGEST_ASKED else ""
+        raise GaveUp(f"{trouble}{remark} (gave up after {tries} {'try' if tries == 1 else 'tries'})")
 
-    def _pause(self, tries: int, asked: float | None) -> float:
+    def _pause(self, tries: int, requested: float | None) -> float:
         """Seconds until the next try."""
-        if asked is None:
+        if requested is None:
             return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (tries - 1)) * random.uniform(0.5, 1.0)
         # It means all callers, so the others hold back too; they do not all come back in the same moment.
-        self._resume = max(self._resume, time.monotonic() + asked)
-        return asked + FIRST_WAIT * random.uniform(0.0, 0.5)
+        self._resume = max(self._resume, time.monotonic() + requested)
+        return requested + FIRST_WAIT * random.uniform(0.0, 0.5)
 
     @staticmethod
     def _wait_for(seconds: float, stop: threading.Event) -> None:
         if stop.wait(seconds) if seconds > 0 else stop.is_set():
-            raise Stopped
+            raise WorkStopped
 
     def _client(self) -> Any:
         with self._connecting:
@@ -149,7 +149,7 @@ class Transport:
                     # It insists on a key; endpoints that want none do not read it.
                     api_key=self._settings.key or "none",
                     base_url=self._settings.url,
-                    http_client=httpx2.Client(transport=_bounded(self._settings.timeout)),
+                    http_client=httpx2.Client(transport=_bounded_transport(self._settings.timeout)),
                     max_retries=0,
                 )
             return self._connected
@@ -183,9 +183,11 @@ class Transport:
             reason = "the connection broke" if made else f"cannot connect to {settings.url}"
             raise _Again(reason, charged=made) from None
         except openai.OpenAIError as error:
-            raise UnavailableError(f"the openai package cannot ask {settings.url}: {self._said(str(error))}.") from None
+            raise UnavailableError(
+                f"the openai package cannot ask {settings.url}: {self._quote_endpoint(str(error))}."
+            ) from None
         try:
-            return masked_json(json.loads(data))
+            return mask_json(json.loads(data))
         except (ValueError, RecursionError):
             raise Malformed("the reply is not JSON") from None
 
@@ -195,7 +197,7 @@ class Transport:
         body = error.body if isinstance(error.body, dict) else {}
         code, said = (
             str(body.get("code")),
-            self._said(str(body.get("message") or body.get("detail") or "no reason given")),
+            self._quote_endpoint(str(body.get("message") or body.get("detail") or "no reason given")),
         )
         if status == 400 and body.get("param") == "max_tokens" and code == "unsupported_parameter":
             return Unsupported(said)
@@ -218,19 +220,19 @@ class Transport:
             return UsageError(f"{url} answered 404 ({said}); check the model's name, and {url_name}: most end in /v1.")
         return UsageError(f"{url} refused the request with {status} ({said}).")
 
-    def _said(self, text: str) -> str:
+    def _quote_endpoint(self, text: str) -> str:
         """What an endpoint says, fit to be printed, and without the key that it may repeat."""
-        return one_line(masked(text).strip().removesuffix("."), 200)
+        return one_line(mask(text).strip().removesuffix("."), 200)
 
 
-def _bounded(seconds: float) -> Any:
+def _bounded_transport(seconds: float) -> Any:
     """A transport for `openai` that reads within bounds, whatever the status: `openai` itself reads errors in full."""
     import httpx
     import httpx2
 
-    from bench.base.http import BrokenOff, Exchange, TooLong
+    from bench.base.http import BrokenOff, Connections, TooLong
 
-    exchange = Exchange()
+    exchange = Connections()
 
     class Bounded(httpx2.BaseTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -246,7 +248,7 @@ def _bounded(seconds: float) -> Any:
             except (TimeoutError, TooLong, BrokenOff, httpx.HTTPError, OSError) as error:
                 # What `openai` knows; `_try` looks at the cause.
                 raise httpx2.TransportError(str(error)) from error
-            body = masked_bytes(answered.body)
+            body = mask_bytes(answered.body)
             return httpx2.Response(answered.status, headers=dict(answered.headers), content=body, request=request)
 
     return Bounded()

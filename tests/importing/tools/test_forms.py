@@ -171,9 +171,9 @@ def test_an_error_of_the_server_is_told() -> None:
     ],
 )
 def test_what_is_no_tool_is_skipped_and_told(tool: Any, reason: str) -> None:
-    found = read({"tools": [FIND, tool]})
-    assert [each.name for each in found.tools] == ["find"]
-    ((place, told),) = found.remarks
+    content = read({"tools": [FIND, tool]})
+    assert [each.name for each in content.tools] == ["find"]
+    ((place, told),) = content.remarks
     assert place == "the file, /tools/1"
     assert reason in told
 
@@ -210,11 +210,11 @@ def test_a_forced_form_takes_its_own_tools_and_tells_the_others(form: Form, name
         {"name": "find", "input_schema": {}},
         {"name": "go", "parameters": {}},
     ]
-    found = read(value, form)
+    content = read(value, form)
     expected = ["send", "find"] if form == "mcp" else names
-    assert [tool.name for tool in found.tools] == expected
-    assert len(found.remarks) == 3 - len(expected)
-    assert all(f"not of the form {form}" in reason for _, reason in found.remarks)
+    assert [tool.name for tool in content.tools] == expected
+    assert len(content.remarks) == 3 - len(expected)
+    assert all(f"not of the form {form}" in reason for _, reason in content.remarks)
 
 
 # Ids ----------------------------------------------------------------------------------------------------------------
@@ -258,24 +258,24 @@ def test_two_tools_with_one_id_are_an_error_that_names_both(tmp_path: Path) -> N
     with pytest.raises(DataError) as caught:
         files(f"post={first}", f"post={second}")
     assert "two tools have the id 'post/send': a.json, /1 and b.json, /0; " in str(caught.value)
-    found = read_catalogue([Source(first, "post"), Source(second, "post")], drop_duplicates=True)
-    assert [tool.description for tool in found.tools] == ["Finds a letter.", "Sends a letter."]
-    assert found.remarks == (("b.json, /0", "it has the id of a.json, /1, which is kept: post/send"),)
+    result = read_catalogue([Source(first, "post"), Source(second, "post")], drop_duplicates=True)
+    assert [tool.description for tool in result.tools] == ["Finds a letter.", "Sends a letter."]
+    assert result.remarks == (("b.json, /0", "it has the id of a.json, /1, which is kept: post/send"),)
 
 
 def test_an_equal_copy_is_dropped_and_told() -> None:
-    found = read([MCP, FIND, MCP])
-    assert [tool.name for tool in found.tools] == ["send", "find"]
-    assert found.remarks == (("the file, /2", "it is equal to the file, /0, which is kept"),)
+    content = read([MCP, FIND, MCP])
+    assert [tool.name for tool in content.tools] == ["send", "find"]
+    assert content.remarks == (("the file, /2", "it is equal to the file, /0, which is kept"),)
 
 
 def test_a_folder_may_hold_other_files(tmp_path: Path) -> None:
     write(tmp_path / "post.json", [MCP]), write(tmp_path / "package.json", {"name": "x", "version": "1"})
     write(tmp_path / "node_modules" / "other" / "tools.json", [MCP]), write(tmp_path / ".hidden.json", [MCP])
     (tmp_path / "README.md").write_text("# Tools")
-    found = read_catalogue([Source(tmp_path)])
-    assert [tool.tool_id for tool in found.tools] == ["send"]
-    ((place, reason),) = found.remarks
+    result = read_catalogue([Source(tmp_path)])
+    assert [tool.tool_id for tool in result.tools] == ["send"]
+    ((place, reason),) = result.remarks
     assert place == f"{tmp_path.name}/package.json"
     assert reason.startswith("it is no list of tools")
 

@@ -70,11 +70,11 @@ def read(value: Any) -> Catalogue:
 @pytest.fixture
 def pets(tmp_path: Path) -> dict[str, Tool]:
     (tmp_path / "pets.yaml").write_text(YAML)
-    found = read_catalogue([Source(tmp_path / "pets.yaml")])
-    assert found.remarks == ()
-    for tool in found.tools:
+    result = read_catalogue([Source(tmp_path / "pets.yaml")])
+    assert result.remarks == ()
+    for tool in result.tools:
         Draft202012Validator.check_schema(tool.schema())
-    return {tool.name: tool for tool in found.tools}
+    return {tool.name: tool for tool in result.tools}
 
 
 def test_operations_are_tools(pets: dict[str, Tool]) -> None:
@@ -183,10 +183,10 @@ def test_a_body_is_that_of_json_or_else_the_first(kinds: list[str], expected: st
     ["other.yaml#/A", "https://example.org/a.json", "#/components/schemas/Gone", "#/paths/~1a/get", "#nowhere"],
 )
 def test_a_reference_that_leads_out_or_nowhere_is_told_and_nothing_is_fetched(target: str) -> None:
-    found = read(document({"type": "object", "properties": {"x": {"$ref": target}, "y": {"type": "string"}}}))
-    (tool,) = found.tools
+    content = read(document({"type": "object", "properties": {"x": {"$ref": target}, "y": {"type": "string"}}}))
+    (tool,) = content.tools
     assert tool.schema()["properties"] == {"x": {}, "y": {"type": "string"}}
-    ((place, reason),) = found.remarks
+    ((place, reason),) = content.remarks
     assert place == "the file, /paths/~1a/post"
     assert reason == f"the reference {target} leads out of the document or nowhere; any value is allowed there"
 
@@ -196,9 +196,9 @@ def test_references_in_a_circle_end() -> None:
     value = document({"$ref": "#/components/schemas/A"}, components={"parameters": parameters, "schemas": {}})
     value["components"]["schemas"] = {"A": {"$ref": "#/components/schemas/B"}, "B": {"$ref": "#/components/schemas/A"}}
     value["paths"]["/a"]["post"]["parameters"] = [{"$ref": "#/components/parameters/p"}]
-    found = read(value)
-    assert [tool.name for tool in found.tools] == ["a"]
-    assert found.remarks
+    content = read(value)
+    assert [tool.name for tool in content.tools] == ["a"]
+    assert content.remarks
 
 
 def test_two_schemas_of_one_name_stay_two() -> None:
@@ -227,9 +227,9 @@ def test_a_response_schema_that_is_the_whole_document_is_left_out_and_told() -> 
     value = document({"type": "string"}, components={"schemas": schemas})
     every = {"anyOf": [{"$ref": f"#/components/schemas/{name}"} for name in schemas]}
     value["paths"]["/a"]["post"]["responses"] = {"200": {"content": {"application/json": {"schema": every}}}}
-    found = read(value)
-    assert found.tools[0].returns is None
-    ((place, reason),) = found.remarks
+    content = read(value)
+    assert content.tools[0].returns is None
+    ((place, reason),) = content.remarks
     assert place == "the file, /paths/~1a/post/responses"
     assert "the response schema is longer than 262144 characters" in reason
 
@@ -262,5 +262,5 @@ def test_a_document_without_operations_is_refused(paths: Any) -> None:
 @pytest.mark.parametrize("version", [None, "3.0.0"])
 def test_a_part_of_a_document_can_be_forced(version: str | None) -> None:
     value = {"paths": {"/a": {"get": {"responses": {}}}}, **({"openapi": version} if version else {})}
-    found = catalogue_of([(Document(value, "f", "f"), Source(Path()))], "openapi")
-    assert [tool.name for tool in found.tools] == ["GET /a"]
+    result = catalogue_of([(Document(value, "f", "f"), Source(Path()))], "openapi")
+    assert [tool.name for tool in result.tools] == ["GET /a"]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.paths import data_folder
 from bench.importing import reading
-from bench.importing.reading import Budget, checked, parsed, read_documents
+from bench.importing.reading import ByteBudget, check_json, parse_documents, read_documents
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.registry.catalogues import import_sources
 
@@ -32,7 +32,7 @@ json_values = st.recursive(
 
 
 def value_of(text: str, name: str = "f.json") -> Any:
-    (document,) = parsed(Path(name), name, text.encode("utf-8", "surrogatepass"))
+    (document,) = parse_documents(Path(name), name, text.encode("utf-8", "surrogatepass"))
     return document.value
 
 
@@ -111,7 +111,7 @@ DEEP_ALIASES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in r
 )
 def test_what_is_wrong_in_json_is_said_with_its_place(text: str, sentence: str) -> None:
     with pytest.raises(DataError) as caught:
-        parsed(Path("f.json"), "f.json", text.encode())
+        parse_documents(Path("f.json"), "f.json", text.encode())
     assert str(caught.value).startswith(sentence)
     assert len(str(caught.value)) < 400
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_in_json_is_said_with_its_place(text: str, sentence: str) 
 )
 def test_what_is_wrong_in_yaml_is_said_with_its_place(text: str, sentence: str) -> None:
     with pytest.raises(DataError) as caught:
-        parsed(Path("f.yaml"), "f.yaml", text.encode())
+        parse_documents(Path("f.yaml"), "f.yaml", text.encode())
     assert str(caught.value).startswith(sentence)
 
 
@@ -152,7 +152,7 @@ def test_a_key_that_occurs_twice_in_a_large_object_is_found_at_once() -> None:
 @pytest.mark.parametrize("data", [b"\xff\xfe[\x00]\x00", b'["\xe4"]', b"\x00\x01\x02"], ids=repr)
 def test_bytes_that_are_no_text(data: bytes) -> None:
     with pytest.raises(DataError, match=r"^f\.json is not (UTF-8|JSON)"):
-        parsed(Path("f.json"), "f.json", data)
+        parse_documents(Path("f.json"), "f.json", data)
 
 
 def test_a_mark_of_the_byte_order_is_no_part_of_the_text() -> None:
@@ -162,7 +162,7 @@ def test_a_mark_of_the_byte_order_is_no_part_of_the_text() -> None:
 def test_values_of_a_program_are_held_to_the_same() -> None:
     for value in (math.nan, {1: 2}, [object()], {"a": b"x"}):
         with pytest.raises(DataError, match=r"^it has "):
-            checked(value, "it")
+            check_json(value, "it")
 
 
 # Files --------------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_values_of_a_program_are_held_to_the_same() -> None:
 
 def refused(source: Path) -> str:
     with pytest.raises(UsageError) as caught:
-        list(read_documents(source, Budget()))
+        list(read_documents(source, ByteBudget()))
     return str(caught.value)
 
 
@@ -192,7 +192,7 @@ def test_a_link_out_of_a_folder_is_refused_and_one_inside_is_read(tmp_path: Path
     folder.mkdir()
     (folder / "a.json").write_text(TOOL)
     (folder / "b.json").symlink_to(folder / "a.json")
-    assert len(list(read_documents(folder, Budget()))) == 2
+    assert len(list(read_documents(folder, ByteBudget()))) == 2
     (folder / "c.json").symlink_to(tmp_path / "secret.json")
     assert refused(folder) == (
         f"{folder / 'c.json'} is a link out of the folder {folder}; name its target as a source instead."
@@ -200,7 +200,7 @@ def test_a_link_out_of_a_folder_is_refused_and_one_inside_is_read(tmp_path: Path
     (folder / "c.json").unlink()
     # A folder that is linked is not entered, so that links cannot make a circle.
     (folder / "again").symlink_to(folder)
-    assert len(list(read_documents(folder, Budget()))) == 2
+    assert len(list(read_documents(folder, ByteBudget()))) == 2
 
 
 def test_sizes_and_numbers_of_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,8 +356,8 @@ def test_hundreds_of_damaged_files_are_imported_or_refused_in_a_sentence(tmp_pat
         timer = threading.Timer(20, os._exit, [9])  # a hang ends the run
         timer.start()
         try:
-            found = read_catalogue([Source(path)])
-            assert found.tools
+            catalogue = read_catalogue([Source(path)])
+            assert catalogue.tools
             if number % 20 < 4:
                 import_sources(f"d{number}", [path])
             ends["imported"] += 1

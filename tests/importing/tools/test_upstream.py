@@ -80,16 +80,20 @@ def test_the_apis_of_restbench_with_their_queries(
     upstream: Path, name: str, tools: int, parents: int, queries: int, fault: str
 ) -> None:
     """Its queries name operations by method and path; one in each file names an operation that the API has not."""
-    found = read_catalogue([Source(upstream / RESTBENCH / "specs" / f"{name}_oas.json")])
-    assert (len(found.tools), len({tool.parent for tool in found.tools}), found.remarks) == (tools, parents, ())
+    catalogue = read_catalogue([Source(upstream / RESTBENCH / "specs" / f"{name}_oas.json")])
+    assert (len(catalogue.tools), len({tool.parent for tool in catalogue.tools}), catalogue.remarks) == (
+        tools,
+        parents,
+        (),
+    )
     rows = json.loads((upstream / RESTBENCH / "datasets" / f"{name}.json").read_text("utf-8"))
     named = [(f"entry {n}", {"query": row["query"], "tools": row["solution"]}) for n, row in enumerate(rows, start=1)]
     with pytest.raises(DataError) as caught:
-        queries_of(named, found.tools, name)
+        queries_of(named, catalogue.tools, name)
     assert str(caught.value).startswith(fault)
     place = fault.split(", ")[1].partition(":")[0]
-    asked = queries_of([row for row in named if row[0] != place], found.tools, name)
-    assert (len(rows), len(asked)) == (queries, queries - 1)
+    requests = queries_of([row for row in named if row[0] != place], catalogue.tools, name)
+    assert (len(rows), len(requests)) == (queries, queries - 1)
 
 
 @pytest.mark.parametrize("name", ["tmdb", "spotify"])
@@ -98,8 +102,8 @@ def test_numbers_on_restbench_are_those_of_trec_eval(upstream: Path, tmp_path: P
     places = [upstream / RESTBENCH / "specs" / f"{name}_oas.json"]
     known = {f"{about['method']} {about['path']}" for about in _operations(places[0])}
     rows = json.loads((upstream / RESTBENCH / "datasets" / f"{name}.json").read_text("utf-8"))
-    asked = [{"query": row["query"], "tools": [tool.strip() for tool in row["solution"]]} for row in rows]
-    lines = [json.dumps(row) for row in asked if known.issuperset(row["tools"])]
+    by_keies = [{"query": row["query"], "tools": [tool.strip() for tool in row["solution"]]} for row in rows]
+    lines = [json.dumps(row) for row in by_keies if known.issuperset(row["tools"])]
     (tmp_path / "q.jsonl").write_text("\n".join(lines))
     data = bench.import_tools(f"rest-{name}", places, tmp_path / "q.jsonl")
     assert len(data.queries) == len(rows) - 1
@@ -111,9 +115,9 @@ def test_numbers_on_restbench_are_those_of_trec_eval(upstream: Path, tmp_path: P
         run[query][tool] = -float(rank)
     qrels = {query.query_id: dict(query.gold) for query in data.queries}
     measures = {"recall@5": "recall_5", "ndcg@10": "ndcg_cut_10", "map@100": "map_cut_100", "precision@5": "P_5"}
-    found = pytrec_eval.RelevanceEvaluator(qrels, {"recall.5", "ndcg_cut.10", "map_cut.100", "P.5"}).evaluate(run)
+    scores = pytrec_eval.RelevanceEvaluator(qrels, {"recall.5", "ndcg_cut.10", "map_cut.100", "P.5"}).evaluate(run)
     for metric, measure in measures.items():
-        theirs = sum(values[measure] for values in found.values()) / len(qrels)
+        theirs = sum(values[measure] for values in scores.values()) / len(qrels)
         assert result.mean(metric) == pytest.approx(theirs, abs=1e-9), metric
 
 

@@ -100,8 +100,8 @@ ANTHROPIC_EVENTS = [
     ids=["chat", "server-sent", "responses", "responses-completed", "anthropic"],
 )
 def test_the_pieces_of_a_stream_are_one_answer(answer: list[Any], tmp_path: Path) -> None:
-    found = read(tmp_path, {"messages": [USER], "response": answer}, search_tools=["find_tools"])
-    assert [(row["tools"], row["searches"]) for row in found.queries] == [(["places_find"], [SEARCH])]
+    content = read(tmp_path, {"messages": [USER], "response": answer}, search_tools=["find_tools"])
+    assert [(row["tools"], row["searches"]) for row in content.queries] == [(["places_find"], [SEARCH])]
 
 
 ANTHROPIC = {
@@ -160,14 +160,14 @@ def test_a_span_of_vercel_s_sdk(tmp_path: Path) -> None:
     assert tools(tmp_path, *spans) == {HOURS: ["a", "b"]}
     whole = {"ai.operationId": "ai.generateText", "ai.prompt": json.dumps({"system": "s", "prompt": HOURS})}
     outer = logs.otlp(logs.span(0, "ai.generateText", {**whole, "ai.response.toolCalls": call}))
-    found = read(tmp_path, *spans, *outer)
-    assert [row["tools"] for row in found.queries] == [["a", "b"]]
-    assert (found.requests, found.loose_calls) == (1, 0)
+    content = read(tmp_path, *spans, *outer)
+    assert [row["tools"] for row in content.queries] == [["a", "b"]]
+    assert (content.requests, content.loose_calls) == (1, 0)
 
 
 def test_single_spans_and_mcp_spans_are_read(tmp_path: Path) -> None:
     """As the console exporter of the SDK writes them: an object per span, attributes as an object."""
-    asked = {
+    by_key = {
         "name": "invoke_agent",
         "context": {"trace_id": "0x1", "span_id": "0x2"},
         "start_time": "2026-11-20T10:00:00.000000Z",
@@ -183,7 +183,7 @@ def test_single_spans_and_mcp_spans_are_read(tmp_path: Path) -> None:
         "attributes": {"mcp.method.name": "tools/call", "gen_ai.tool.name": "places_find"},
     }
     unnamed = {**called, "attributes": {"gen_ai.operation.name": "execute_tool"}, "name": "execute_tool places_hours"}
-    assert tools(tmp_path, called, unnamed, asked) == {HOURS: ["places_find", "places_hours"]}
+    assert tools(tmp_path, called, unnamed, by_key) == {HOURS: ["places_find", "places_hours"]}
 
 
 def test_a_conversation_id_joins_traces(tmp_path: Path) -> None:
@@ -230,26 +230,28 @@ def test_what_an_exporter_cut_is_no_request(tmp_path: Path) -> None:
 
 
 def test_batches_have_requests_and_answers_in_files_of_their_own(tmp_path: Path) -> None:
-    asked = {
+    by_key = {
         "custom_id": "n1",
         "method": "POST",
         "url": "/v1/chat/completions",
         "body": {"model": "m", "messages": [USER]},
     }
     answered = {"id": "b", "custom_id": "n1", "response": {"status_code": 200, "body": logs.chat_answer("a", "b")}}
-    (tmp_path / "in.jsonl").write_text(json.dumps(asked))
+    (tmp_path / "in.jsonl").write_text(json.dumps(by_key))
     (tmp_path / "out.jsonl").write_text(json.dumps(answered))
     (row,) = read_traffic([tmp_path / "in.jsonl", tmp_path / "out.jsonl"]).queries
     assert (row["query"], row["tools"]) == (HOURS, ["a", "b"])
 
 
 def test_answers_under_an_id_that_two_requests_have_are_nobodys(tmp_path: Path) -> None:
-    asked = [{"custom_id": "n1", "body": {"messages": [{"role": "user", "content": text}]}} for text in (HOURS, LETTER)]
+    by_keies = [
+        {"custom_id": "n1", "body": {"messages": [{"role": "user", "content": text}]}} for text in (HOURS, LETTER)
+    ]
     answered = {"custom_id": "n1", "response": {"body": logs.chat_answer("a")}}
     with pytest.raises(
         DataError, match=r"no tool was called \(requests: 2\); calls have no request of a user \(calls: 1\)"
     ):
-        read(tmp_path, *asked, answered)
+        read(tmp_path, *by_keies, answered)
 
 
 def test_the_span_of_a_call_does_not_go_to_another_request(tmp_path: Path) -> None:
@@ -259,31 +261,31 @@ def test_the_span_of_a_call_does_not_go_to_another_request(tmp_path: Path) -> No
         {**logs.span(0, "chat", {"gen_ai.input.messages": title}), "startTimeUnixNano": "1763600000500000000"}
     )
     spans = logs.otel_log()
-    found = read(tmp_path, *spans, *between, search_tools=["find_tools"])
-    assert [row["query"] for row in found.queries] == [HOURS, LETTER]
-    assert found.dropped == {traffic.NO_CALL: 2}
+    content = read(tmp_path, *spans, *between, search_tools=["find_tools"])
+    assert [row["query"] for row in content.queries] == [HOURS, LETTER]
+    assert content.dropped == {traffic.NO_CALL: 2}
 
 
 def test_a_long_conversation_without_ids_is_one_group(tmp_path: Path) -> None:
     turns = [({"role": "user", "content": f"turn {n}"}, logs.chat_answer(f"t{n}")) for n in range(12)]
     rows = []
     for n in range(12):
-        before = [message for asked, answer in turns[:n] for message in (asked, answer["choices"][0]["message"])]
+        before = [message for request, answer in turns[:n] for message in (request, answer["choices"][0]["message"])]
         rows.append({"messages": [*before, turns[n][0]], "response": turns[n][1]})
-    found = read(tmp_path, *rows)
-    assert [row["tools"] for row in found.queries] == [[f"t{n}"] for n in range(12)]
-    assert len({row["group"] for row in found.queries}) == 1
+    content = read(tmp_path, *rows)
+    assert [row["tools"] for row in content.queries] == [[f"t{n}"] for n in range(12)]
+    assert len({row["group"] for row in content.queries}) == 1
 
 
 def test_the_same_words_in_two_conversations_keep_their_tools(tmp_path: Path) -> None:
     def log(session: str, *names: str) -> dict[str, Any]:
         return {"session_id": session, "messages": [USER], "response": logs.chat_answer(*names)}
 
-    found = read(tmp_path, log("1", "a"), log("2", "b"), log("3", "a"), log("4", "a", "b"), log("5", "b", "a"))
-    assert [row["tools"] for row in found.queries] == [["a"], ["b"], ["a", "b"]]
-    assert found.dropped == {traffic.REPEATED: 2}
-    assert found.ambiguous == 1
-    assert len({row["group"] for row in found.queries}) == 3
+    content = read(tmp_path, log("1", "a"), log("2", "b"), log("3", "a"), log("4", "a", "b"), log("5", "b", "a"))
+    assert [row["tools"] for row in content.queries] == [["a"], ["b"], ["a", "b"]]
+    assert content.dropped == {traffic.REPEATED: 2}
+    assert content.ambiguous == 1
+    assert len({row["group"] for row in content.queries}) == 3
     # Without any id, the shorter may be the beginning of the longer.
     rows = [{"messages": [USER], "response": logs.chat_answer(*names)} for names in ("a", "c", "ab", "ba")]
     assert [row["tools"] for row in read(tmp_path, *rows).queries] == [["a", "b"], ["c"]]
@@ -297,10 +299,10 @@ def test_requests_that_are_no_query_are_counted(tmp_path: Path) -> None:
         {"messages": [long], "response": logs.chat_answer("a")},
         {"messages": [{"role": "user", "content": LETTER}], "response": logs.chat_answer("post")},
     ]
-    found = read(tmp_path, *rows)
-    assert [row["tools"] for row in found.queries] == [["post"]]
-    assert found.dropped == {traffic.NO_TEXT: 1, traffic.TOO_LONG: 1, traffic.NO_CALL: 1}
-    assert found.requests == 4
+    content = read(tmp_path, *rows)
+    assert [row["tools"] for row in content.queries] == [["post"]]
+    assert content.dropped == {traffic.NO_TEXT: 1, traffic.TOO_LONG: 1, traffic.NO_CALL: 1}
+    assert content.requests == 4
 
 
 def test_the_context_is_bounded(tmp_path: Path) -> None:
@@ -308,8 +310,8 @@ def test_the_context_is_bounded(tmp_path: Path) -> None:
     for number in range(40):
         messages.append({"role": "user", "content": f"turn {number} " + "b" * 5000})
         messages.append({"role": "assistant", "content": "c " * 30_000})
-    found = read(tmp_path, {"messages": [*messages, USER], "response": logs.chat_answer("a")})
-    context = found.queries[-1]["context"]
+    content = read(tmp_path, {"messages": [*messages, USER], "response": logs.chat_answer("a")})
+    context = content.queries[-1]["context"]
     assert len(context) == 10
     assert max(len(turn["content"]) for turn in context) == traffic.MOST_TURN_TEXT
     assert context[-2]["content"].startswith("turn 39 ")
@@ -319,9 +321,9 @@ def test_half_a_surrogate_pair_is_mended(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     row = json.dumps({"messages": [{"role": "user", "content": "open XX now"}], "response": logs.chat_answer("a")})
     path.write_text(row.replace("XX", "\\ud83d").replace("now", "now\\u0000"))
-    found = read_traffic(path)
-    found.write(tmp_path / "q.jsonl")
-    assert found.queries[0]["query"] == "open � now"
+    result = read_traffic(path)
+    result.write(tmp_path / "q.jsonl")
+    assert result.queries[0]["query"] == "open � now"
 
 
 def test_calls_outside_the_catalogue_are_listed(tmp_path: Path) -> None:
@@ -347,23 +349,23 @@ def test_calls_outside_the_catalogue_are_listed(tmp_path: Path) -> None:
         {"messages": [{"role": "user", "content": f"{HOURS} {number}"}], "response": logs.chat_answer(name)}
         for number, name in enumerate(calls)
     ]
-    found = read(tmp_path, *rows, tools=tmp_path / "tools.json")
-    assert [row["tools"] for row in found.queries] == [
+    content = read(tmp_path, *rows, tools=tmp_path / "tools.json")
+    assert [row["tools"] for row in content.queries] == [
         ["places/find"],
         ["places/hours"],
         ["my mail/post_letter"],
         ["places/open"],
     ]
-    assert found.dropped == {traffic.UNKNOWN: 6}
-    assert [(tool.name, tool.requests) for tool in found.unknown_tools] == [
+    assert content.dropped == {traffic.UNKNOWN: 6}
+    assert [(tool.name, tool.requests) for tool in content.unknown_tools] == [
         ("hour", 2),
         ("a|b", 1),
         ("find", 1),
         ("mail/open", 1),
         ("x", 1),
     ]
-    assert found.unknown_tools[0].near == ("places/hours",)
-    assert found.unknown_tools[2].near == ("my mail/find", "places/find")
+    assert content.unknown_tools[0].near == ("places/hours",)
+    assert content.unknown_tools[2].near == ("my mail/find", "places/find")
     # A catalogue that names no server has the tool of whichever server the log names.
     (tmp_path / "alone.json").write_text(json.dumps(catalogue["places"]))
     assert tools(tmp_path, *rows[:2], tools=[tmp_path / "alone.json"]) == {
@@ -433,14 +435,14 @@ def test_lines_that_are_too_long_or_broken_are_skipped(tmp_path: Path, monkeypat
     path.write_bytes(
         b"\n".join([lines[0], huge, b"", b"\xff\xfe", b'{"a": ' * 600 + b"1" + b"}" * 600, *lines[1:], lines[0][:-40]])
     )
-    found = read_traffic(path, search_tools=["find_tools"])
-    assert [row["query"] for row in found.queries] == [HOURS, LETTER]
-    assert list(found.remarks[:3]) == [
+    result = read_traffic(path, search_tools=["find_tools"])
+    assert [row["query"] for row in result.queries] == [HOURS, LETTER]
+    assert list(result.remarks[:3]) == [
         ("log.jsonl, line 2", "it is longer than 0 MiB"),
         ("log.jsonl, line 4", "it is not UTF-8"),
         ("log.jsonl, line 5", "it is in no known form"),
     ]
-    place, why = found.remarks[3]
+    place, why = result.remarks[3]
     assert place == "log.jsonl, line 11"
     assert why.startswith("it is not JSON from character ")
     monkeypatch.setattr(reading, "MOST_BYTES", 8000)
@@ -458,8 +460,8 @@ def test_a_deep_record_costs_nothing_else(tmp_path: Path) -> None:
         deep = {keys[number % len(keys)]: deep} if number % 3 else [deep]
     rows = [{"traceId": "1", "attributes": {"gen_ai.prompt.0.role": attributes}}]
     rows += [{**more, "messages": deep, "output": deep} for more in ({}, {"run_type": "llm"}, {"jsonrpc": "2.0"})]
-    found = read(tmp_path, *rows, *logs.chat_log())
-    assert len(found.queries) == 2
+    content = read(tmp_path, *rows, *logs.chat_log())
+    assert len(content.queries) == 2
 
 
 LOGS = [
@@ -512,17 +514,17 @@ def mutated(value: Any, generator: random.Random) -> Any:
 def outcome(path: Path) -> Traffic | None:
     """What is read; None for an error, which is one sentence."""
     try:
-        found = read_traffic(path, search_tools=["find_tools"])
+        result = read_traffic(path, search_tools=["find_tools"])
     except BenchError as error:
         if "\n" in str(error) or not str(error).endswith("."):
             raise AssertionError(error) from error
         return None
-    found.write(path.with_name("q.jsonl"))
-    for row in found.queries:
+    result.write(path.with_name("q.jsonl"))
+    for row in result.queries:
         assert row["query"].strip()
         assert row["tools"]
         assert len(set(row["tools"])) == len(row["tools"])
-    return found
+    return result
 
 
 def test_mutated_logs_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -546,12 +548,12 @@ def test_a_log_that_is_cut_anywhere_gives_what_is_before_the_cut(log: Any, tmp_p
     generator = random.Random(11)
     for at in sorted(generator.sample(range(len(whole)), 25)):
         path.write_bytes(whole[:at])
-        found = outcome(path)
+        result = outcome(path)
         complete = whole[:at].count(b"\n")
-        if found is not None:
+        if result is not None:
             cut = whole[:at].rpartition(b"\n")[2]
-            assert sum(found.records.values()) + found.unread == complete + bool(cut)
-            assert found.unread <= 1
+            assert sum(result.records.values()) + result.unread == complete + bool(cut)
+            assert result.unread <= 1
 
 
 @given(

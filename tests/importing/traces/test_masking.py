@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.importing.traces.masking import EMAIL, KEY, NUMBER, masked
+from bench.importing.traces.masking import EMAIL, KEY, NUMBER, mask_text
 from bench.importing.traces.traces import read_traffic
 
 ALNUM = string.ascii_letters + string.digits
@@ -77,7 +77,7 @@ def leftovers(secret: str, text: str) -> list[str]:
 
 @given(SECRETS, AROUND, AROUND)
 def test_nothing_of_a_secret_is_left(secret: str, before: str, after: str) -> None:
-    text, counts = masked(f"Please use{before}{secret}{after} now")
+    text, counts = mask_text(f"Please use{before}{secret}{after} now")
     assert secret not in text
     assert leftovers(secret, text) == []
     assert sum(counts.values()) >= 1
@@ -87,9 +87,9 @@ def test_nothing_of_a_secret_is_left(secret: str, before: str, after: str) -> No
 
 @given(st.lists(st.tuples(SECRETS, st.sampled_from([" and ", ", ", "\n", "; "])), min_size=1, max_size=4))
 def test_masks_of_several_secrets_do_not_open_each_other(secrets: list[tuple[str, str]]) -> None:
-    text, _ = masked("".join(f"{secret}{sign}" for secret, sign in secrets) + "please")
+    text, _ = mask_text("".join(f"{secret}{sign}" for secret, sign in secrets) + "please")
     assert not [each for secret, _ in secrets for each in leftovers(secret, text)]
-    assert masked(text) == (text, {}), "masks are not masked again"
+    assert mask_text(text) == (text, {}), "masks are not masked again"
 
 
 def test_random_base64_without_a_prefix_is_nearly_always_masked() -> None:
@@ -98,7 +98,7 @@ def test_random_base64_without_a_prefix_is_nearly_always_masked() -> None:
     for size in kept:
         for _ in range(2000):
             secret = base64.b64encode(generator.randbytes(size * 3 // 4)).decode()
-            kept[size] += masked(f"the key {secret} is mine")[0] != f"the key {KEY} is mine"
+            kept[size] += mask_text(f"the key {secret} is mine")[0] != f"the key {KEY} is mine"
     # The docstring says one in 600 of 32, and far fewer of longer ones.
     assert kept[32] <= 12
     assert kept[44] <= 5
@@ -134,7 +134,7 @@ def test_random_base64_without_a_prefix_is_nearly_always_masked() -> None:
     ],
 )
 def test_what_stands_for_what_was_masked(text: str, wanted: str) -> None:
-    assert masked(text)[0] == wanted
+    assert mask_text(text)[0] == wanted
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_stands_for_what_was_masked(text: str, wanted: str) -> None:
     ],
 )
 def test_ordinary_texts_stay_as_they_are(text: str) -> None:
-    assert masked(text) == (text, {})
+    assert mask_text(text) == (text, {})
 
 
 @given(
@@ -166,7 +166,7 @@ def test_ordinary_texts_stay_as_they_are(text: str) -> None:
 )
 def test_words_are_never_masked(words: list[str], sign: str) -> None:
     text = sign.join(words)
-    assert masked(text) == (text, {})
+    assert mask_text(text) == (text, {})
 
 
 @given(
@@ -176,7 +176,7 @@ def test_words_are_never_masked(words: list[str], sign: str) -> None:
 )
 def test_letters_and_signs_without_digits_are_left(text: str) -> None:
     if not re.search(r"[A-Za-z0-9+/_=-]{12}|[%]", text):
-        assert masked(text) == (text, {})
+        assert mask_text(text) == (text, {})
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_letters_and_signs_without_digits_are_left(text: str) -> None:
 )
 def test_masks_read_a_long_text_in_linear_time(sign: str) -> None:
     started = time.perf_counter()
-    masked(sign * (200_000 // len(sign)))
+    mask_text(sign * (200_000 // len(sign)))
     assert time.perf_counter() - started < 5, "a quadratic expression takes minutes"
 
 
@@ -209,12 +209,12 @@ def test_masks_read_a_long_text_in_linear_time(sign: str) -> None:
 def test_no_secret_of_a_log_is_in_its_queries(
     tmp_path_factory: pytest.TempPathFactory, secrets: list[str], keep: bool
 ) -> None:
-    asked, before, search, session = secrets
+    requests, before, search, session = secrets
     call = {"function": {"name": "find", "arguments": json.dumps({"query": f"of {search}"})}}
     messages = [
         {"role": "user", "content": f"I am {before}"},
         {"role": "assistant", "content": f"Hello {before}"},
-        {"role": "user", "content": f"look up {asked}"},
+        {"role": "user", "content": f"look up {requests}"},
         {"role": "assistant", "tool_calls": [call, {"function": {"name": "look", "arguments": "{}"}}]},
     ]
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
@@ -224,7 +224,7 @@ def test_no_secret_of_a_log_is_in_its_queries(
     written = path.with_name("q.jsonl").read_text("utf-8")
     (row,) = (json.loads(line) for line in written.splitlines())
     if keep:
-        assert row["query"] == f"look up {asked}".strip()
+        assert row["query"] == f"look up {requests}".strip()
         assert traffic.masked == {}
         return
     ids = {row.pop("id"), row.pop("group")}

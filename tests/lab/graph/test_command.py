@@ -23,10 +23,10 @@ def test_the_graph_is_counted_and_held_against_annotated_edges(bench: Bench) -> 
     said = bench("graph", "starter")
     assert "63 edges; 79 of 179 tools have one (share 0.441)" in said.out
     assert "62 right of 63 found and 116 annotated" in said.out
-    found = bench("graph", "starter", "--json").json
-    assert found["agreement"]["recall"] == pytest.approx(62 / 116)
-    assert sum(row["tools"] for row in found["categories"]) == 179
-    assert "pairs_classified" not in found
+    result = bench("graph", "starter", "--json").json
+    assert result["agreement"]["recall"] == pytest.approx(62 / 116)
+    assert sum(row["tools"] for row in result["categories"]) == 179
+    assert "pairs_classified" not in result
 
 
 def test_the_annotated_graph_is_not_compared_with_itself(bench: Bench) -> None:
@@ -77,12 +77,12 @@ def test_a_discriminator_is_shown_with_what_it_learnt_from(
     options = [word for setting in settings for word in ("--set", setting)]
     base = ("--base", tiny_models["encoder"])
     bench("train", "discriminator", "-q", "-d", "linked", *base, "--out", "learnt", *options)
-    asked = ("graph", "linked", "--graph", "discriminator", "--discriminator", "learnt", "--nearest", 0)
-    found = bench(*asked, "--json").json
-    assert 0 < found["tools_learnt_from"] <= 12
+    requests = ("graph", "linked", "--graph", "discriminator", "--discriminator", "learnt", "--nearest", 0)
+    result = bench(*requests, "--json").json
+    assert 0 < result["tools_learnt_from"] <= 12
     # Without the nearest by text, those of one parent: three times six.
-    assert (found["pairs_classified"], found["pairs"]) == (18, 66)
-    said = bench(*asked)
-    line = f"note: the discriminator learnt from {found['tools_learnt_from']} of these 12 tools"
+    assert (result["pairs_classified"], result["pairs"]) == (18, 66)
+    said = bench(*requests)
+    line = f"note: the discriminator learnt from {result['tools_learnt_from']} of these 12 tools"
     assert line in said.out
     assert "means over the three categories" in said.out

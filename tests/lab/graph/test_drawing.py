@@ -105,9 +105,9 @@ def test_edges_to_the_same_tool_share_a_lane() -> None:
 
 def test_circles_are_opened() -> None:
     prerequisites = {0: {1}, 1: {2}, 2: {0}, 3: {0}}
-    found = depths([0, 1, 2, 3], prerequisites)
-    assert sorted(found) == [0, 1, 2, 3]
-    assert found[3] > found[0]
+    result = depths([0, 1, 2, 3], prerequisites)
+    assert sorted(result) == [0, 1, 2, 3]
+    assert result[3] > result[0]
     layout = lay_out(edges_of((0, 1), (1, 0)), 2, {0: 10.0, 1: 10.0})
     assert layout.places[0] != layout.places[1]
 

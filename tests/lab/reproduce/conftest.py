@@ -15,7 +15,7 @@ from bench.data.card import Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
-from bench.lab.reproduce.cells import Cell
+from bench.lab.reproduce.cells import PrintedCell
 from bench.lab.reproduce.recipes import Recipe
 from bench.lab.reproduce.runs import MethodRuns
 from bench.registry import build_method
@@ -104,9 +104,9 @@ class Silent(Half):
     """Answers nothing to every eighth query."""
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        found = super().rank(queries, depth)
+        ranking = super().rank(queries, depth)
         silent = [int(text.split()[1]) % 8 == 0 for text in queries.texts]
-        rows = [[] if none else row.tolist() for row, none in zip(found.tools, silent, strict=True)]
+        rows = [[] if none else row.tolist() for row, none in zip(ranking.tools, silent, strict=True)]
         return Ranking.of_lists(rows, silent)
 
 
@@ -159,10 +159,10 @@ def runs(tmp_path: Path, tiny: Dataset) -> Callable[..., MethodRuns]:
 
 
 @pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]:
+def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]:
     """Put cells and recipes of the test's own in the place of the papers'; the table is called tgr-2."""
 
-    def written(cells: Sequence[Cell], recipes: Sequence[dict[str, Any]]) -> None:
+    def written(cells: Sequence[PrintedCell], recipes: Sequence[dict[str, Any]]) -> None:
         monkeypatch.setattr("bench.lab.reproduce.cells.cells", lambda: tuple(cells))
         made = tuple(Recipe.model_validate({"table": "tgr-2", **recipe}) for recipe in recipes)
         monkeypatch.setattr("bench.lab.reproduce.recipes.recipes", lambda: made)

@@ -16,13 +16,13 @@ from bench.lab.reproduce.artefacts import (
     command,
     folder_of,
     is_there,
-    named_in,
+    names_in,
     read_artefacts,
-    resolved,
+    resolve_references,
     with_needed,
 )
 from bench.lab.reproduce.commands import adding_command, commands_for
-from bench.lab.reproduce.recipes import Question
+from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.training.train import trainer_class
 from bench.models.trainingcard import CARD, TrainingCard, read_card, write_card
 
@@ -38,11 +38,11 @@ def test_a_reference_in_a_spec_becomes_its_folder_whatever_the_folder_is_called(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BENCH_DATA", str(tmp_path / "a folder, with (odd) signs"))
-    spec = parse(resolved("dense(encoder=$toollens-retriever)"))
+    spec = parse(resolve_references("dense(encoder=$toollens-retriever)"))
     assert dict(spec.arguments)["encoder"] == str(folder_of("toollens-retriever"))
-    spec = parse(resolved("query-generation(llm=local:$domains-generator, queries=3)"))
+    spec = parse(resolve_references("query-generation(llm=local:$domains-generator, queries=3)"))
     assert dict(spec.arguments) == {"llm": f"local:{folder_of('domains-generator')}", "queries": 3}
-    assert named_in("tgr(base=dense(encoder=$toollens-retriever), discriminator=$dependency-discriminator)") == [
+    assert names_in("tgr(base=dense(encoder=$toollens-retriever), discriminator=$dependency-discriminator)") == [
         "toollens-retriever",
         "dependency-discriminator",
     ]
@@ -125,16 +125,16 @@ def test_another_model_in_an_artefacts_folder_is_told() -> None:
 
 
 def test_the_commands_begin_with_what_must_come_first() -> None:
-    question = Question(on=("toolbench-i1-inst", "toolbench-i1-tool"), template="description")
-    found = commands_for(["rerank(reranker=$toolbench-reranker)"], question, ["recall@5", "recall@11", "tools"])
-    assert found[0] == "bench data add toolbench-g1 --from FOLDER"
-    assert found[1].startswith("bench train retriever --dataset toolbench-g1 ")
-    assert found[2].startswith("bench train reranker --dataset toolbench-g1 ")
-    assert found[3].startswith("bench run --method ")
-    assert found[3].endswith(
+    question = RecipeQuestion(on=("toolbench-i1-inst", "toolbench-i1-tool"), template="description")
+    result = commands_for(["rerank(reranker=$toolbench-reranker)"], question, ["recall@5", "recall@11", "tools"])
+    assert result[0] == "bench data add toolbench-g1 --from FOLDER"
+    assert result[1].startswith("bench train retriever --dataset toolbench-g1 ")
+    assert result[2].startswith("bench train reranker --dataset toolbench-g1 ")
+    assert result[3].startswith("bench run --method ")
+    assert result[3].endswith(
         "--dataset toolbench-i1-inst --dataset toolbench-i1-tool --template description --metric recall@11"
     )
-    assert len(found) == 4
+    assert len(result) == 4
 
 
 def test_only_a_dataset_that_must_be_brought_is_added() -> None:

@@ -129,12 +129,12 @@ def test_tgr_s_pass_rates_are_whole_numbers_of_queries() -> None:
 
 def test_recall_grows_with_depth_except_where_the_paper_is_misprinted() -> None:
     levels = [cell for cell in cells() if not cell.is_difference]
-    found = {(cell.table, cell.row, cell.place, cell.metric): cell.value for cell in levels}
+    by_key = {(cell.table, cell.row, cell.place, cell.metric): cell.value for cell in levels}
     falling = [
         key
-        for key, value in found.items()
+        for key, value in by_key.items()
         for metric, deeper in (("recall@3", "recall@5"), ("recall@5", "recall@10"), ("recall@5", "recall@11"))
-        if key[3] == metric and found.get((*key[:3], deeper), 1.0) < value
+        if key[3] == metric and by_key.get((*key[:3], deeper), 1.0) < value
     ]
     assert falling == [("query-generation-1", "Zero-Shot", "ToolBench in-domain", "recall@3")]
 

@@ -31,12 +31,12 @@ Bench = Callable[..., Any]
 def test_the_list_has_every_table_claim_and_model(bench: Bench) -> None:
     said = bench("reproduce", "list").out
     assert all(name in said for name in table_names())
-    found = bench("reproduce", "list", "--json").json
-    assert {name: item["cells"] for name, item in found["tables"].items()} == {
+    result = bench("reproduce", "list", "--json").json
+    assert {name: item["cells"] for name, item in result["tables"].items()} == {
         name: len(table_cells(name)) for name in table_names()
     }
-    assert [item["id"] for item in found["claims"]] == [claim.id for claim in claims()]
-    assert found["artefacts"]["unseen-reranker"]["there"] is False
+    assert [item["id"] for item in result["claims"]] == [claim.id for claim in claims()]
+    assert result["artefacts"]["unseen-reranker"]["there"] is False
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from bench.lab.reproduce.measuring import compared, comparison_of, decided, estimates
-from bench.lab.reproduce.recipes import Question
-from bench.lab.reproduce.runs import Answers, MethodRuns
+from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, estimates
+from bench.lab.reproduce.recipes import RecipeQuestion
+from bench.lab.reproduce.runs import MethodRuns, MethodValues
 
-QUESTION = Question(on=("here",))
+QUESTION = RecipeQuestion(on=("here",))
 
 
 class Known:
@@ -21,10 +21,10 @@ class Known:
         self.count = 3 * requests
         self.units = np.arange(self.count) // 3 if dependent else np.arange(self.count)
 
-    def ask(self, method: str, question: Question, metrics: Any) -> Answers:
+    def ask(self, method: str, question: RecipeQuestion, metrics: Any) -> MethodValues:
         right = {"all": 1.0, "some": 0.3}[method] * self.count
         values = (np.arange(self.count) < right).astype(np.float64)[:, None]
-        return Answers((), values, np.zeros(self.count, dtype=np.int64), self.units, (self.count,), 0)
+        return MethodValues((), values, np.zeros(self.count, dtype=np.int64), self.units, (self.count,), 0)
 
 
 def runs(requests: int, dependent: bool = True) -> MethodRuns:
@@ -32,8 +32,8 @@ def runs(requests: int, dependent: bool = True) -> MethodRuns:
 
 
 def test_wordings_of_one_request_are_no_further_evidence() -> None:
-    _, _, (grouped,) = compared("all", "some", QUESTION, ["recall@1"], runs(10))
-    _, _, (alone,) = compared("all", "some", QUESTION, ["recall@1"], runs(10, dependent=False))
+    _, _, (grouped,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(10))
+    _, _, (alone,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(10, dependent=False))
     assert (grouped.n, grouped.units, alone.units) == (30, 10, 30)
     # Seven requests differ, in 21 wordings.
     assert grouped.p == 2 / 2**7
@@ -44,15 +44,15 @@ def test_wordings_of_one_request_are_no_further_evidence() -> None:
 def test_intervals_of_estimates_are_as_wide_as_the_units_say() -> None:
     widths = []
     for dependent in (True, False):
-        _, (found,) = estimates("some", QUESTION, ["recall@1"], runs(40, dependent))
-        assert found.low is not None
-        assert found.high is not None
-        widths.append(found.high - found.low)
+        _, (result,) = estimates("some", QUESTION, ["recall@1"], runs(40, dependent))
+        assert result.low is not None
+        assert result.high is not None
+        widths.append(result.high - result.low)
     assert widths[0] > 1.5 * widths[1]
 
 
 @pytest.mark.parametrize(("requests", "outcome"), [(19, "undecided"), (20, "as published")])
 def test_too_few_units_decide_no_claim(requests: int, outcome: str) -> None:
-    _, _, (found,) = compared("all", "some", QUESTION, ["recall@1"], runs(requests))
-    assert found.p < 0.001
-    assert decided(comparison_of("recall@1", found), 0.1, found.p).outcome == outcome
+    _, _, (result,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(requests))
+    assert result.p < 0.001
+    assert decide(comparison_of("recall@1", result), 0.1, result.p).outcome == outcome

@@ -13,8 +13,8 @@ from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
-from bench.lab.reproduce.artefacts import artefacts, resolved
-from bench.lab.reproduce.cells import Cell, cells, papers, table_cells, table_names
+from bench.lab.reproduce.artefacts import artefacts, resolve_references
+from bench.lab.reproduce.cells import PrintedCell, cells, papers, table_cells, table_names
 from bench.lab.reproduce.claims import check_printed, claims
 from bench.lab.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
 from bench.lab.reproduce.reproduction import reproduce
@@ -23,24 +23,24 @@ from bench.metrics import parse_metric
 from bench.registry import build_method, dataset_entries, method_names
 from bench.registry.methods import method_class
 
-CELL = Cell("tgr-2", "PMLM-L3-v2", "API-Bank", "", "recall@5", "0.659", "share")
+CELL = PrintedCell("tgr-2", "PMLM-L3-v2", "API-Bank", "", "recall@5", "0.659", "share")
 #: Named by recipes although nobody can have it: the paper has not published it.
 UNPUBLISHED = {"tdi300k"}
 
 
 def specs_of(recipe: Recipe) -> list[str]:
-    own = recipe.standard.method if recipe.standard else None
-    return [text for text in (recipe.method, recipe.minus, recipe.rival, own) if text is not None]
+    method = recipe.standard.method if recipe.standard else None
+    return [text for text in (recipe.method, recipe.minus, recipe.rival, method) if text is not None]
 
 
-def filled() -> list[tuple[Cell, Recipe]]:
+def filled() -> list[tuple[PrintedCell, Recipe]]:
     return [(cell, recipe) for cell in cells() for recipe in recipes_of(cell)]
 
 
 def parameters(spec: Spec) -> list[tuple[str, str]]:
     """(method, parameter) pairs of a spec and of those inside it."""
-    found = [(spec.name, name) for name, _ in spec.arguments]
-    return found + [pair for _, value in spec.arguments if isinstance(value, Spec) for pair in parameters(value)]
+    collected = [(spec.name, name) for name, _ in spec.arguments]
+    return collected + [pair for _, value in spec.arguments if isinstance(value, Spec) for pair in parameters(value)]
 
 
 # As shipped ----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_every_spec_parses_and_names_parameters_that_its_method_has() -> None:
     texts = {text for _, recipe in filled() for text in specs_of(recipe)}
     texts |= {text for claim in claims() for test in claim.tests for text in (test.better, test.worse)}
     for text in sorted(texts):
-        spec = parse(resolved(text))
+        spec = parse(resolve_references(text))
         for name, parameter in parameters(spec):
             # A method that is not part of this installation says so when it is asked for.
             if name in method_names():
@@ -109,9 +109,9 @@ def test_every_dataset_is_one_that_bench_has_a_card_for() -> None:
 
 
 def test_every_metric_is_one_of_ours_or_a_fact() -> None:
-    asked = {recipe.measure.get(cell.metric, cell.metric) for cell, recipe in filled() if recipe.runnable}
-    asked |= {metric for claim in claims() for test in claim.tests for metric in test.metrics}
-    for metric in asked:
+    entries = {recipe.measure.get(cell.metric, cell.metric) for cell, recipe in filled() if recipe.runnable}
+    entries |= {metric for claim in claims() for test in claim.tests for metric in test.metrics}
+    for metric in entries:
         assert is_fact(metric) or str(parse_metric(metric)) == metric
 
 
@@ -164,12 +164,12 @@ def test_toolrerank_is_not_run_on_test_sets_without_training_queries() -> None:
 
 
 def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(runs: Callable[..., MethodRuns]) -> None:
-    asked = {
-        (parse(resolved(recipe.method)).name, recipe.measure.get(cell.metric, cell.metric))
+    requests = {
+        (parse(resolve_references(recipe.method)).name, recipe.measure.get(cell.metric, cell.metric))
         for cell, recipe in filled()
         if recipe.runnable
     }
-    facts = {(method, name) for method, name in asked if is_fact(name)}
+    facts = {(method, name) for method, name in requests if is_fact(name)}
     assert {method for method, _ in facts} == {"tgr"}
     result = runs().result(Plan(parse("tiny"), parse("tgr(base=bm25, graph=rules)")))
     for _, name in facts:
@@ -177,8 +177,8 @@ def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(runs: Call
 
 
 def test_a_claim_of_our_own_is_marked_as_ours() -> None:
-    found = {claim.id: claim for claim in claims()}
-    paper, ours = found["vectors-beat-words"], found["ours-vectors-beat-tokenised-words"]
+    by_id = {claim.id: claim for claim in claims()}
+    paper, ours = by_id["vectors-beat-words"], by_id["ours-vectors-beat-tokenised-words"]
     assert [test.worse for test in paper.tests] == ["bm25-okapi"]
     assert [test.worse for test in ours.tests] == ["bm25"]
     assert ours.claim.startswith("Ours:")
@@ -188,11 +188,11 @@ def test_a_claim_of_our_own_is_marked_as_ours() -> None:
 
 
 def test_a_claim_of_several_rivals_is_tested_against_each() -> None:
-    found = {claim.id: {test.worse.rpartition("depth=")[2] for test in claim.tests} for claim in claims()}
-    assert {"30)", "50)"} <= found["more-candidates-hurt-the-seen"]
+    by_id = {claim.id: {test.worse.rpartition("depth=")[2] for test in claim.tests} for claim in claims()}
+    assert {"30)", "50)"} <= by_id["more-candidates-hurt-the-seen"]
     against = {claim.id: {test.worse for test in claim.tests} for claim in claims()}
     assert "dense" in against["sft-best-in-domain"]
-    retrievers = {parse(resolved(text)).arguments for text in against["ptr-beats-its-bundle"]}
+    retrievers = {parse(resolve_references(text)).arguments for text in against["ptr-beats-its-bundle"]}
     assert {str(dict(arguments)["retriever"]) for arguments in retrievers} == {"bm25-okapi", "dense", "random"}
 
 
@@ -224,14 +224,14 @@ def test_claims_have_ids_of_their_own_and_something_to_go_by() -> None:
 
 
 def test_the_printed_cells_of_some_claims_by_hand() -> None:
-    found = {claim.id: check_printed(claim.printed) for claim in claims()}
+    by_id = {claim.id: check_printed(claim.printed) for claim in claims()}
     # Table 2 of PTR, models open-mistral-7b and GPT-4o: 11 pairs of rows, 9 columns; five cells go the other way.
-    bundles = found["ptr-beats-its-bundle"]
+    bundles = by_id["ptr-beats-its-bundle"]
     assert bundles is not None
     assert (bundles.agree, bundles.cells) == (94, 99)
     assert "ptr-2, BM25, PTR+open-mistral-7b, RecTools, tracc 0.355, and BM25, bundle alone 0.382" in bundles.against
     # Zero-shot loses 9 of 10 cells to the utterance, SFT 3, alignment none.
-    generated = found["generated-queries-beat-the-utterance"]
+    generated = by_id["generated-queries-beat-the-utterance"]
     assert generated is not None
     assert (generated.agree, generated.cells) == (18, 30)
 
@@ -253,7 +253,7 @@ def test_words_of_row_and_place_are_filled_in() -> None:
         }
     )
     assert recipe.covers(CELL)
-    one = recipe.filled(CELL)
+    one = recipe.fill(CELL)
     assert one.method == "dense(encoder=small)"
     assert one.on == ("a", "b")
     assert one.slices == {}
@@ -278,15 +278,15 @@ def test_a_file_s_words_are_filled_in_first_and_a_missing_word_is_named(tmp_path
         '[recipe.places]\nAPI-Bank = { more = ", x={small}" }\nToolBench-I1 = {}\n'
     )
     (recipe,) = read_recipes(path)
-    assert recipe.filled(CELL).method == "dense(encoder=minilm, x=minilm)"
+    assert recipe.fill(CELL).method == "dense(encoder=minilm, x=minilm)"
     with pytest.raises(DataError, match="no word for 'more'"):
-        recipe.filled(replace(CELL, dataset="ToolBench-I1"))
+        recipe.fill(replace(CELL, dataset="ToolBench-I1"))
 
 
 def test_an_opponent_may_stand_in_another_table() -> None:
     more = {"method": "dense", "rival": "bm25", "on": ["a"], "rows": ["PMLM-L3-v2"], "table": "tgr-2"}
-    own = Recipe.model_validate({**more, "against": "BM25"})
-    assert own.opponent(CELL).printed == "0.391"
+    recipe = Recipe.model_validate({**more, "against": "BM25"})
+    assert recipe.opponent(CELL).printed == "0.391"
     other = Recipe.model_validate({**more, "against": "tgr-5: PMLM-L3-v2+TGR-m"})
     assert other.opponent(CELL).printed == "0.745"
 
@@ -316,7 +316,7 @@ def test_a_damaged_recipe_is_refused(tmp_path: Path, text: str, sentence: str) -
 
 
 def test_an_unknown_artefact_is_named_with_the_nearest() -> None:
-    from bench.lab.reproduce.artefacts import named_in
+    from bench.lab.reproduce.artefacts import names_in
 
     with pytest.raises(UsageError, match="did you mean 'unseen-reranker'"):
-        named_in("rerank(reranker=$unseen-rerankr)")
+        names_in("rerank(reranker=$unseen-rerankr)")

@@ -12,22 +12,22 @@ import pytest
 from bench.base.errors import BenchError
 from bench.base.progress import Progress
 from bench.base.spec import Spec
-from bench.evaluation.worker import Cell as Work
-from bench.lab.reproduce.cells import Cell, Unit
+from bench.evaluation.worker import RunCell as Work
+from bench.lab.reproduce.cells import PrintedCell, Unit
 from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.outcomes import CELL_VERDICTS
 from bench.lab.reproduce.report import CellReport, Reproduction
-from bench.lab.reproduce.reproduction import metrics_of, reproduce, wanted
+from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns, count_range
 from bench.lab.reproduce.wording import cell_row
 from bench.results.store import StoredResult
 
-Written = Callable[[Sequence[Cell], Sequence[dict[str, Any]]], None]
+Written = Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]
 RunsOf = Callable[..., MethodRuns]
 
 
-def cell(row: str, printed: str, metric: str = "recall@1", unit: Unit = "share", dataset: str = "D") -> Cell:
-    return Cell("tgr-2", row, dataset, "", metric, printed, unit)
+def cell(row: str, printed: str, metric: str = "recall@1", unit: Unit = "share", dataset: str = "D") -> PrintedCell:
+    return PrintedCell("tgr-2", row, dataset, "", metric, printed, unit)
 
 
 def recipe(row: str, method: str, **more: Any) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: Ru
         ],
     )
     ready = runs("recall@1")
-    asked = wanted(["tgr-2"], (), ready)
-    assert [str(plan.method) for plan in asked] == ["half", "most"]
+    requests = plan_runs(["tgr-2"], (), ready)
+    assert [str(plan.method) for plan in requests] == ["half", "most"]
 
     ran: list[str] = []
 
@@ -116,12 +116,12 @@ def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: Ru
                 ran.append(work.label)
                 yield ready.result(work.plan).folder
 
-    ready.run_ahead(asked, Recording())
+    ready.run_ahead(requests, Recording())
     assert ran == ["half @ tiny", "most @ tiny"]
     report = reproduce(["tgr-2"], (), ready, "bench reproduce tgr-2")
     assert [item.verdict for item in report.cells].count("not run") == 0
     # What is there is given to no executor again.
-    ready.run_ahead(asked, Recording())
+    ready.run_ahead(requests, Recording())
     assert len(ran) == 2
 
 
@@ -172,10 +172,15 @@ def test_a_direction_is_tested_against_another_row(written: Written, run: Callab
     )
     report = run()
     assert {item.verdict for item in report.cells} == {"direction only"}
-    found = [item.direction for item in report.cells]
-    assert all(found)
-    assert [item.outcome for item in found if item] == ["as published", "opposite", "no difference", "no direction"]
-    first = found[0]
+    directions = [item.direction for item in report.cells]
+    assert all(directions)
+    assert [item.outcome for item in directions if item] == [
+        "as published",
+        "opposite",
+        "no difference",
+        "no direction",
+    ]
+    first = directions[0]
     assert first is not None
     # Most is right on 36 of 40 and Half on 20 of those: 16 wins, all sign vectors enumerated.
     assert (first.n, first.wins, first.ties, first.losses) == (40, 16, 24, 0)
@@ -187,12 +192,12 @@ def test_a_direction_is_tested_against_another_row(written: Written, run: Callab
     assert cell_row(report.cells[0], report.blocks[0])[2] == "0.900 (+0.400)"
     # Two tests: A and B ask the same of the same data, and D asks for no direction.
     assert first.corrected == pytest.approx(2 * 2 / 2**16)
-    assert found[1] is not None
-    assert found[1].corrected == first.corrected
-    assert found[3] is not None
-    assert found[3].corrected == found[3].p
-    assert found[2] is not None
-    assert found[2].p == found[2].corrected == 1.0
+    assert directions[1] is not None
+    assert directions[1].corrected == first.corrected
+    assert directions[3] is not None
+    assert directions[3].corrected == directions[3].p
+    assert directions[2] is not None
+    assert directions[2].p == directions[2].corrected == 1.0
     assert report.cells[0].published_difference == pytest.approx(0.1)
     assert report.blocks[0].rival is not None
     assert report.blocks[0].rival.method == "half"
@@ -380,7 +385,7 @@ def test_every_cell_has_exactly_one_verdict(written: Written, run: Callable[...,
     )
     report = run()
 
-    def key(item: Cell | CellReport) -> tuple[str, ...]:
+    def key(item: PrintedCell | CellReport) -> tuple[str, ...]:
         return (item.row, item.dataset, item.metric)
 
     assert sorted(map(key, report.cells)) == sorted(map(key, cells))
@@ -416,14 +421,14 @@ def claim(*tests: dict[str, Any], **more: Any) -> Claim:
 def test_a_claim_is_judged_by_its_tests(
     tests: list[dict[str, Any]], verdict: str, run: Callable[..., Reproduction]
 ) -> None:
-    (found,) = run([claim(*tests, needs=["more"])], tables=[]).claims
-    assert found.verdict == verdict
-    assert len(found.tests) == len(tests)
+    (result,) = run([claim(*tests, needs=["more"])], tables=[]).claims
+    assert result.verdict == verdict
+    assert len(result.tests) == len(tests)
 
 
 def test_an_undecided_claim_says_what_would_have_shown(run: Callable[..., Reproduction]) -> None:
-    (found,) = run([claim({"better": "most", "worse": "half", "slices": {"kind": "odd"}})], tables=[]).claims
-    (comparison,) = found.tests[0].comparisons
+    (result,) = run([claim({"better": "most", "worse": "half", "slices": {"kind": "odd"}})], tables=[]).claims
+    (comparison,) = result.tests[0].comparisons
     # Queries 20, 24, 28, 32 are won, the other six are ties: p = 2/16, and an effect of 0.46 would have shown.
     assert (comparison.wins, comparison.ties, comparison.p) == (4, 6, 0.125)
     assert comparison.detectable == pytest.approx(0.4575, abs=0.001)
@@ -440,15 +445,15 @@ def test_lower_is_better_where_a_metric_says_so(run: Callable[..., Reproduction]
 
 def test_the_tests_of_a_claim_are_one_family(run: Callable[..., Reproduction]) -> None:
     test = {"better": "most", "worse": "half", "metrics": ["recall@1", "hit@1"]}
-    (found,) = run([claim(test, test)], tables=[]).claims
-    comparisons = [item for test in found.tests for item in test.comparisons]
+    (result,) = run([claim(test, test)], tables=[]).claims
+    comparisons = [item for test in result.tests for item in test.comparisons]
     assert [item.corrected for item in comparisons] == pytest.approx([4 * 2 / 2**16] * 4)
 
 
 def test_what_a_test_lacks_is_said_with_its_commands(run: Callable[..., Reproduction]) -> None:
     test = {"better": "most", "worse": "dense(encoder=$toollens-retriever)", "needs": ["a retriever"]}
-    (found,) = run([claim(test)], tables=[]).claims
-    lacking = found.tests[0].lacking
+    (result,) = run([claim(test)], tables=[]).claims
+    lacking = result.tests[0].lacking
     assert lacking is not None
     assert not lacking.failed
     assert lacking.needs == ["a retriever"]

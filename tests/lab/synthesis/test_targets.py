@@ -27,18 +27,18 @@ def library(tools: Sequence[Tool], edges: Sequence[Edge] = ()) -> Library:
     return Library.of(Dataset.build("words", CARD, Tables(tools, [], edges)), "name_description")
 
 
-def neighbours(own: Library) -> Neighbours:
-    return Neighbours(own, build_method("tfidf"))
+def neighbours(values: Library) -> Neighbours:
+    return Neighbours(values, build_method("tfidf"))
 
 
-def drawn(own: Library, edges: Edges = NO_EDGES, seed: int = 0, **numbers: int | None) -> list[Target]:
+def drawn(values: Library, edges: Edges = NO_EDGES, seed: int = 0, **numbers: int | None) -> list[Target]:
     kinds: dict[str, Kind] = {"single": "single", "pairs": "pair", "chains": "chain", "no_tool": "no-tool"}
-    asked: dict[Kind, int | None] = {kinds[name]: count for name, count in numbers.items()}
-    return draw_targets(own, neighbours(own), edges, asked, seed)
+    by_key: dict[Kind, int | None] = {kinds[name]: count for name, count in numbers.items()}
+    return draw_targets(values, neighbours(values), edges, by_key, seed)
 
 
-def only(kind: str, own: Library, count: int | None, edges: Edges = NO_EDGES, seed: int = 0) -> list[Target]:
-    return drawn(own, edges, seed, **{"single": 0, "pairs": 0, "chains": 0, "no_tool": 0, kind: count})
+def only(kind: str, values: Library, count: int | None, edges: Edges = NO_EDGES, seed: int = 0) -> list[Target]:
+    return drawn(values, edges, seed, **{"single": 0, "pairs": 0, "chains": 0, "no_tool": 0, kind: count})
 
 
 POST = [
@@ -54,9 +54,9 @@ POST = [
 
 
 def test_neighbours_share_words_and_leave_out_the_tool_itself() -> None:
-    found = neighbours(library(POST))
-    assert [row[:2] for row in found.of_tools] == [[1], [0], [3], [2], []]
-    assert found.of_texts(["a letter by post", "nothing of that"], 3) == [[0, 1], []]
+    result = neighbours(library(POST))
+    assert [row[:2] for row in result.of_tools] == [[1], [0], [3], [2], []]
+    assert result.of_texts(["a letter by post", "nothing of that"], 3) == [[0, 1], []]
 
 
 def test_pairs_are_mutual_and_the_most_alike_come_first() -> None:
@@ -78,12 +78,12 @@ def test_tools_with_the_same_words_are_no_pair() -> None:
 
 def test_pairs_of_a_real_library_are_pairs() -> None:
     starter = load_dataset("starter")
-    own = Library.of(starter, starter.card.template)
-    pairs = neighbours(own).pairs
+    values = Library.of(starter, starter.card.template)
+    pairs = neighbours(values).pairs
     assert len(pairs) > 20
     counts = Counter(tool for pair in pairs for tool in pair)
     assert set(counts.values()) == {1}
-    near = [row[:1] for row in neighbours(own).of_tools]
+    near = [row[:1] for row in neighbours(values).of_tools]
     assert all(near[a] == [b] and near[b] == [a] for a, b in pairs)
 
 
@@ -91,49 +91,49 @@ def test_pairs_of_a_real_library_are_pairs() -> None:
 
 
 def test_every_tool_has_a_query_before_one_has_two() -> None:
-    found = only("single", library(POST), 12)
-    assert [len({target.gold for target in found[i : i + 5]}) for i in (0, 5)] == [5, 5]
-    assert [target.sample for target in found] == [0] * 5 + [1] * 5 + [2] * 2
-    assert [target.query_id for target in found[:2]] == ["single-0001", "single-0002"]
+    single = only("single", library(POST), 12)
+    assert [len({target.gold for target in single[i : i + 5]}) for i in (0, 5)] == [5, 5]
+    assert [target.sample for target in single] == [0] * 5 + [1] * 5 + [2] * 2
+    assert [target.query_id for target in single[:2]] == ["single-0001", "single-0002"]
 
 
 def test_both_tools_of_a_pair_have_a_query_in_one_group() -> None:
-    found = only("pairs", library(POST), None)
-    assert [(target.gold, target.rivals) for target in found] == [
+    result = only("pairs", library(POST), None)
+    assert [(target.gold, target.rivals) for target in result] == [
         ((2,), (3,)),
         ((3,), (2,)),
         ((0,), (1,)),
         ((1,), (0,)),
     ]
-    assert [target.group for target in found] == ["c + d", "c + d", "a + b", "a + b"]
+    assert [target.group for target in result] == ["c + d", "c + d", "a + b", "a + b"]
     single = {target.gold[0]: target.group for target in only("single", library(POST), 5)}
     assert single == {0: "a + b", 1: "a + b", 2: "c + d", 3: "c + d", 4: "e"}
 
 
 def test_chains_follow_annotated_edges_from_the_prerequisite() -> None:
     edges = [Edge("b", "a", "result"), Edge("c", "b", "result"), Edge("d", "c", "verification")]
-    found = only("chains", library(POST, edges), 30)
+    single = only("chains", library(POST, edges), 30)
     follows = {(0, 1), (1, 2), (2, 3)}
-    assert all(set(zip(target.gold, target.gold[1:], strict=False)) <= follows for target in found)
-    assert {len(target.gold) for target in found} == {2, 3}
+    assert all(set(zip(target.gold, target.gold[1:], strict=False)) <= follows for target in single)
+    assert {len(target.gold) for target in single} == {2, 3}
     # Derived edges are for libraries without annotated ones.
     other = np.array([[0, 4]], dtype=np.int32)
-    assert only("chains", library(POST, edges), 30, other) == found
+    assert only("chains", library(POST, edges), 30, other) == single
     assert {target.gold for target in only("chains", library(POST), 5, other)} == {(4, 0)}
 
 
 def test_a_cycle_of_edges_makes_no_chain_with_a_tool_twice() -> None:
     edges = [Edge("b", "a", "result"), Edge("a", "b", "result"), Edge("c", "b", "result")]
     for seed in range(8):
-        found = only("chains", library(POST, edges), 20, seed=seed)
-        assert all(len(set(target.gold)) == len(target.gold) for target in found)
+        single = only("chains", library(POST, edges), 20, seed=seed)
+        assert all(len(set(target.gold)) == len(target.gold) for target in single)
 
 
 def test_without_edges_chains_are_of_one_server() -> None:
     tools = [dataclasses.replace(tool, parent="post" if i < 5 else "") for i, tool in enumerate([*POST, *EXTRA])]
-    found = only("chains", library(tools), 12)
-    assert all(set(target.gold) <= set(range(5)) for target in found)
-    assert {len(target.gold) for target in found} == {2, 3}
+    single = only("chains", library(tools), 12)
+    assert all(set(target.gold) <= set(range(5)) for target in single)
+    assert {len(target.gold) for target in single} == {2, 3}
 
     # Tools of which none names a server are of one.
     bare = only("chains", library([dataclasses.replace(tool, parent="") for tool in POST]), 4)
@@ -144,9 +144,9 @@ EXTRA = [Tool("f", "f", "fly"), Tool("g", "g", "glide")]
 
 
 def test_a_request_without_a_tool_is_written_around_neighbours() -> None:
-    found = only("no_tool", library(POST), 5)
-    assert all(target.gold == () for target in found)
-    assert sorted(target.rivals for target in found) == [(0, 1), (1, 0), (2, 3), (3, 2), (4,)]
+    single = only("no_tool", library(POST), 5)
+    assert all(target.gold == () for target in single)
+    assert sorted(target.rivals for target in single) == [(0, 1), (1, 0), (2, 3), (3, 2), (4,)]
 
 
 # Numbers and order --------------------------------------------------------------------------------------------------
@@ -154,21 +154,21 @@ def test_a_request_without_a_tool_is_written_around_neighbours() -> None:
 
 def test_numbers_suit_the_library() -> None:
     starter = load_dataset("starter")
-    own = Library.of(starter, starter.card.template)
-    assert Counter(target.kind for target in drawn(own)) == {"single": 100, "pair": 50, "chain": 50, "no-tool": 20}
+    values = Library.of(starter, starter.card.template)
+    assert Counter(target.kind for target in drawn(values)) == {"single": 100, "pair": 50, "chain": 50, "no-tool": 20}
     assert Counter(target.kind for target in drawn(library(POST))) == {"single": 5, "pair": 4, "chain": 2, "no-tool": 1}
 
 
 def test_kinds_are_mixed_and_more_of_one_begin_with_the_same() -> None:
     starter = load_dataset("starter")
-    own = Library.of(starter, starter.card.template)
-    found = drawn(own)
-    assert {target.kind for target in found[:22]} == {"single", "pair", "chain", "no-tool"}
-    assert [target for target in found if target.kind == "single"][:20] == only("single", own, 20)
-    assert drawn(own) == found
-    other = drawn(own, seed=1)
+    values = Library.of(starter, starter.card.template)
+    drawn_rows = drawn(values)
+    assert {target.kind for target in drawn_rows[:22]} == {"single", "pair", "chain", "no-tool"}
+    assert [target for target in drawn_rows if target.kind == "single"][:20] == only("single", values, 20)
+    assert drawn(values) == drawn_rows
+    other = drawn(values, seed=1)
     assert {target.gold for target in other if target.kind == "single"} != {
-        target.gold for target in found if target.kind == "single"
+        target.gold for target in drawn_rows if target.kind == "single"
     }
 
 

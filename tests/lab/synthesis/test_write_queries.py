@@ -121,21 +121,21 @@ Rows: TypeAlias = Callable[[], list[dict[str, Any]]]
 def test_queries_of_every_kind_are_written_checked_and_kept(write: Bench, model: Model, rows: Rows) -> None:
     said = write(*NUMBERS, "--json").json
     assert (said["kept"], said["calls"], said["from_journal"], said["cost"]) == (16, 32, 0, None)
-    assert {kind: (found["asked"], found["written"], found["kept"]) for kind, found in said["kinds"].items()} == {
+    assert {kind: (item["asked"], item["written"], item["kept"]) for kind, item in said["kinds"].items()} == {
         "single": (7, 7, 7),
         "pair": (2, 2, 2),
         "chain": (4, 4, 4),
         "no-tool": (3, 3, 3),
     }
-    found = rows()
-    assert Counter(row["tags"]["kind"] for row in found) == {"single": 7, "pair": 2, "chain": 4, "no-tool": 3}
-    assert {row["origin"] for row in found} == {"model some-model"}
+    result = rows()
+    assert Counter(row["tags"]["kind"] for row in result) == {"single": 7, "pair": 2, "chain": 4, "no-tool": 3}
+    assert {row["origin"] for row in result} == {"model some-model"}
     by_name = {f"{server}/{name}": text for server, tools in TOOLS.items() for name, text in tools.items()}
-    for row in found:
+    for row in result:
         assert all(by_name[tool] in row["query"] for tool in row["tools"])
         assert len(row["tools"]) in {"single": {1}, "pair": {1}, "chain": {2, 3}, "no-tool": {0}}[row["tags"]["kind"]]
-    assert {row["tools"][0] for row in found if row["tags"]["kind"] == "pair"} == PAIR
-    groups = {row["group"] for row in found if row["tags"]["kind"] != "chain" and set(row["tools"]) & PAIR}
+    assert {row["tools"][0] for row in result if row["tags"]["kind"] == "pair"} == PAIR
+    groups = {row["group"] for row in result if row["tags"]["kind"] != "chain" and set(row["tools"]) & PAIR}
     assert groups == {"post/send_letter + post/send_parcel"}
 
 
@@ -202,19 +202,19 @@ def test_a_pick_that_cannot_be_read_drops_the_query(said: str, write: Bench, mod
     model.change = lambda prompt: (
         None if is_writing(prompt) or "storms" not in prompt.partition("Choices:")[0] else said
     )
-    found = write(*NUMBERS, "--json").json["kinds"]
-    assert found["single"]["dropped"]["unparsed"] == 1
-    assert found["single"]["kept"] == 6
+    kinds = write(*NUMBERS, "--json").json["kinds"]
+    assert kinds["single"]["dropped"]["unparsed"] == 1
+    assert kinds["single"]["kept"] == 6
 
 
 def test_a_model_that_always_picks_the_first_passes_rarely(write: Bench, model: Model) -> None:
     model.change = lambda prompt: None if is_writing(prompt) else '{"numbers": [1]}'
-    found = write("--single", "70", "--pairs", "0", "--chains", "10", "--no-tool", "20", "--json").json["kinds"]
+    kinds = write("--single", "70", "--pairs", "0", "--chains", "10", "--no-tool", "20", "--json").json["kinds"]
     # One of eight by chance.
-    assert 0 < found["single"]["kept"] < 20
-    assert found["chain"]["kept"] == 0
-    assert found["no-tool"]["kept"] < 10
-    assert found["single"]["dropped"]["not_picked"] == 70 - found["single"]["kept"]
+    assert 0 < kinds["single"]["kept"] < 20
+    assert kinds["chain"]["kept"] == 0
+    assert kinds["no-tool"]["kept"] < 10
+    assert kinds["single"]["dropped"]["not_picked"] == 70 - kinds["single"]["kept"]
 
 
 def test_a_model_that_always_says_none_keeps_only_queries_without_a_tool(
@@ -235,8 +235,8 @@ def test_queries_that_echo_a_name_are_dropped_before_they_are_checked(
         return json.dumps({"request": f"Use {names[0]} for {model.written}"}) if is_writing(prompt) else None
 
     model.change = echo
-    found = write("--single", "7", "--pairs", "0", "--chains", "4", "--no-tool", "0", "--json", code=3)
-    assert "names a tool" in found.err
+    result = write("--single", "7", "--pairs", "0", "--chains", "4", "--no-tool", "0", "--json", code=3)
+    assert "names a tool" in result.err
     # `forecast` is an ordinary word; all others name their tool, and are not checked.
     assert len([prompt for prompt in chat_server.prompts if not is_writing(prompt)]) <= 3
 
@@ -246,9 +246,9 @@ def test_the_same_words_are_kept_once(write: Bench, model: Model, rows: Rows) ->
         return json.dumps({"request": f"{listed(prompt)[0]}!"}) if is_writing(prompt) else None
 
     model.change = same
-    found = write("--single", "21", "--pairs", "0", "--chains", "0", "--no-tool", "0", "--json").json["kinds"]
-    assert (found["single"]["written"], found["single"]["kept"]) == (21, 7)
-    assert found["single"]["dropped"]["repeated"] == 14
+    kinds = write("--single", "21", "--pairs", "0", "--chains", "0", "--no-tool", "0", "--json").json["kinds"]
+    assert (kinds["single"]["written"], kinds["single"]["kept"]) == (21, 7)
+    assert kinds["single"]["dropped"]["repeated"] == 14
     assert len({row["query"] for row in rows()}) == 7
 
 
@@ -272,11 +272,11 @@ def test_a_repeat_is_answered_from_the_journal_to_the_same_bytes(
 ) -> None:
     write()
     first = (tmp_path / "queries.jsonl").read_bytes()
-    asked = len(chat_server.requests)
+    count = len(chat_server.requests)
     chat_server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     said = write(*NUMBERS, "--json").json
-    assert (said["calls"], said["from_journal"]) == (0, asked)
+    assert (said["calls"], said["from_journal"]) == (0, count)
     assert (tmp_path / "queries.jsonl").read_bytes() == first
 
 

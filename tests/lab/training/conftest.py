@@ -49,8 +49,8 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
     """Make the training of a kind end as by Ctrl-C after so many steps, once."""
 
     def cut_off(kind: str, steps: int) -> None:
-        found: type[Trainer] = trainer_class(kind)  # type: ignore[arg-type]
-        whole = found.loss
+        result: type[Trainer] = trainer_class(kind)  # type: ignore[arg-type]
+        whole = result.loss
         left = [steps]
 
         def loss(self: Trainer, examples: object) -> object:
@@ -59,7 +59,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
                 raise KeyboardInterrupt
             return whole(self, examples)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(found, "loss", loss)
+        monkeypatch.setattr(result, "loss", loss)
 
     return cut_off
 

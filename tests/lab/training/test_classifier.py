@@ -42,11 +42,11 @@ def test_it_learns_to_tell_one_parent_from_several(
     assert card.facts["majority_accuracy"] == pytest.approx(max(share, 1 - share))
     model = SequenceModel(str(tmp_path / "model"))
     assert model.labels == ("single", "multi")
-    found = model.logits([(text,) for text in train]).argmax(axis=1) == 1
-    assert np.mean(found == [several[text] for text in train]) > 0.9
+    result = model.logits([(text,) for text in train]).argmax(axis=1) == 1
+    assert np.mean(result == [several[text] for text in train]) > 0.9
     best = next(seen.value for seen in card.evaluations if seen.step == card.best_step)
-    found = model.logits([(text,) for text in dev]).argmax(axis=1) == 1
-    assert best == pytest.approx(np.mean(found == [several[text] for text in dev]))
+    result = model.logits([(text,) for text in dev]).argmax(axis=1) == 1
+    assert best == pytest.approx(np.mean(result == [several[text] for text in dev]))
     assert best > share
 
 

@@ -18,13 +18,13 @@ Bench = Callable[..., Any]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_a_training_are_listed(bench: Bench, kind: Kind) -> None:
-    found = bench("train", kind, "--settings", "--json").json
+    result = bench("train", kind, "--settings", "--json").json
     fields = trainer_class(kind).Parameters.model_fields
-    assert list(found) == list(fields)
-    assert all(row["description"] for row in found.values())
-    assert found["epochs"]["default"] == fields["epochs"].default
+    assert list(result) == list(fields)
+    assert all(row["description"] for row in result.values())
+    assert result["epochs"]["default"] == fields["epochs"].default
     if kind == "generator":
-        assert found["retriever"]["default"] == "dense"
+        assert result["retriever"]["default"] == "dense"
     assert all(f" {name} " in bench("train", kind, "--settings").out for name in ("epochs", "seed"))
 
 

@@ -206,8 +206,8 @@ def test_it_learns_dependencies_and_keeps_the_best(shops: Dataset, tmp_path: Pat
     assert "of them dependencies, not learnt from" in card.validation
     model = Discriminator(str(tmp_path / "model"))
     pairs = model.candidates(shops.tools)
-    found = model.probabilities(shops.tools, pairs)
-    assert found.sum(axis=1) == pytest.approx(np.ones(len(pairs)))
+    probabilities = model.probabilities(shops.tools, pairs)
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(len(pairs)))
     codes = shops.tool_codes
     edges = {(codes[edge.dependent], codes[edge.prerequisite]) for edge in shops.edges}
     got = {(int(a), int(b)) for a, b in model.edges(shops.tools)}
@@ -255,9 +255,12 @@ def test_other_pairs_are_another_training(
 
 
 def test_it_does_not_matter_which_tool_is_named_first(shops: Dataset, model: str) -> None:
-    found = Discriminator(model)
+    discriminator = Discriminator(model)
     pairs = np.array([[0, 1], [2, 9]], dtype=np.int32)
-    there, back = found.probabilities(shops.tools, pairs), found.probabilities(shops.tools, pairs[:, ::-1])
+    there, back = (
+        discriminator.probabilities(shops.tools, pairs),
+        discriminator.probabilities(shops.tools, pairs[:, ::-1]),
+    )
     assert there == pytest.approx(back[:, ::-1])
 
 
@@ -293,8 +296,8 @@ def test_a_missing_or_foreign_model_is_told_with_the_command_that_makes_one(
 
 def test_the_probabilities_of_both_orders_are_averaged() -> None:
     # One pair: (0.6, 0.3, 0.1) read one way, and (0.4, 0.4, 0.2) the other, which is (0.2, 0.4, 0.4) turned back.
-    found = mean_of_orders(np.log([[0.6, 0.3, 0.1], [0.4, 0.4, 0.2]]))
-    assert found == pytest.approx(np.array([[0.4, 0.35, 0.25]]))
+    result = mean_of_orders(np.log([[0.6, 0.3, 0.1], [0.4, 0.4, 0.2]]))
+    assert result == pytest.approx(np.array([[0.4, 0.35, 0.25]]))
     assert mean_of_orders(np.array([[1000.0, 0, 0], [0, 0, 1000.0]])) == pytest.approx(np.array([[1.0, 0, 0]]))
 
 

@@ -94,9 +94,9 @@ def test_each_verified_function_makes_one_pair(functions: Path, chat_server: Cha
 def test_the_second_step_sees_the_document_and_the_third_both(functions: Path, chat_server: ChatServer) -> None:
     chat_server.answer = answer
     generated_pairs(str(functions), "model")
-    asked = [steps(body) for body in chat_server.requests]
-    assert [step for step, _ in asked] == ["extract"] * 3 + ["generate"] * 3 + ["verify"] * 3
-    for step, text in asked:
+    requests = [steps(body) for body in chat_server.requests]
+    assert [step for step, _ in requests] == ["extract"] * 3 + ["generate"] * 3 + ["verify"] * 3
+    for step, text in requests:
         if step == "generate":
             assert "def " not in text, "the code itself is not shown again"
         if step == "verify":
@@ -133,9 +133,9 @@ def test_a_verdict_that_is_none_keeps_nothing(functions: Path, chat_server: Chat
 def test_what_was_answered_is_not_asked_again(functions: Path, chat_server: ChatServer) -> None:
     chat_server.answer = answer
     whole = generated_pairs(str(functions), "model")
-    asked = len(chat_server.requests)
+    count = len(chat_server.requests)
     assert generated_pairs(str(functions), "model") == whole
-    assert len(chat_server.requests) == asked
+    assert len(chat_server.requests) == count
 
 
 def test_functions_and_model_must_be_named(functions: Path) -> None:
@@ -148,11 +148,11 @@ def test_functions_and_model_must_be_named(functions: Path) -> None:
 
 
 def test_functions_and_methods_of_python_files_are_read_short_ones_left_out(functions: Path, tmp_path: Path) -> None:
-    found = read_functions(functions)
-    assert [code.split("(")[0].split()[-1] for code in found] == ["open_account", "close_account", "refund"]
+    result = read_functions(functions)
+    assert [code.split("(")[0].split()[-1] for code in result] == ["open_account", "close_account", "refund"]
     (tmp_path / "broken.py").write_text("def broken(:\n")
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe def")
-    assert read_functions(tmp_path) == found
+    assert read_functions(tmp_path) == result
 
 
 def test_json_lines_of_codesearchnet_are_read(tmp_path: Path) -> None:

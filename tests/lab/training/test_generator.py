@@ -17,10 +17,10 @@ from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Tool
-from bench.evaluation.method_errors import checked_facts
+from bench.evaluation.method_errors import check_facts
 from bench.interface import History, Library, Queries
 from bench.interface.parts import preflight
-from bench.lab.training.drafts import Searcher, distribution, drafts_in, kept_drafts
+from bench.lab.training.drafts import Searcher, distribution, drafts_in, keep_drafts
 from bench.lab.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
 from bench.lab.training.train import train_model
 from bench.models.causal import Sampling, load_causal
@@ -78,14 +78,14 @@ def test_rewards_by_hand(lessons: Dataset) -> None:
     gold = Gold.of([{codes["mail"]: 1, codes["rain"]: 1}] * 2)
     lines = [["send mail", "rain"], ["rain"]]
     # The first draft finds both at ranks 1 and 2. The second finds rain, and mail shares no word with it.
-    found = [searcher(lessons).rewards(["x", "x"], lines, gold, reward, 8) for reward in ("mmrr", "map", "recall")]
-    assert found[0][0] == found[1][0] == found[2][0] == 1
+    rewards = [searcher(lessons).rewards(["x", "x"], lines, gold, reward, 8) for reward in ("mmrr", "map", "recall")]
+    assert rewards[0][0] == rewards[1][0] == rewards[2][0] == 1
     tools = searcher(lessons).ranks(["x"], [["rain"]], gold.take(np.array([0])), 8)
     second = min(int(tools.ranks[0, 1]), 9)
     assert tools.ranks[0, 0] == 1
-    assert found[0][1] == pytest.approx(1.5 / ((1 + second) / 2))
+    assert rewards[0][1] == pytest.approx(1.5 / ((1 + second) / 2))
     precision = 2 / second if second <= 8 else 0
-    assert found[1][1] == pytest.approx((1 + precision) / 2)
+    assert rewards[1][1] == pytest.approx((1 + precision) / 2)
 
 
 def test_a_draft_without_lines_is_worth_nothing(lessons: Dataset) -> None:
@@ -96,8 +96,8 @@ def test_a_draft_without_lines_is_worth_nothing(lessons: Dataset) -> None:
 def test_the_utterance_is_searched_with_at_last(lessons: Dataset) -> None:
     gold = Gold.of([{lessons.tool_codes["mail"]: 1}])
     for included, rank in ((False, None), (True, 2)):
-        found = searcher(lessons, include_utterance=included).ranks(["send mail"], [["rain"]], gold, 2)
-        assert (int(found.ranks[0, 0]) if found.ranks[0, 0] <= 2 else None) == rank
+        ranks = searcher(lessons, include_utterance=included).ranks(["send mail"], [["rain"]], gold, 2)
+        assert (int(ranks.ranks[0, 0]) if ranks.ranks[0, 0] <= 2 else None) == rank
 
 
 @pytest.mark.parametrize("spec", ["nearest-query", "oracle", "ptr(llm=some-model)"])
@@ -110,22 +110,22 @@ def test_the_filter_of_algorithm_1_by_hand() -> None:
     rewards = np.array([[0.2, 0.9, 0.9, 0.1], [0.04, 0.03, 0.0, 0.04], [0.5, 0.5, 0.3, 0.6]])
     texts = [["a", "b", "b", "c"], ["d", "e", "f", "g"], ["h", "i", "j", ""]]
     # The best of each: b (the first of two), d below r_min, h (the blank one does not count).
-    assert kept_drafts(rewards, texts, 1, 0.05, 100) == [(0, 1), (2, 0)]
-    assert kept_drafts(rewards, texts, 1, 0, 100) == [(0, 1), (1, 0), (2, 0)]
+    assert keep_drafts(rewards, texts, 1, 0.05, 100) == [(0, 1), (2, 0)]
+    assert keep_drafts(rewards, texts, 1, 0, 100) == [(0, 1), (1, 0), (2, 0)]
     # Two of each: b, a; h, i. Of all six the best half are b, h and i; 50% of equal ones are not cut apart.
-    assert kept_drafts(rewards, texts, 2, 0.05, 100) == [(0, 0), (0, 1), (2, 0), (2, 1)]
-    assert kept_drafts(rewards, texts, 2, 0.05, 50) == [(0, 1), (2, 0), (2, 1)]
-    assert kept_drafts(rewards, texts, 2, 0.05, 33) == [(0, 1), (2, 0), (2, 1)]
-    assert kept_drafts(rewards, texts, 1, 0.95, 100) == []
-    assert kept_drafts(np.zeros((1, 1)), [[""]], 1, 0, 100) == []
+    assert keep_drafts(rewards, texts, 2, 0.05, 100) == [(0, 0), (0, 1), (2, 0), (2, 1)]
+    assert keep_drafts(rewards, texts, 2, 0.05, 50) == [(0, 1), (2, 0), (2, 1)]
+    assert keep_drafts(rewards, texts, 2, 0.05, 33) == [(0, 1), (2, 0), (2, 1)]
+    assert keep_drafts(rewards, texts, 1, 0.95, 100) == []
+    assert keep_drafts(np.zeros((1, 1)), [[""]], 1, 0, 100) == []
 
 
 def test_the_distribution_by_hand() -> None:
-    found = distribution(np.array([[0.0, 0.1], [0.2, 0.3], [0.4, 0.01]]), 0.05)
-    assert found["mean"] == pytest.approx(0.1683, abs=1e-4)
-    assert found["median"] == 0.15
-    assert found["at_least_r_min"] == pytest.approx(4 / 6, abs=1e-4)
-    assert found["lower_quartile"] < found["median"] < found["upper_quartile"]
+    result = distribution(np.array([[0.0, 0.1], [0.2, 0.3], [0.4, 0.01]]), 0.05)
+    assert result["mean"] == pytest.approx(0.1683, abs=1e-4)
+    assert result["median"] == 0.15
+    assert result["at_least_r_min"] == pytest.approx(4 / 6, abs=1e-4)
+    assert result["lower_quartile"] < result["median"] < result["upper_quartile"]
 
 
 def test_drafts_that_were_cut_off_go_on_behind_the_last_whole_block(tmp_path: Path) -> None:
@@ -170,10 +170,10 @@ def test_supervised_training_learns_the_descriptions(lessons: Dataset, generator
     library, rows = Library.of(lessons, "description"), lessons.rows("dev")
     preflight(method, library, History.of(lessons, library, rows))
     method.index(library)
-    found = method.rank(Queries.of(lessons, rows), 5).tools
-    recall = np.mean([np.isin(lessons.gold.row(int(row)), found[i]).mean() for i, row in enumerate(rows)])
+    tools = method.rank(Queries.of(lessons, rows), 5).tools
+    recall = np.mean([np.isin(lessons.gold.row(int(row)), tools[i]).mean() for i, row in enumerate(rows)])
     assert recall == pytest.approx(best)
-    facts = checked_facts(method)
+    facts = check_facts(method)
     assert facts["prompt"] == "utterance"
     assert int(facts["queries_generated"]) >= len(rows) - int(facts["replies_unusable"])
 
@@ -307,7 +307,7 @@ def test_the_identity_holds_the_content_of_the_retriever(
     lessons: Dataset, tmp_path: Path, tiny_models: dict[str, str]
 ) -> None:
     retriever = tmp_path / "retriever"
-    found = []
+    collected = []
     for eps in (1e-12, 1e-12, 0.1):
         shutil.copytree(tiny_models["encoder"], retriever, dirs_exist_ok=True)
         config = json.loads((retriever / "config.json").read_text())
@@ -315,9 +315,9 @@ def test_the_identity_holds_the_content_of_the_retriever(
         chosen = GeneratorTrainer.Parameters(**{**_plain(SETTINGS), "retriever": f"dense(encoder={retriever})"})
         trainer = GeneratorTrainer(chosen, "scratch")
         trainer.prepare(lessons, "description", lessons.rows("train"), lessons.rows("dev"))
-        found.append((trainer.revisions()["retriever"], trainer._identity))
-    assert found[0] == found[1]
-    assert not set(found[0]) & set(found[2])
+        collected.append((trainer.revisions()["retriever"], trainer._identity))
+    assert collected[0] == collected[1]
+    assert not set(collected[0]) & set(collected[2])
 
 
 def test_a_calibration_survives_a_kill(
@@ -349,7 +349,7 @@ def test_settings_of_generation_that_come_with_a_model_change_nothing(generator:
     # As chat models have them, but for the strength.
     others = {"repetition_penalty": 5.0, "do_sample": True, "top_k": 2, "temperature": 0.7, "min_new_tokens": 12}
     path.write_text(json.dumps({**given, **others}))
-    found = []
+    collected = []
     for name in (generator, str(tmp_path / "model")):
         model = load_causal(name)
         random = torch.Generator().manual_seed(3)
@@ -359,5 +359,5 @@ def test_settings_of_generation_that_come_with_a_model_change_nothing(generator:
                 weights.copy_(torch.randn(weights.shape, generator=random))
         prompts = [model.prompt(str, text, 12) for text in ("send mail and a letter", "rain")]
         greedy, drawn = Sampling(0.0, most_tokens=12), Sampling(1.0, most_tokens=12)
-        found.append([model.generate(prompts, [(1,), (2,)], sampling) for sampling in (greedy, drawn)])
-    assert found[0] == found[1]
+        collected.append([model.generate(prompts, [(1,), (2,)], sampling) for sampling in (greedy, drawn)])
+    assert collected[0] == collected[1]

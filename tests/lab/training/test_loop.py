@@ -19,13 +19,13 @@ from bench.base.errors import StorageError, UsageError
 from bench.base.progress import QUIET
 from bench.lab.training.checkpoints import Checkpoints, read_checkpoint
 from bench.lab.training.loop import State, rate_at, run_loop
-from bench.lab.training.trainer import Settings, Trainer
+from bench.lab.training.trainer import Trainer, TrainingSettings
 
 TINY = '''
 import sys, time
 from pathlib import Path
 import numpy as np
-from bench.lab.training.trainer import Settings, Trainer
+from bench.lab.training.trainer import TrainingSettings, Trainer
 
 class Line(Trainer):
     """Fits a line through noisy points, with dropout, so that every random number counts."""
@@ -77,8 +77,8 @@ exec(TINY, namespace)
 Line = namespace["Line"]
 
 
-def settings(**changed: object) -> Settings:
-    return Settings(**{"epochs": 3, "batch_size": 8, "learning_rate": 0.01, **changed})
+def settings(**changed: object) -> TrainingSettings:
+    return TrainingSettings(**{"epochs": 3, "batch_size": 8, "learning_rate": 0.01, **changed})
 
 
 def trained(work: Path, **changed: object) -> tuple[State, str]:
@@ -187,10 +187,10 @@ def test_a_checkpoint_is_what_the_training_was_when_it_was_put(tmp_path: Path) -
     with Checkpoints(tmp_path / "a.pt") as checkpoints:
         checkpoints.put({"model": {"held": held}, "parts": [held], "step": 4})
         held += 1
-    found = read_checkpoint(tmp_path / "a.pt")
-    assert found is not None
-    assert found["model"]["held"].tolist() == found["parts"][0].tolist() == [0, 0, 0]
-    assert found["step"] == 4
+    checkpoint = read_checkpoint(tmp_path / "a.pt")
+    assert checkpoint is not None
+    assert checkpoint["model"]["held"].tolist() == checkpoint["parts"][0].tolist() == [0, 0, 0]
+    assert checkpoint["step"] == 4
     assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
 
 

@@ -10,8 +10,8 @@ import pytest
 from bench.data.tables import Tool
 from bench.lab.training.pairs import (
     ToolPair,
-    annotated_pairs,
-    balanced,
+    annotate_pairs,
+    balance,
     group_of,
     label_counts,
     pairs_digest,
@@ -25,15 +25,15 @@ def pair(number: int, label: int = 0, group: str | None = None) -> ToolPair:
 
 
 def test_turning_a_pair_turns_its_label() -> None:
-    assert [pair(1, label).turned().label for label in (0, 1, 2)] == [2, 1, 0]
-    assert pair(1).turned().first == "b1"
-    assert pair(1).turned().turned() == pair(1)
+    assert [pair(1, label).turn().label for label in (0, 1, 2)] == [2, 1, 0]
+    assert pair(1).turn().first == "b1"
+    assert pair(1).turn().turn() == pair(1)
 
 
 def test_balanced_pairs_have_as_many_of_each_category() -> None:
     dependent = [pair(i) for i in range(20)]
     unrelated = [pair(100 + i, 1) for i in range(30)]
-    made = balanced(dependent, unrelated, np.random.default_rng(0))
+    made = balance(dependent, unrelated, np.random.default_rng(0))
     assert label_counts(made).tolist() == [20, 20, 20]
     neither = [item for item in made if item.label == 1]
     given = {item.first for item in unrelated}
@@ -46,10 +46,10 @@ def test_balanced_pairs_have_as_many_of_each_category() -> None:
 def test_a_broken_pair_never_joins_tools_of_one_group() -> None:
     dependent = [pair(i, group="left" if i < 5 else "right") for i in range(10)]
     sides = {f"{side}{i}": i < 5 for i in range(10) for side in "ab"}
-    for item in balanced(dependent, [], np.random.default_rng(1)):
+    for item in balance(dependent, [], np.random.default_rng(1)):
         if item.label == 1:
             assert sides[item.first] != sides[item.second]
-    alone = balanced([pair(i, group="one") for i in range(4)], [], np.random.default_rng(1))
+    alone = balance([pair(i, group="one") for i in range(4)], [], np.random.default_rng(1))
     assert label_counts(alone).tolist() == [4, 0, 4], "rather none than a wrong one"
 
 
@@ -59,21 +59,21 @@ def test_annotated_pairs_are_the_candidates_and_every_edge() -> None:
     edges = np.array([[1, 0], [2, 3]], dtype=np.int32)
     candidates = np.array([[0, 1], [0, 2]], dtype=np.int32)
     ids = {tool_digest(tool): tool.tool_id for tool in tools}
-    found = {}
-    for item in annotated_pairs(tools, edges, candidates, np.random.default_rng(0)):
-        turned = item if item.first < item.second else item.turned()
+    by_key = {}
+    for item in annotate_pairs(tools, edges, candidates, np.random.default_rng(0)):
+        turned = item if item.first < item.second else item.turn()
         first, second = (ids[tool] for tool in turned.tools)
         assert turned.first.startswith(first)
         assert turned.second.startswith(second)
-        found[first, second] = turned.label
-    assert found == {("a", "b"): 2, ("a", "c"): 1, ("c", "d"): 0}
+        by_key[first, second] = turned.label
+    assert by_key == {("a", "b"): 2, ("a", "c"): 1, ("c", "d"): 0}
 
 
 def test_both_orders_of_pairs_come_up() -> None:
     tools = [Tool(f"{i:02}", f"n{i}", "x") for i in range(40)]
     edges = np.array([[i, i + 1] for i in range(0, 40, 2)], dtype=np.int32)
-    found = annotated_pairs(tools, edges, np.empty((0, 2), np.int32), np.random.default_rng(0))
-    assert min(label_counts(found)[[0, 2]]) >= 5
+    result = annotate_pairs(tools, edges, np.empty((0, 2), np.int32), np.random.default_rng(0))
+    assert min(label_counts(result)[[0, 2]]) >= 5
 
 
 def test_the_split_holds_out_whole_groups_with_a_fifth_of_the_dependencies() -> None:

@@ -114,7 +114,7 @@ def test_the_listwise_loss_is_that_of_each_query_alone(lessons: Dataset, tiny_mo
     expected = []
     for query in lists:
         rows = np.flatnonzero(trainer._pairs[:, 0] == query)
-        logits = trainer.classified([(trainer._queries[q], trainer._texts[t]) for q, t in trainer._pairs[rows]])[:, 0]
+        logits = trainer.classify([(trainer._queries[q], trainer._texts[t]) for q, t in trainer._pairs[rows]])[:, 0]
         right, wrong = logits[trainer._relevant[rows] > 0], logits[trainer._relevant[rows] == 0]
         # -log p of each positive among itself and the negatives.
         below = [np.log(np.exp(one) + np.exp(wrong).sum()) - one for one in right.astype(np.float64)]
@@ -165,7 +165,7 @@ def test_a_cross_encoder_as_base_keeps_its_head(lessons: Dataset, tmp_path: Path
     for base in ("reranker", "classifier"):
         trainer = RerankerTrainer(chosen, tiny_models[base])
         trainer.prepare(lessons, "description", lessons.rows("train"), lessons.rows("dev"))
-        heads.append(trainer.classified([("send", "mail")])[0, 0])
+        heads.append(trainer.classify([("send", "mail")])[0, 0])
     expected = CrossEncoder(tiny_models["reranker"]).score([("send", "mail")])[0]
     assert heads[0] == pytest.approx(expected, abs=1e-4)
     assert heads[1] != pytest.approx(expected, abs=1e-4)

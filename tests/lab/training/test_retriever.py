@@ -21,7 +21,7 @@ from bench.identity.reach import Reached, reach_modules
 from bench.interface import History, Library, Queries
 from bench.interface.parts import preflight
 from bench.lab.training import train
-from bench.lab.training.mining import drawn, hard_negatives, kept_in, used_tools
+from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.retriever import RetrieverTrainer, progressive_loss, ranking_loss
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.encoders import Encoder
@@ -84,8 +84,8 @@ def test_the_progressive_loss_by_hand() -> None:
     other = against(-0.28, 0.6, -0.8)
     # Step 2, query 1 less tool 1 is (0.8, -0.4): tool 0 has 0.8, the wrong one 0.16, and tool 1 is out.
     second = against(0.8, 0.16)
-    found = progressive_loss(queries, tools, positive, order, 0.5)
-    assert float(found) == pytest.approx((first + other + second) / 3, rel=1e-6)
+    result = progressive_loss(queries, tools, positive, order, 0.5)
+    assert float(result) == pytest.approx((first + other + second) / 3, rel=1e-6)
 
 
 def test_with_a_single_step_the_progressive_loss_is_the_ranking_loss() -> None:
@@ -94,8 +94,8 @@ def test_with_a_single_step_the_progressive_loss_is_the_ranking_loss() -> None:
     random = torch.Generator().manual_seed(0)
     queries, tools = (torch.nn.functional.normalize(torch.randn(6, 4, generator=random), dim=1) for _ in range(2))
     positive = torch.eye(6, dtype=torch.bool)
-    found = progressive_loss(queries, tools, positive, torch.arange(6)[:, None], 0.05)
-    assert float(found) == pytest.approx(float(ranking_loss(queries @ tools.T / 0.05, positive)), rel=1e-6)
+    result = progressive_loss(queries, tools, positive, torch.arange(6)[:, None], 0.05)
+    assert float(result) == pytest.approx(float(ranking_loss(queries @ tools.T / 0.05, positive)), rel=1e-6)
 
 
 # Negatives ----------------------------------------------------------------------------------------------------------
@@ -122,20 +122,20 @@ def test_a_tool_that_is_gold_for_no_query_is_no_negative() -> None:
 
 def test_negatives_are_drawn_from_all_that_were_mined() -> None:
     mined = np.array([[5, 6, 7, -1], [8, -1, -1, -1]], dtype=np.int32)
-    seen = [drawn(mined, 2, np.random.default_rng(seed)) for seed in range(40)]
+    seen = [draw(mined, 2, np.random.default_rng(seed)) for seed in range(40)]
     assert {int(tool) for draw in seen for tool in draw[0]} == {5, 6, 7}
     assert all(len(set(draw[0].tolist())) == 2 for draw in seen)
     assert all(sorted(draw[1].tolist()) == [-1, 8] for draw in seen)
-    assert drawn(mined, 6, np.random.default_rng(0)).shape == (2, 6)
+    assert draw(mined, 6, np.random.default_rng(0)).shape == (2, 6)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", b"nonsense"])
 def test_what_was_mined_is_kept_and_a_damaged_file_is_made_again(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "scratch" / "negatives.npy"
-    first = kept_in(path, lambda: np.array([[1, 2]], dtype=np.int32))
-    assert kept_in(path, lambda: np.array([[3, 4]], dtype=np.int32)).tolist() == first.tolist() == [[1, 2]]
+    first = keep_in(path, lambda: np.array([[1, 2]], dtype=np.int32))
+    assert keep_in(path, lambda: np.array([[3, 4]], dtype=np.int32)).tolist() == first.tolist() == [[1, 2]]
     path.write_bytes(damage)
-    assert kept_in(path, lambda: np.array([[3, 4]], dtype=np.int32)).tolist() == [[3, 4]]
+    assert keep_in(path, lambda: np.array([[3, 4]], dtype=np.int32)).tolist() == [[3, 4]]
 
 
 # Training -----------------------------------------------------------------------------------------------------------
@@ -144,10 +144,10 @@ def test_what_was_mined_is_kept_and_a_damaged_file_is_made_again(tmp_path: Path,
 @pytest.fixture
 def mined(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Gets an entry whenever negatives are mined."""
-    found: list[int] = []
+    collected: list[int] = []
     mine = RetrieverTrainer._mine
-    monkeypatch.setattr(RetrieverTrainer, "_mine", lambda self: found.append(1) or mine(self))
-    return found
+    monkeypatch.setattr(RetrieverTrainer, "_mine", lambda self: collected.append(1) or mine(self))
+    return collected
 
 
 @pytest.fixture
@@ -184,8 +184,8 @@ def recall(dataset: Dataset, encoder: str) -> float:
     preflight(method, library, History.of(dataset, library, dataset.rows("dev")))
     method.index(library)
     rows = dataset.rows("dev")
-    found = method.rank(Queries.of(dataset, rows), 5).tools
-    return float(np.mean([np.isin(dataset.gold.row(int(row)), found[i]).mean() for i, row in enumerate(rows)]))
+    tools = method.rank(Queries.of(dataset, rows), 5).tools
+    return float(np.mean([np.isin(dataset.gold.row(int(row)), tools[i]).mean() for i, row in enumerate(rows)]))
 
 
 def test_what_was_learnt_step_by_step_is_found_step_by_step(
@@ -204,9 +204,9 @@ def test_what_was_learnt_step_by_step_is_found_step_by_step(
     rows = lessons.rows("dev")
     ranked = method.rank(Queries.of(lessons, rows), 5).tools
     gold = lessons.gold.take(rows)
-    found = float(np.mean([np.isin(gold.row(i), ranked[i]).mean() for i in range(len(rows))]))
+    result = float(np.mean([np.isin(gold.row(i), ranked[i]).mean() for i in range(len(rows))]))
     best = next(seen.value for seen in card.evaluations if seen.step == card.best_step)
-    assert found == pytest.approx(best)
+    assert result == pytest.approx(best)
 
 
 def test_the_card_says_what_it_was_trained_on(lessons: Dataset, one_epoch: tuple[Path, TrainingCard]) -> None:
@@ -217,8 +217,8 @@ def test_the_card_says_what_it_was_trained_on(lessons: Dataset, one_epoch: tuple
     assert card.tools == sorted({tool_digest(by_id[tool]) for query in train for tool in query.gold})
     assert (card.kind, card.examples, card.validation) == ("retriever", 32, "dev (8 queries)")
     assert card.facts["pairs"] == sum(len(query.gold) for query in train)
-    asked = {text_digest(query.text) for query in lessons.queries if query.split == "test"}
-    assert not asked & set(card.queries)
+    text_digests = {text_digest(query.text) for query in lessons.queries if query.split == "test"}
+    assert not text_digests & set(card.queries)
 
 
 @pytest.mark.parametrize("steps", [1, 4, 6, 11])
@@ -244,7 +244,7 @@ def test_a_training_cut_off_goes_on_to_the_same_model(
     assert len(mined) == 3
     assert [seen.value for seen in card.evaluations] == [seen.value for seen in whole.evaluations]
     assert [seen.loss for seen in card.evaluations] == pytest.approx([seen.loss for seen in whole.evaluations])
-    left, right = (Encoder(str(found)).encode(["send a letter"]) for found in (folder, tmp_path / "cut"))
+    left, right = (Encoder(str(item)).encode(["send a letter"]) for item in (folder, tmp_path / "cut"))
     assert left == pytest.approx(right, abs=1e-6)
 
 
@@ -277,8 +277,8 @@ def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
         return training_leaks([model], other, other.rows("test"), {"lessons": lessons, "turned": other}.__getitem__)
 
     for name in ("second", "third"):
-        found = leaks(str(tmp_path / name)).marks
-        assert "was trained on 32 of these 32 queries" in found[LEAKED]
+        marks = leaks(str(tmp_path / name)).marks
+        assert "was trained on 32 of these 32 queries" in marks[LEAKED]
     assert "the retriever second (trained on lessons, then turned)" in leaks(str(tmp_path / "second")).marks[LEAKED]
     # A base whose card cannot be read may know anything.
     (tmp_path / "first" / "training.json").write_text("{")

@@ -83,8 +83,8 @@ LIBRARY = [
 
 
 def listed(title: str, document: str) -> set[str]:
-    found = re.search(rf"{title}: ([^.]*)", document)
-    return set(found[1].split(", ")) if found else set()
+    results = re.search(rf"{title}: ([^.]*)", document)
+    return set(results[1].split(", ")) if results else set()
 
 
 def test_variants_rename_the_handle_in_both_documents_or_break_the_pair() -> None:
@@ -104,8 +104,8 @@ def test_variants_rename_the_handle_in_both_documents_or_break_the_pair() -> Non
 def test_tools_of_one_parent_between_which_nothing_flows_are_pairs_without_a_dependency() -> None:
     _, unrelated = weak_pairs(LIBRARY, 0, np.random.default_rng(0))
     ids = {tool_digest(tool): tool.tool_id for tool in LIBRARY}
-    found = {frozenset(ids[tool] for tool in pair.tools) for pair in unrelated}
-    assert found == {frozenset({"rate_driver", "tip_driver"})}
+    collected = {frozenset(ids[tool] for tool in pair.tools) for pair in unrelated}
+    assert collected == {frozenset({"rate_driver", "tip_driver"})}
 
 
 def test_the_pairs_are_the_same_for_the_same_seed() -> None:

@@ -21,7 +21,7 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.leaderboard.submit.archive import MEMBERS, written
+from bench.leaderboard.submit.archive import MEMBERS, write_archive
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.sandbox import check_sandbox
@@ -88,8 +88,8 @@ def sealed(
 
 def _changed(data: bytes, change: Change) -> bytes:
     raw = json.loads(data)
-    found = change(raw)
-    return (json.dumps(raw if found is None else found, indent=1, ensure_ascii=False) + "\n").encode()
+    result = change(raw)
+    return (json.dumps(raw if result is None else result, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _sha256(data: bytes) -> str:
@@ -136,7 +136,7 @@ def checked(tmp_path: Path, load: Callable[[str], Dataset]) -> Callable[..., Che
 
     def checked(data: bytes | dict[str, bytes]) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
-        path.write_bytes(data if isinstance(data, bytes) else written(data))
+        path.write_bytes(data if isinstance(data, bytes) else write_archive(data))
         before = sorted(tmp_path.rglob("*"))
         verdict = check_archive(path, load)
         # Whatever it held, nothing was written.

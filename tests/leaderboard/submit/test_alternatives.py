@@ -10,7 +10,7 @@ import pytest
 
 from bench.data.dataset import Dataset
 from bench.evaluation.scoring import unit_names
-from bench.leaderboard.submit.tables import Asked, per_query_faults
+from bench.leaderboard.submit.tables import EvaluatedQueries, per_query_faults
 from bench.registry import load_dataset
 from bench.results.store import PER_QUERY_SCHEMA
 
@@ -45,5 +45,5 @@ def test_a_tool_that_ties_beyond_the_depth_may_be_an_alternative(tied: int, faul
     offsets, values = lists.offsets, lists.values.dictionary_encode()
     place = table.column_names.index("tied_beyond_gold")
     table = table.set_column(place, "tied_beyond_gold", pa.ListArray.from_arrays(offsets, values))
-    found = per_query_faults(table, Asked(dataset, rows, 100))
-    assert len([fault for fault in found if "is gold for the query" in fault]) == faults
+    result = per_query_faults(table, EvaluatedQueries(dataset, rows, 100))
+    assert len([fault for fault in result if "is gold for the query" in fault]) == faults

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import ResultError
 from bench.leaderboard.submit import archive
-from bench.leaderboard.submit.archive import MEMBERS, opened, pack, read_bytes, written
+from bench.leaderboard.submit.archive import MEMBERS, open_archive, pack, read_bytes, write_archive
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.submission import SUBMISSION
@@ -62,13 +62,13 @@ def test_the_same_result_gives_the_same_bytes_and_is_accepted(made: Any, checked
 
 
 def test_an_archive_holds_the_five_members_in_order_with_fixed_dates_and_no_compression(made: Any) -> None:
-    with zipfile.ZipFile(io.BytesIO(pack(made.result))) as found:
-        assert [entry.filename for entry in found.infolist()] == list(MEMBERS)
-        assert {entry.date_time for entry in found.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-        assert {entry.compress_type for entry in found.infolist()} == {zipfile.ZIP_STORED}
-        assert {entry.create_system for entry in found.infolist()} == {3}
+    with zipfile.ZipFile(io.BytesIO(pack(made.result))) as file:
+        assert [entry.filename for entry in file.infolist()] == list(MEMBERS)
+        assert {entry.date_time for entry in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {entry.compress_type for entry in file.infolist()} == {zipfile.ZIP_STORED}
+        assert {entry.create_system for entry in file.infolist()} == {3}
         for name, data in made.parts.items():
-            assert found.read(name) == data
+            assert file.read(name) == data
 
 
 def test_a_damaged_result_is_not_packed(made: Any, tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_a_member_anywhere_else_is_refused(made: Any, checked: Checked, name: st
     inner = rewritten(made.members())
     entry = zipfile.ZipInfo("x")
     entry.filename = name  # as a tool that does not mend names would write it
-    found = reasons(checked(rewritten(made.members(), [(entry, inner)])))
-    assert reason in found
-    assert found.isascii()
-    assert found.isprintable() or "\n" in found
-    assert len(found) < 400
+    sentences = reasons(checked(rewritten(made.members(), [(entry, inner)])))
+    assert reason in sentences
+    assert sentences.isascii()
+    assert sentences.isprintable() or "\n" in sentences
+    assert len(sentences) < 400
 
 
 def test_a_name_with_a_null_does_not_pass_for_the_name_before_it(made: Any, checked: Checked) -> None:
@@ -181,9 +181,9 @@ def test_a_bomb_is_not_unpacked(made: Any, checked: Checked) -> None:
     entry.compress_type = zipfile.ZIP_DEFLATED
     bomb = rewritten(members, [(entry, bytes(300 << 20))])
     assert len(bomb) < 1 << 20
-    found = reasons(checked(bomb))
-    assert "is compressed" in found
-    assert "268435456 are allowed" in found
+    sentences = reasons(checked(bomb))
+    assert "is compressed" in sentences
+    assert "268435456 are allowed" in sentences
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -193,7 +193,7 @@ def test_no_compression_is_taken(made: Any, checked: Checked, compression: int) 
 
 def test_members_that_share_their_bytes_are_refused(made: Any, checked: Checked) -> None:
     # All entries of the directory point at the first member's bytes: a bomb without compression.
-    data = bytearray(written(made.members()))
+    data = bytearray(write_archive(made.members()))
     place = data.index(b"PK\x01\x02")
     while data[place : place + 4] == b"PK\x01\x02":
         name, extra, comment = struct.unpack("<3H", data[place + 28 : place + 34])
@@ -211,7 +211,7 @@ def test_thousands_of_members_are_not_even_listed(made: Any, checked: Checked) -
 
 
 def test_an_encrypted_member_is_refused(made: Any, checked: Checked) -> None:
-    data = bytearray(written(made.members()))
+    data = bytearray(write_archive(made.members()))
     for sign, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(sign) + offset] |= 1
     assert "is encrypted" in reasons(checked(bytes(data)))
@@ -219,7 +219,7 @@ def test_an_encrypted_member_is_refused(made: Any, checked: Checked) -> None:
 
 @pytest.mark.parametrize("at", ["before", "between", "after", "comment", "order", "date", "attribute"])
 def test_nothing_hides_in_an_archive(made: Any, checked: Checked, at: str) -> None:
-    data, members = written(made.members()), made.members()
+    data, members = write_archive(made.members()), made.members()
     place = data.index(b"PK\x01\x02")
     if at == "before":
         data = b"#!/bin/sh\nexit\n" + data
@@ -245,7 +245,7 @@ def test_nothing_hides_in_an_archive(made: Any, checked: Checked, at: str) -> No
 
 @pytest.mark.parametrize("what", ["empty", "text", "tar", "cut", "end", "zip64", "crc"])
 def test_what_is_no_whole_archive_is_unreadable(made: Any, checked: Checked, what: str) -> None:
-    whole = written(made.members())
+    whole = write_archive(made.members())
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as out:
         out.addfile(tarfile.TarInfo("../evil"))
@@ -290,13 +290,13 @@ def test_a_file_that_is_replaced_before_it_is_opened_is_not_followed(
     real = Path.lstat
 
     def replaced(self: Path) -> os.stat_result:
-        found = real(self)
+        result = real(self)
         path.unlink()
         if kind == "pipe":
             os.mkfifo(path)
         else:
             path.symlink_to(other)
-        return found
+        return result
 
     monkeypatch.setattr(Path, "lstat", replaced)
     with pytest.raises(ResultError, match=r"not a regular file|cannot read"):
@@ -344,7 +344,7 @@ def test_no_byte_of_an_archive_can_change(made: Any) -> None:
         flipped = bytearray(whole)
         flipped[at] ^= flip
         try:
-            members, faults = opened(bytes(flipped))
+            members, faults = open_archive(bytes(flipped))
         except ResultError:
             return
         assert faults
@@ -358,7 +358,7 @@ def test_no_byte_of_an_archive_can_change(made: Any) -> None:
 def test_no_bytes_bring_the_reader_down(data: bytes) -> None:
     for candidate in (data, data + b"PK\x05\x06" + data[:18].ljust(18, b"\0")):
         try:
-            _, faults = opened(candidate)
+            _, faults = open_archive(candidate)
         except ResultError:
             continue
         assert faults
@@ -372,7 +372,7 @@ def test_the_submission_names_the_hash_of_each_file(made: Any) -> None:
 
     from bench.cli.schemas import shipped_schema
 
-    members, faults = opened(pack(made.result))
+    members, faults = open_archive(pack(made.result))
     assert not faults
     about = json.loads(members[SUBMISSION])
     jsonschema.validate(about, shipped_schema("submission"))

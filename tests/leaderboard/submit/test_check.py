@@ -18,7 +18,7 @@ from kit.submit_changes import at, column, put, reasons
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
-from bench.leaderboard.submit.archive import pack, written
+from bench.leaderboard.submit.archive import pack, write_archive
 from bench.leaderboard.submit.check import CheckedSubmission, check_members
 from bench.leaderboard.submit.check_path import check_archive
 from bench.leaderboard.submit.submission import SUBMISSION
@@ -34,9 +34,9 @@ Checked = Callable[..., CheckedSubmission]
 def test_a_file_that_was_changed_after_packing_is_named(made: Any, checked: Checked, name: str) -> None:
     members = made.members()
     members[name] = members[name] + b" "
-    found = reasons(checked(members))
-    assert f"{name} is not the file that was packed" in found
-    assert (f"{name} is not the file that was made" in found) == (name != "manifest.json")
+    sentences = reasons(checked(members))
+    assert f"{name} is not the file that was packed" in sentences
+    assert (f"{name} is not the file that was made" in sentences) == (name != "manifest.json")
 
 
 def test_a_result_made_without_a_tokenizer_has_no_token_counts(made: Any, checked: Checked) -> None:
@@ -58,8 +58,8 @@ def test_an_older_result_has_no_tokens_of_definitions_and_those_of_an_answer_are
     assert "1 tokens of 'answers'; counted again" in reasons(
         checked(made.members(metrics=put("tokens", "answers", value=1.0)))
     )
-    found = reasons(checked(made.members(metrics=put("tokens", "definitions", value=1.0))))
-    assert "1 tokens of 'definitions'; counted again" in found
+    sentences = reasons(checked(made.members(metrics=put("tokens", "definitions", value=1.0))))
+    assert "1 tokens of 'definitions'; counted again" in sentences
 
 
 def test_token_counts_are_taken_as_they_are_where_they_cannot_be_counted(
@@ -73,8 +73,8 @@ def test_token_counts_are_taken_as_they_are_where_they_cannot_be_counted(
 def test_a_submission_cannot_name_other_code_than_made_its_numbers(made: Any, checked: Checked, part: str) -> None:
     # What it names decides which rows of a board compare with the newest.
     where = ("measures", "recall") if part == "measures" else (part,)
-    found = reasons(checked(made.members(manifest=put("scoring", *where, value="0" * 64))))
-    assert "its numbers were made by another version of the scoring code" in found
+    sentences = reasons(checked(made.members(manifest=put("scoring", *where, value="0" * 64))))
+    assert "its numbers were made by another version of the scoring code" in sentences
 
 
 @pytest.mark.parametrize("ranking", [True, False])
@@ -106,15 +106,15 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
         submission=put("method", value="better"),
     )
     members["run.parquet"] += b"x"
-    found = reasons(checked(members))
+    sentences = reasons(checked(members))
     for part in ("seeds", "another method", "run.parquet is not the file", "run.parquet is not a readable"):
-        assert part in found
+        assert part in sentences
     members = made.members(
         metrics=put("metrics", "recall@5", "mean", value=0.99), per_query=column("ndcg@5", at(0, 0.123))
     )
-    found = reasons(checked(members))
-    assert "for recall@5 mean 0.99 (scored again" in found
-    assert "another ndcg@5 than scored again on 1 of 134 queries" in found
+    sentences = reasons(checked(members))
+    assert "for recall@5 mean 0.99 (scored again" in sentences
+    assert "another ndcg@5 than scored again on 1 of 134 queries" in sentences
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_no_name_of_a_method_can_spoof_a_terminal(made: Any, checked: Checked, n
 @pytest.mark.parametrize("field", ["mean", "low", "high", "tie_low", "tie_expected", "tie_high"])
 @pytest.mark.parametrize("value", [0.999, 0.0, None])
 def test_no_number_of_a_metric_can_be_edited(made: Any, checked: Checked, field: str, value: float | None) -> None:
-    found = reasons(checked(made.members(metrics=put("metrics", "ndcg@5", field, value=value))))
-    assert ("schema" in found) if (field, value) == ("mean", None) else (f"for ndcg@5 {field} " in found)
+    sentences = reasons(checked(made.members(metrics=put("metrics", "ndcg@5", field, value=value))))
+    assert ("schema" in sentences) if (field, value) == ("mean", None) else (f"for ndcg@5 {field} " in sentences)
 
 
 def test_an_edit_of_a_millionth_is_seen(made: Any, checked: Checked) -> None:
@@ -219,8 +219,8 @@ def test_tokens_are_counted_again(made: Any, checked: Checked) -> None:
 
 
 def test_a_poor_metric_cannot_be_left_out(made: Any, checked: Checked) -> None:
-    found = reasons(checked(made.members(metrics=lambda raw: raw["metrics"].pop("recall@1") and None)))
-    assert "lacks the metric recall@1" in found
+    sentences = reasons(checked(made.members(metrics=lambda raw: raw["metrics"].pop("recall@1") and None)))
+    assert "lacks the metric recall@1" in sentences
 
 
 @pytest.mark.parametrize("name", ["brilliance@5", "recall@005", "recall@5 ", "__class__", "recall@1000", "tracc"])
@@ -243,9 +243,9 @@ def test_per_query_values_and_means_that_were_edited_together_are_refused(made: 
         per_query=column(name, lambda values: [1.0] * len(values)),
         metrics=put("metrics", name, value={**made.result.metrics.metrics[name].model_dump(), "mean": 1.0}),
     )
-    found = reasons(checked(lifted))
-    assert "another pass@5" in found
-    assert "for pass@5 mean 1 (scored" in found
+    sentences = reasons(checked(lifted))
+    assert "another pass@5" in sentences
+    assert "for pass@5 mean 1 (scored" in sentences
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, 2.0])
@@ -276,9 +276,9 @@ def test_another_protocol_is_refused(made: Any, checked: Checked) -> None:
 
 
 def test_other_data_is_refused_with_the_way_to_get_it(made: Any, checked: Checked) -> None:
-    found = reasons(checked(made.members(manifest=put("dataset", "content_hash", value="0" * 64))))
-    assert "made on other data" in found
-    assert "bench data fetch starter" in found
+    sentences = reasons(checked(made.members(manifest=put("dataset", "content_hash", value="0" * 64))))
+    assert "made on other data" in sentences
+    assert "bench data fetch starter" in sentences
 
 
 @pytest.mark.parametrize(
@@ -294,9 +294,9 @@ def test_data_that_is_not_here_is_no_verdict(made: Any, tmp_path: Path) -> None:
 
     path = tmp_path / "a.zip"
     path.write_bytes(pack(made.result))
-    found = reasons(check_archive(path, load), "unavailable")
-    assert "on the moon" in found
-    assert "bench data fetch" in found
+    sentences = reasons(check_archive(path, load), "unavailable")
+    assert "on the moon" in sentences
+    assert "bench data fetch" in sentences
 
 
 @pytest.mark.parametrize(
@@ -323,8 +323,8 @@ def test_what_is_said_of_the_data_must_be_so(made: Any, checked: Checked, name: 
 
 def test_a_template_of_somebody_s_own_is_not_run(made: Any, checked: Checked) -> None:
     endless = "{% for a in name %}{% for b in description %}{{ description * 9999999 }}{% endfor %}{% endfor %}"
-    found = reasons(checked(made.members(manifest=put("dataset", "template", value=endless))))
-    assert "its tool text is a template of its own; a submission uses one of description, name_description" in found
+    sentences = reasons(checked(made.members(manifest=put("dataset", "template", value=endless))))
+    assert "its tool text is a template of its own; a submission uses one of description, name_description" in sentences
 
 
 @pytest.mark.parametrize("depth", [0, -1, 5])
@@ -351,8 +351,8 @@ def test_nothing_that_a_submission_names_is_imported(
         raw["method"].update(spec="evil:Evil", full_spec="evil:Evil(base=evil:Evil)")
 
     assert checked(made.members(manifest=evil)).outcome == "accepted"
-    found = reasons(checked(made.members(manifest=put("dataset", "spec", value="evil:Evil"))))
-    assert "cannot load" in found
+    sentences = reasons(checked(made.members(manifest=put("dataset", "spec", value="evil:Evil"))))
+    assert "cannot load" in sentences
     assert not (tmp_path / "ran").exists()
 
 
@@ -415,20 +415,20 @@ def test_changed_bytes_under_right_hashes_are_accepted_only_with_the_same_number
     changed = bytearray(made.parts[name])
     changed[place] ^= data.draw(st.integers(1, 255))
     path = tmp_path / "flipped.zip"
-    path.write_bytes(written(seal({**made.parts, name: bytes(changed)})))
+    path.write_bytes(write_archive(seal({**made.parts, name: bytes(changed)})))
     verdict = check_archive(path, load)
     if verdict.outcome != "accepted":
         assert verdict.reasons
         return
     if name == "metrics.json":
-        found, first = json.loads(bytes(changed)), json.loads(made.parts[name])
-        assert found["metrics"].keys() == first["metrics"].keys()
+        result, first = json.loads(bytes(changed)), json.loads(made.parts[name])
+        assert result["metrics"].keys() == first["metrics"].keys()
         for metric, value in first["metrics"].items():
             for field, number in value.items():
                 near = number if number is None else pytest.approx(number, rel=1e-8, abs=1e-8)
-                assert found["metrics"][metric][field] == near
+                assert result["metrics"][metric][field] == near
     elif name == RUN:
         # A score may change as long as the order stays: what is claimed, and scored again, is the ranking.
-        found, first = (pq.ParquetFile(io.BytesIO(part)).read() for part in (bytes(changed), made.parts[name]))
-        assert found.column_names == first.column_names
-        assert found.num_rows == first.num_rows
+        result, first = (pq.ParquetFile(io.BytesIO(part)).read() for part in (bytes(changed), made.parts[name]))
+        assert result.column_names == first.column_names
+        assert result.num_rows == first.num_rows

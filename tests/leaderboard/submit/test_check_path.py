@@ -15,7 +15,7 @@ from bench.base.errors import ResultError, UsageError
 from bench.base.spec import Spec, parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.leaderboard.submit.archive import pack, written
+from bench.leaderboard.submit.archive import pack, write_archive
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, check_place
 from bench.registry import build_method, load_dataset
@@ -95,8 +95,8 @@ def test_a_folder_without_its_files_is_unreadable_and_does_not_stop_the_rest(
     made: Any, results: Path, verdicts: Verdicts
 ) -> None:
     (results / "starter" / "a-half").mkdir()
-    found = verdicts(results)
-    assert [verdict.outcome for verdict in found] == ["unreadable", "accepted"]
+    result = verdicts(results)
+    assert [verdict.outcome for verdict in result] == ["unreadable", "accepted"]
 
 
 def test_edited_values_in_a_folder_are_refused(made: Any, results: Path, verdicts: Verdicts) -> None:
@@ -147,10 +147,10 @@ def test_a_hostile_archive_among_results_is_told_with_the_rest_of_its_faults(
     def edited(raw: Any) -> None:
         raw["n_failed"] = 5
 
-    data = written(made.members(metrics=edited))
+    data = write_archive(made.members(metrics=edited))
     (results / "a.zip").write_bytes(data[:10] + b"\x01" + data[11:])  # another time of the first member
-    found = verdicts(results)[0]
-    assert found.outcome == "unreadable" or len(found.reasons) > 1
+    verdict = verdicts(results)[0]
+    assert verdict.outcome == "unreadable" or len(verdict.reasons) > 1
 
 
 def test_an_archive_in_capitals_is_checked_too(made: Any, tmp_path: Path, verdicts: Verdicts) -> None:
@@ -296,7 +296,7 @@ def test_an_oracle_under_another_name_and_a_copied_ranking_are_noted(
     assert check_archive_of(tmp_path, hidden, load).note == (
         "it answers every query with exactly its gold, but is not marked as an oracle"
     )
-    (root / "c.zip").write_bytes(written(copied))
+    (root / "c.zip").write_bytes(write_archive(copied))
     notes = [(verdict.outcome, verdict.note) for verdict in check_place(root, load)]
     assert notes == [
         ("accepted", ""),
@@ -307,6 +307,6 @@ def test_an_oracle_under_another_name_and_a_copied_ranking_are_noted(
 
 def check_archive_of(folder: Path, members: dict[str, bytes], load: Any) -> CheckedSubmission:
     path = folder / "one.zip"
-    path.write_bytes(written(members))
+    path.write_bytes(write_archive(members))
     (verdict,) = check_place(path, load)
     return verdict

@@ -50,10 +50,10 @@ def test_an_archive_takes_the_place_of_a_file_only(bench: Bench, packed: Path, k
 def test_an_honest_submission_is_accepted(bench: Bench, packed: Path) -> None:
     assert bench("submit", "check", packed).out.startswith(f"accepted  {packed}  bm25 @ starter")
     assert bench("submit", "check", results_folder()).out.startswith("accepted")
-    (found,) = bench("submit", "check", packed, "--json").json
-    assert found["outcome"] == "accepted"
-    assert found["reasons"] == []
-    assert found["label"] == "bm25 @ starter"
+    (result,) = bench("submit", "check", packed, "--json").json
+    assert result["outcome"] == "accepted"
+    assert result["reasons"] == []
+    assert result["label"] == "bm25 @ starter"
 
 
 def test_a_refused_submission_has_exit_code_1_and_every_reason(bench: Bench, packed: Path) -> None:
@@ -67,14 +67,14 @@ def test_a_refused_submission_has_exit_code_1_and_every_reason(bench: Bench, pac
     for part in ("sha256", "recall@5 mean 0.99", "n_failed 3"):
         assert part in said.out
     assert "the submission is not accepted" in said.err
-    (found,) = bench("submit", "check", results_folder(), "--json", code=1).json
-    assert len(found["reasons"]) == 3
+    (result,) = bench("submit", "check", results_folder(), "--json", code=1).json
+    assert len(result["reasons"]) == 3
 
 
 def test_a_submission_does_not_replace_a_result_of_the_board(bench: Bench, packed: Path) -> None:
     # The same method on the same data, of another version and a later date: on a board it would be shown instead.
-    own = results_folder()
-    (ours,) = find_results(own)
+    values = results_folder()
+    (ours,) = find_results(values)
     assert isinstance(ours, StoredResult)
     later = ours.manifest.environment.model_copy(update={"created": "2100-01-01T00:00:00+00:00"})
     forged = ours.manifest.model_copy(update={"result_id": "0" * 12, "environment": later})
@@ -82,12 +82,12 @@ def test_a_submission_does_not_replace_a_result_of_the_board(bench: Bench, packe
     theirs = Path("theirs")
     write_result(result_folder(theirs, "starter", "bm25", "0" * 12), forged, metrics, ours.run, ours.per_query)
     assert bench("submit", "check", theirs).out.startswith("accepted")
-    said = bench("submit", "check", theirs, "--board", own, code=1).out
+    said = bench("submit", "check", theirs, "--board", values, code=1).out
     assert f"the board has bm25 @ starter already, as {ours.manifest.result_id}, which this would replace" in said
     # A result does not replace itself; a method that gives the same answers again may replace an older result.
-    assert bench("submit", "check", packed, "--board", own).out.startswith("accepted")
+    assert bench("submit", "check", packed, "--board", values).out.startswith("accepted")
     if shutil.which("bwrap"):
-        said = bench("submit", "check", theirs, "--board", own, "--rerun").out
+        said = bench("submit", "check", theirs, "--board", values, "--rerun").out
         assert f"it would replace {ours.manifest.result_id} of the board, and its method gave the same answers" in said
 
 

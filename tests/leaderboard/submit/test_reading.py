@@ -35,8 +35,8 @@ def anew() -> Iterator[None]:
 
 @pytest.fixture
 def table(made: Any) -> bytes:
-    found: bytes = made.parts[PER_QUERY]
-    return found
+    parts: bytes = made.parts[PER_QUERY]
+    return parts
 
 
 def forking() -> int:
@@ -68,11 +68,11 @@ def test_a_forked_reader_reads_what_a_started_one_does(
     made: Any, table: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lists = ("query_id", "recommended.list.element")
-    asked = [(table, ALL, ALL, lists), (made.parts[RUN], ALL, ALL, ("tool_id",))]
-    asked += [(table[:-9], ALL, ALL, ()), (table, 3, ALL, lists), (table, ALL, 3, lists)]
+    requests = [(table, ALL, ALL, lists), (made.parts[RUN], ALL, ALL, ("tool_id",))]
+    requests += [(table[:-9], ALL, ALL, ()), (table, 3, ALL, lists), (table, ALL, 3, lists)]
 
     def answers() -> list[tuple[int, bytes, str]]:
-        return [read_apart(data, rows, cells, MEMORY, columns, 60.0) for data, rows, cells, columns in asked]
+        return [read_apart(data, rows, cells, MEMORY, columns, 60.0) for data, rows, cells, columns in requests]
 
     by_fork = answers()
     assert reading._forking
@@ -133,11 +133,11 @@ def test_an_answer_larger_than_its_memory_is_not_taken(table: bytes, faulty: Cal
 
 
 def test_a_process_that_ended_between_two_tables_changes_no_verdict(table: bytes) -> None:
-    found = read(table)
+    content = read(table)
     first = forking()
     os.kill(first, signal.SIGKILL)
-    assert read(table) == found
-    assert read(table) == found
+    assert read(table) == content
+    assert read(table) == content
     assert forking() != first
 
 

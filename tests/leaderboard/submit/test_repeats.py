@@ -18,7 +18,7 @@ from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.leaderboard.submit.archive import MEMBERS, opened, pack, written
+from bench.leaderboard.submit.archive import MEMBERS, open_archive, pack, write_archive
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_folder
 from bench.leaderboard.submit.submission import Submission
@@ -62,7 +62,7 @@ def members(repeated: StoredResult) -> Callable[..., dict[str, bytes]]:
         changes.get("manifest", lambda raw: None)(manifest)
         manifest.pop("digest")
         parts["manifest.json"] = json.dumps(manifest).encode()
-        about = json.loads(opened(pack(repeated))[0]["submission.json"])
+        about = json.loads(open_archive(pack(repeated))[0]["submission.json"])
         about["files"] = {name: _sha256(data) for name, data in parts.items()}
         return {**parts, "submission.json": json.dumps(about).encode()}
 
@@ -77,7 +77,7 @@ def _sha256(data: bytes) -> str:
 def checked(tmp_path: Path, starter: Dataset) -> Checked:
     def checked(data: bytes | dict[str, bytes]) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
-        path.write_bytes(data if isinstance(data, bytes) else written(data))
+        path.write_bytes(data if isinstance(data, bytes) else write_archive(data))
         return check_archive(path, lambda spec: starter)
 
     return checked
@@ -85,11 +85,11 @@ def checked(tmp_path: Path, starter: Dataset) -> Checked:
 
 def test_a_packed_result_with_repeats_is_accepted_and_has_six_members(repeated: StoredResult, checked: Checked) -> None:
     data = pack(repeated)
-    found, problems = opened(data)
+    result, problems = open_archive(data)
     assert not problems
-    assert list(found) == sorted([*MEMBERS, "repeats.parquet"])
-    submission = Submission.model_validate_json(found["submission.json"])
-    assert submission.files.keys() == found.keys() - {"submission.json"}
+    assert list(result) == sorted([*MEMBERS, "repeats.parquet"])
+    submission = Submission.model_validate_json(result["submission.json"])
+    assert submission.files.keys() == result.keys() - {"submission.json"}
     verdict = checked(data)
     assert (verdict.outcome, verdict.note) == ("accepted", ""), verdict.reasons
 
@@ -172,12 +172,12 @@ def test_what_does_not_follow_from_the_rankings_of_the_repeats_is_refused(
 
 def test_every_number_of_the_variation_is_made_again(members: Any, checked: Checked) -> None:
     def change(raw: Any) -> None:
-        found = raw["repeats"]["metrics"]
-        found["recall@5"]["within"] *= 2
-        found["recall@10"]["between"] += 0.1
-        found["ndcg@5"]["means"][1] += 0.1
-        found["ndcg@10"]["share"] /= 2
-        found["pass@5"]["error"] = None
+        metrics = raw["repeats"]["metrics"]
+        metrics["recall@5"]["within"] *= 2
+        metrics["recall@10"]["between"] += 0.1
+        metrics["ndcg@5"]["means"][1] += 0.1
+        metrics["ndcg@10"]["share"] /= 2
+        metrics["pass@5"]["error"] = None
         raw["repeats"]["n_failed"][2] += 1
 
     said = reasons(checked(members(metrics=change)))
@@ -191,10 +191,10 @@ def test_every_number_of_the_variation_is_made_again(members: Any, checked: Chec
 def test_a_ranking_of_any_repeat_that_was_changed_is_found(
     members: Any, checked: Checked, starter: Dataset, repeat: int
 ) -> None:
-    found = reasons(checked(members(run=swapped(repeat, starter))))
-    assert "repeats.parquet has another" in found
-    assert "per_query.parquet has another" in found
-    assert "another variation of" in found
+    sentences = reasons(checked(members(run=swapped(repeat, starter))))
+    assert "repeats.parquet has another" in sentences
+    assert "per_query.parquet has another" in sentences
+    assert "another variation of" in sentences
 
 
 def test_repeats_that_were_exchanged_are_found(members: Any, checked: Checked) -> None:
@@ -218,8 +218,8 @@ def test_without_rankings_the_means_must_follow_from_the_repeats(
         folder.mkdir(exist_ok=True)
         for name in parts.keys() - {"submission.json", "run.parquet"}:
             (folder / name).write_bytes(parts[name])
-        found = check_folder(folder, lambda spec: starter, without_run=True)
-        return "\n".join(found.reasons)
+        result = check_folder(folder, lambda spec: starter, without_run=True)
+        return "\n".join(result.reasons)
 
     assert verdict() == ""
     place = first_judged(repeated.per_query)

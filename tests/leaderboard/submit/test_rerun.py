@@ -24,11 +24,18 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.ranking import Violation
-from bench.leaderboard.submit.archive import pack, written
+from bench.leaderboard.submit.archive import pack, write_archive
 from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import check_archive, check_folder
 from bench.leaderboard.submit.code import is_code, source_files
-from bench.leaderboard.submit.handover import RefusedReply, Reply, error_bytes, longest_reply, read_reply, reply_bytes
+from bench.leaderboard.submit.handover import (
+    RefusedReply,
+    SandboxReply,
+    error_bytes,
+    longest_reply,
+    read_reply,
+    reply_bytes,
+)
 from bench.leaderboard.submit.rerun import TOLERANCE, Rerun, different_rankings
 from bench.leaderboard.submit.sandbox import Limits
 from bench.registry import build_method
@@ -151,12 +158,12 @@ def test_a_doctored_ranking_differs_in_as_many_queries_as_were_doctored(
             self.bm25.index(library)
 
         def rank(self, queries: Queries, depth: int) -> Ranking:
-            found = self.bm25.rank(queries, depth)
-            assert found.scores is not None
-            tools = found.tools.copy()
+            ranking = self.bm25.rank(queries, depth)
+            assert ranking.scores is not None
+            tools = ranking.tools.copy()
             for place in np.flatnonzero(np.isin(queries.rows, [0, 5, 19])):
                 tools[place, :2] = tools[place, 1::-1]
-            return replace(found, tools=tools)
+            return replace(ranking, tools=tools)
 
     def build(spec: Spec) -> Method:
         method = Doctored(Doctored.Parameters(), Context(build_method))
@@ -168,7 +175,7 @@ def test_a_doctored_ranking_differs_in_as_many_queries_as_were_doctored(
         raw["method"].update(spec=honest.spec, full_spec=honest.full_spec, hash=honest.hash, code=honest.code)
 
     members = of_result(result("doctored", build)).members(manifest=relabelled)
-    verdict = again(written(members))
+    verdict = again(write_archive(members))
     assert verdict.outcome == "refused"
     assert verdict.rerun is not None
     assert (verdict.rerun.verdict, verdict.rerun.queries, verdict.rerun.differing) == ("differs", 20, 3)
@@ -178,7 +185,7 @@ def test_a_doctored_ranking_differs_in_as_many_queries_as_were_doctored(
 
 def test_doctored_sets_differ(result: Any, again: Again, of_result: Any) -> None:
     stored = of_result(result("bm25", cut="size"))
-    verdict = again(written(stored.members(manifest=put("method", "cut", value=None))))
+    verdict = again(write_archive(stored.members(manifest=put("method", "cut", value=None))))
     assert verdict.rerun is not None
     assert (verdict.rerun.verdict, verdict.rerun.differing) == ("differs", 20)
     assert "recommended sets in 20" in verdict.reasons[0]
@@ -207,7 +214,7 @@ def test_what_cannot_run_says_why(made: Any, again: Again, changes: dict[str, An
     def change(raw: Any) -> None:
         raw["method"].update(changes)
 
-    verdict = again(written(made.members(manifest=change)))
+    verdict = again(write_archive(made.members(manifest=change)))
     assert verdict.outcome == "unavailable", verdict
     assert verdict.rerun is not None
     assert verdict.rerun.verdict == "could not run"
@@ -223,7 +230,7 @@ def test_an_oracle_cannot_run(result: Any, again: Again) -> None:
 
 
 def test_what_is_refused_anyway_is_not_run(made: Any, again: Again) -> None:
-    verdict = again(written(made.members(metrics=put("n", value=1))))
+    verdict = again(write_archive(made.members(metrics=put("n", value=1))))
     assert verdict.outcome == "refused"
     assert verdict.rerun is None
 
@@ -241,9 +248,9 @@ def test_nothing_is_run_if_it_was_not_asked_for(
     said = bench("submit", "pack", "sharing:Shared@starter", "--code", mine, "--json").json
     assert said["code"] == ["code/helping.py", "code/sharing.py"]
     monkeypatch.setenv("PATH", str(tmp_path / "nothing-here"))
-    (found,) = bench("submit", "check", said["archive"], "--json").json
-    assert found["outcome"] == "accepted"
-    assert found["rerun"] is None
+    (outcome,) = bench("submit", "check", said["archive"], "--json").json
+    assert outcome["outcome"] == "accepted"
+    assert outcome["rerun"] is None
     told = bench("submit", "check", said["archive"], "--rerun", code=4)
     assert told.out == ""
     assert "needs bubblewrap" in told.err
@@ -257,9 +264,9 @@ def test_the_command_says_the_verdict(bench: Callable[..., Any], sandbox: None, 
     assert "  made again: identical rankings for 20 queries\n" in said.out
     bench("submit", "pack", "sharing:Shared@starter", "--out", "bare.zip")
     said = bench("submit", "check", "bare.zip", "--rerun", "--json", code=4)
-    (found,) = said.json
-    assert found["outcome"] == "unavailable"
-    assert found["rerun"]["verdict"] == "could not run"
+    (outcome,) = said.json
+    assert outcome["outcome"] == "unavailable"
+    assert outcome["rerun"]["verdict"] == "could not run"
     assert "a method could not run again" in said.err
 
 
@@ -396,7 +403,7 @@ def test_a_reply_comes_back_as_it_was_sent(
     kept = [[] if broken else row[:width] for row, broken in zip(rows, failed, strict=True)]
     ranking = Ranking.of_lists(kept, failed)
     scores = np.where(ranking.tools < 0, -np.inf, -np.arange(ranking.tools.shape[1]) / 3) if scored else None
-    sent = Reply(replace(ranking, scores=scores), ToolSets.of(kept) if with_sets else None, "a" * 64)
+    sent = SandboxReply(replace(ranking, scores=scores), ToolSets.of(kept) if with_sets else None, "a" * 64)
     data = reply_bytes(sent)
     assert len(data) < longest_reply(3, 5, 4, 15)
     back = read_reply(data, 3, 5, 4)
@@ -446,7 +453,7 @@ def test_scores_agree_within_a_tolerance_and_order_must_be_the_same() -> None:
 
 def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
     from bench.evaluation.ask import Answers
-    from bench.leaderboard.submit.rerun import _compared
+    from bench.leaderboard.submit.rerun import _compare
     from bench.metrics.ties import Beyond
 
     tools = np.array([[2, 1, 0], [2, 1, 0], [2, 1, 0], [2, 1, 0]])
@@ -456,12 +463,14 @@ def test_near_ties_that_changed_places_are_told_apart(made: Any) -> None:
     again[1] = [2, 1, 3]
     again[2] = [1, 2, 0]
     stored = Answers(Ranking(tools, scores), Beyond.none(4), None)
-    found = _compared(made.result.manifest, stored, Reply(Ranking(again, scores), None, ""), ["a", "b", "c", "d"])
-    assert found.differing == 3
-    assert found.reason == (
+    outcome = _compare(
+        made.result.manifest, stored, SandboxReply(Ranking(again, scores), None, ""), ["a", "b", "c", "d"]
+    )
+    assert outcome.differing == 3
+    assert outcome.reason == (
         "the method answers 3 of 4 queries differently (rankings in 3; first 'a'); "
         "in 2 of them only tools with almost equal scores changed places."
     )
-    plain = _compared(made.result.manifest, stored, Reply(Ranking(again), None, ""), ["a", "b", "c", "d"])
+    plain = _compare(made.result.manifest, stored, SandboxReply(Ranking(again), None, ""), ["a", "b", "c", "d"])
     assert plain.differing == 4
     assert plain.reason.endswith("(rankings in 4; first 'a').")

@@ -53,9 +53,9 @@ Checked = Callable[..., CheckedSubmission]
     ],
 )
 def test_a_ranking_must_be_one(made: Any, checked: Checked, change: Any, reason: str) -> None:
-    found = reasons(checked(made.members(run=change)))
-    assert any(part in found for part in reason.split("|"))
-    assert found.replace("\n", "").isprintable()
+    sentences = reasons(checked(made.members(run=change)))
+    assert any(part in sentences for part in reason.split("|"))
+    assert sentences.replace("\n", "").isprintable()
 
 
 def test_a_tool_stands_once_for_a_query(made: Any, checked: Checked) -> None:
@@ -77,8 +77,8 @@ def test_a_better_ranking_under_the_old_numbers_is_refused(made: Any, checked: C
     hits = np.flatnonzero((made.result.values("hit@1") == 0) & (made.result.values("hit@3") == 1))
     query = made.result.per_query["query_id"][int(hits[0])].as_py()
     start = made.result.run["query_id"].to_pylist().index(query)
-    found = reasons(checked(made.members(run=exchanged(start, start + 1))))
-    assert "order of its scores" in found or "scored again" in found
+    sentences = reasons(checked(made.members(run=exchanged(start, start + 1))))
+    assert "order of its scores" in sentences or "scored again" in sentences
 
 
 def test_a_failed_query_has_no_tools(made: Any, checked: Checked) -> None:
@@ -132,8 +132,8 @@ def test_gold_that_ties_beyond_must_be_gold_and_not_returned(made: Any, checked:
     query = starter.queries[starter.query_codes[made.result.per_query["query_id"][0].as_py()]]
     other = next(tool.tool_id for tool in starter.tools if tool.tool_id not in query.gold)
     assert "which it is not" in reasons(checked(made.members(per_query=column("tied_beyond_gold", at(0, [other])))))
-    own = column("tied_beyond_gold", at(0, sorted(query.gold)))
-    both = made.members(per_query=lambda table: column("tied_beyond", at(0, len(query.gold)))(own(table)))
+    values = column("tied_beyond_gold", at(0, sorted(query.gold)))
+    both = made.members(per_query=lambda table: column("tied_beyond", at(0, len(query.gold)))(values(table)))
     assert "tie beyond a ranking where none can" in reasons(checked(both))
 
 
@@ -200,8 +200,8 @@ def test_a_list_longer_than_the_library_is_not_made(made: Any, checked: Checked,
 )
 def test_a_file_has_the_types_of_bench_and_not_only_their_values(made: Any, checked: Checked, change: Any) -> None:
     # Whoever reads the file later would get others: views, dictionaries, or what a pickle makes.
-    found = reasons(checked(made.members(run=change)))
-    assert "lacks the column tool_id of the type string" in found or "with metadata or a dictionary" in found
+    sentences = reasons(checked(made.members(run=change)))
+    assert "lacks the column tool_id of the type string" in sentences or "with metadata or a dictionary" in sentences
 
 
 def test_lists_whose_values_have_another_name_are_refused(made: Any, seal: Any, checked: Checked) -> None:
@@ -210,8 +210,8 @@ def test_lists_whose_values_have_another_name_are_refused(made: Any, seal: Any, 
     place = table.column_names.index("tied_beyond_gold")
     field = pa.field("tied_beyond_gold", pa.list_(pa.field("item", pa.string())))
     pq.write_table(table.cast(table.schema.set(place, field)), buffer, use_compliant_nested_type=False)
-    found = reasons(checked(seal({**made.parts, PER_QUERY: buffer.getvalue()})))
-    assert "per_query.parquet lacks the strings tied_beyond_gold.list.element" in found
+    sentences = reasons(checked(seal({**made.parts, PER_QUERY: buffer.getvalue()})))
+    assert "per_query.parquet lacks the strings tied_beyond_gold.list.element" in sentences
 
 
 def test_a_table_that_takes_too_much_memory_ends_its_reader_alone(
@@ -221,8 +221,8 @@ def test_a_table_that_takes_too_much_memory_ends_its_reader_alone(
     assert checked(made.members()).outcome == "accepted"
     members = made.members(per_query=everywhere("query_id", "x" * 250_000_000))
     assert len(members[PER_QUERY]) < 1 << 20
-    found = reasons(checked(members))
-    assert "cannot be read within" in found or "not a readable Parquet file" in found
+    sentences = reasons(checked(members))
+    assert "cannot be read within" in sentences or "not a readable Parquet file" in sentences
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"PAR1\xff\xff\xff\x7fPAR1"])

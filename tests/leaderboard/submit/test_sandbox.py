@@ -25,8 +25,8 @@ from bench.evaluation.runner import views
 from bench.interface import Queries
 from bench.interface.ranking import Violation
 from bench.leaderboard.submit.code import FOLDER
-from bench.leaderboard.submit.handover import Given, RefusedReply, Reply, Request, read_reply, write_given
-from bench.leaderboard.submit.sandbox import Limits, Stopped, _masked, check_sandbox, run_confined
+from bench.leaderboard.submit.handover import Given, RefusedReply, SandboxReply, SandboxRequest, read_reply, write_given
+from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, _hidden_places, check_sandbox, run_confined
 
 ROOT = Path(__file__).resolve().parents[3]
 SMALL = Limits(seconds=60, tasks=200, scratch=16 << 20)
@@ -55,15 +55,15 @@ class Attack(Method):
 
 
 @pytest.fixture
-def attack(sandbox: None, tmp_path: Path, tiny: Dataset) -> Callable[..., Reply]:
+def attack(sandbox: None, tmp_path: Path, tiny: Dataset) -> Callable[..., SandboxReply]:
     """Run a method that does something before it ranks; what came back is read as `bench submit check` reads it."""
 
-    def attack(body: str, limits: Limits = SMALL, most: int = 1 << 20) -> Reply:
+    def attack(body: str, limits: Limits = SMALL, most: int = 1 << 20) -> SandboxReply:
         plan = Plan(Spec.of("tiny"), Spec.of("m"))
         rows = plan.rows(tiny)
         library, history = views(plan, tiny)
         name = "attack:Attack"
-        request = Request(method=name, label=name, template=library.template, depth=5, cut="none")
+        request = SandboxRequest(method=name, label=name, template=library.template, depth=5, cut="none")
         given = tmp_path / "given"
         shutil.rmtree(given, ignore_errors=True)
         (given / FOLDER).mkdir(parents=True)
@@ -78,7 +78,7 @@ def attack(sandbox: None, tmp_path: Path, tiny: Dataset) -> Callable[..., Reply]
     return attack
 
 
-Attack = Callable[..., Reply]
+Attack = Callable[..., SandboxReply]
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_second_installation_and_what_no_package_has_put_there_are_not_shown(
         attack(body)
     # Of a folder that this process does not import from, nothing is shown.
     monkeypatch.setattr(sys, "path", sys.path[:-1])
-    assert folder in _masked([tmp_path / "lib"])
+    assert folder in _hidden_places([tmp_path / "lib"])
 
 
 def test_folders_of_the_users_are_hidden_by_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_folders_of_the_users_are_hidden_by_any_name(tmp_path: Path, monkeypatch
         (tmp_path / name).mkdir()
     monkeypatch.setenv("BENCH_MIRROR", "~/mirror")
     monkeypatch.setenv("BENCH_LLM_JOURNAL", "~/journals/j.jsonl")
-    assert {tmp_path / "mirror", tmp_path / "journals"} <= set(_masked([tmp_path]))
+    assert {tmp_path / "mirror", tmp_path / "journals"} <= set(_hidden_places([tmp_path]))
 
 
 def test_noise_signals_and_children_left_behind_change_nothing(attack: Attack, tmp_path: Path) -> None:
@@ -235,21 +235,21 @@ def test_noise_signals_and_children_left_behind_change_nothing(attack: Attack, t
 
 
 def _commands() -> str:
-    found = []
+    collected = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_bytes().decode("utf-8", "replace"))
+            collected.append(path.read_bytes().decode("utf-8", "replace"))
         except OSError:
             continue
-    return "\n".join(found)
+    return "\n".join(collected)
 
 
 def test_if_bench_is_killed_the_sandbox_ends(sandbox: None) -> None:
     script = """
 import signal, shutil, subprocess, sys
-from bench.leaderboard.submit.sandbox import Limits, _confined, _python
+from bench.leaderboard.submit.sandbox import Limits, _confining_command, _python
 inner = [*_python(), "-c", "import time; print('begun', flush=True); time.sleep(60)"]
-process = subprocess.Popen([*_confined(shutil.which("bwrap"), None, Limits()), *inner], stdout=sys.stdout)
+process = subprocess.Popen([*_confining_command(shutil.which("bwrap"), None, Limits()), *inner], stdout=sys.stdout)
 signal.pause()
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
@@ -289,7 +289,7 @@ signal.pause()
     ],
 )
 def test_what_uses_too_much_or_ends_itself_is_stopped_with_one_sentence(attack: Attack, body: str, reason: str) -> None:
-    with pytest.raises((Stopped, RefusedReply), match=reason) as stopped:
+    with pytest.raises((SandboxStopped, RefusedReply), match=reason) as stopped:
         attack(body, LITTLE_MEMORY if "1 GiB" in reason else SMALL)
     assert len(str(stopped.value)) < 400
 
@@ -302,7 +302,7 @@ def test_what_uses_too_much_or_ends_itself_is_stopped_with_one_sentence(attack: 
     ],
 )
 def test_what_takes_too_long_is_stopped(attack: Attack, body: str) -> None:
-    with pytest.raises(Stopped, match=r"it took longer than 1\.5 seconds"):
+    with pytest.raises(SandboxStopped, match=r"it took longer than 1\.5 seconds"):
         attack(body, replace(SMALL, seconds=1.5))
 
 
@@ -321,7 +321,7 @@ CHANNEL = """
     ],
 )
 def test_a_forged_answer_is_data_and_nothing_else(attack: Attack, lines: str, reason: str) -> None:
-    with pytest.raises((Stopped, RefusedReply), match=reason):
+    with pytest.raises((SandboxStopped, RefusedReply), match=reason):
         attack(CHANNEL + f"    {lines}\n")
 
 
@@ -365,8 +365,8 @@ print(len(method_names()) > 3, seen)
 """.replace("SEEN", repr([str(site / "bench" / "datasets"), str(plugin), str(site / "broken")]))
     script = f"""
 import subprocess, shutil
-from bench.leaderboard.submit.sandbox import Limits, _confined, _python
-command = [*_confined(shutil.which("bwrap"), None, Limits()), *_python(), "-c", {look!r}]
+from bench.leaderboard.submit.sandbox import Limits, _confining_command, _python
+command = [*_confining_command(shutil.which("bwrap"), None, Limits()), *_python(), "-c", {look!r}]
 print(subprocess.run(command, capture_output=True, text=True, env={{}}))
 """
     done = subprocess.run(
@@ -415,7 +415,7 @@ def test_what_is_handed_over_has_no_gold_of_an_asked_query(tmp_path: Path, tiny:
     if alone:
         library = replace(library, edges=library.edges[:0])
         history = replace(history.take(np.array([], dtype=np.int64)), library=library)
-    request = Request(method="m", label="m", template=library.template, depth=5, cut="none")
+    request = SandboxRequest(method="m", label="m", template=library.template, depth=5, cut="none")
     given = Given(request, library, history, Queries.of(tiny, rows))
     write_given(tmp_path, given)
     for path in tmp_path.iterdir():
@@ -444,7 +444,7 @@ def test_alternatives_and_forbidden_tools_of_past_queries_are_handed_over(tmp_pa
     dataset = Dataset.build("tiny", tiny.card, replace(tiny.rows_again(), queries=queries))
     plan = Plan(Spec.of("tiny"), Spec.of("m"))
     library, history = views(plan, dataset)
-    request = Request(method="m", label="m", template=library.template, depth=5, cut="none")
+    request = SandboxRequest(method="m", label="m", template=library.template, depth=5, cut="none")
     write_given(tmp_path, Given(request, library, history, Queries.of(dataset, plan.rows(dataset))))
     again, gold = read_given(tmp_path).history.gold, history.gold
     assert gold.groups is not None

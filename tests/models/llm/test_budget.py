@@ -15,7 +15,7 @@ from kit.chatserver import ChatServer, drop, hang, message, raw, status, usage
 from bench.base.errors import UnavailableError
 from bench.models.llm import Failure, LanguageModel, Message, Reply, Request, client, transport
 from bench.models.llm import journal as journals
-from bench.models.llm.budget import Budget, Stopped
+from bench.models.llm.budget import SpendingBudget, WorkStopped
 
 Ask = Callable[..., Any]
 
@@ -291,18 +291,18 @@ def test_without_prices_nothing_is_known_to_cost_anything(
 
 
 def test_one_that_waits_is_let_go_when_the_work_is_given_up() -> None:
-    budget = Budget(lambda: 0.0)
+    budget = SpendingBudget(lambda: 0.0)
     stop = threading.Event()
     with budget.holding(10, 10, NEVER):
         threading.Timer(0.05, stop.set).start()
-        with pytest.raises(Stopped), budget.holding(1, 10, stop):
+        with pytest.raises(WorkStopped), budget.holding(1, 10, stop):
             pass
     with budget.holding(10, 10, NEVER):
         pass
 
 
 def test_what_is_held_is_given_back_but_for_what_is_lost_and_not_recorded() -> None:
-    budget = Budget(lambda: 0.0)
+    budget = SpendingBudget(lambda: 0.0)
     with budget.holding(4, 10, NEVER) as held:
         held.lose()
         held.renew()
@@ -318,7 +318,7 @@ def test_what_is_held_is_given_back_but_for_what_is_lost_and_not_recorded() -> N
 
 
 def test_without_a_limit_nobody_waits() -> None:
-    budget = Budget(lambda: 1e9)
+    budget = SpendingBudget(lambda: 1e9)
     with budget.holding(1e9, None, NEVER), budget.holding(1e9, None, NEVER) as held:
         held.lose()
         held.renew()

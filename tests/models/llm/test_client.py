@@ -55,10 +55,10 @@ class Notes(Quiet):
 
 
 def test_a_request_is_sent_as_the_protocol_has_it_and_its_reply_is_given(chat_server: ChatServer) -> None:
-    asked = Request(
+    requests = Request(
         (Message("system", "Be short."), Message("user", "Hé 工具?"), Message("assistant", "?")), 0.7, 0.9, 50, sample=3
     )
-    (reply,) = LanguageModel("m").complete([asked])
+    (reply,) = LanguageModel("m").complete([requests])
     assert reply == Reply("reply to: ?", input_tokens=5, output_tokens=3, finish="stop", from_journal=False)
     assert chat_server.requests == [
         {
@@ -353,17 +353,17 @@ def test_calls_tokens_failures_and_cost_are_counted_once_for_each_request(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCH_LLM_CONCURRENCY", "1")
-    asked = [request("one two"), request("no"), request("three four five")]
+    requests = [request("one two"), request("no"), request("three four five")]
     chat_server.faults.extend([None, message(refusal="no", content=None)])
     model = LanguageModel("m")
-    model.complete(asked)
-    model.complete(asked)
+    model.complete(requests)
+    model.complete(requests)
     # Words in, words out; the refused one was charged for too: 1 in, 3 out.
     expected = {"failures": 1, "input_tokens": 2 + 1 + 3, "output_tokens": 4 + 3 + 5}
     assert vars(model.usage) == {"calls": 3, "from_journal": 0, "cost": None, **expected}
     monkeypatch.setenv("BENCH_LLM_PRICE", "2/10")
     again = LanguageModel("m")
-    again.complete(asked)
+    again.complete(requests)
     assert vars(again.usage) == {
         "calls": 0,
         "from_journal": 3,
@@ -422,11 +422,11 @@ def test_ctrl_c_ends_at_once_and_loses_nothing_that_was_answered(
 
 def test_it_may_be_used_from_several_threads(chat_server: ChatServer) -> None:
     model = LanguageModel("m")
-    found: list[list[Any]] = []
-    asked = [request(f"p{i}") for i in range(6)]
-    threads = [threading.Thread(target=lambda: found.append(model.complete(asked))) for _ in range(3)]
+    collected: list[list[Any]] = []
+    requests = [request(f"p{i}") for i in range(6)]
+    threads = [threading.Thread(target=lambda: collected.append(model.complete(requests))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert [[reply.text for reply in replies] for replies in found] == [[f"reply to: p{i}" for i in range(6)]] * 3
+    assert [[reply.text for reply in replies] for replies in collected] == [[f"reply to: p{i}" for i in range(6)]] * 3

@@ -45,15 +45,15 @@ KEY = "sk-of-the-test"
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch, chat_server: ChatServer) -> list[float]:
     """What the client waits for between tries; it does not really."""
-    found: list[float] = []
+    collected: list[float] = []
     monkeypatch.setattr(transport, "FIRST_WAIT", 1.0)
 
     def wait(seconds: float, stop: object) -> None:
         if seconds > 0:
-            found.append(seconds)
+            collected.append(seconds)
 
     monkeypatch.setattr(transport.Transport, "_wait_for", staticmethod(wait))
-    return found
+    return collected
 
 
 # Tried again --------------------------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ def test_retry_after_is_a_number_or_a_date(header: str | None, expected: float |
 
 @given(st.text())
 def test_any_other_retry_after_is_none_or_a_wait(header: str) -> None:
-    found = retry_after(header, 1000.0)
-    assert found is None or (found >= 0 and not math.isnan(found))
+    result = retry_after(header, 1000.0)
+    assert result is None or (result >= 0 and not math.isnan(result))
 
 
 # Time-outs ----------------------------------------------------------------------------------------------------------

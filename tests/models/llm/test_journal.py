@@ -19,13 +19,13 @@ from kit.chatserver import ChatServer, message, status
 
 from bench.base.errors import DataError, StorageError
 from bench.cli.schemas import shipped_schema
-from bench.models.llm.journal import Answer, Journal, JournalLine, JournalMessage, JournalRequest, journal_at
+from bench.models.llm.journal import Journal, JournalAnswer, JournalLine, JournalMessage, JournalRequest, journal_at
 
 Ask = Callable[..., Any]
 
 
 def line(key: str, text: str = "yes", **fields: Any) -> JournalLine:
-    asked = JournalRequest(
+    request = JournalRequest(
         messages=[JournalMessage(role="user", content=f"prompt of {key}")],
         temperature=0.0,
         top_p=1.0,
@@ -38,7 +38,7 @@ def line(key: str, text: str = "yes", **fields: Any) -> JournalLine:
             "key": key,
             "model": "m",
             "endpoint": "e",
-            "request": asked,
+            "request": request,
             "text": text,
             "cost": 1,
             **fields,
@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 def texts(path: Path, *keys: str) -> list[str | None]:
     journal = Journal(path)
-    return [None if (found := journal.find(key)) is None else found.text for key in keys]
+    return [None if (find := journal.find(key)) is None else find.text for key in keys]
 
 
 def test_what_is_appended_is_found_by_this_journal_and_the_next(path: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_is_appended_is_found_by_this_journal_and_the_next(path: Path) -> N
     assert journal.find("a") is None
     assert not path.parent.exists()
     stands = journal.append(line("a", "ä\u2028\n\r\0\x85工具", finish="stop", input_tokens=3, output_tokens=4))
-    assert stands == Answer("reply", "ä\u2028\n\r\0\x85工具", "stop", 3, 4, "e")
+    assert stands == JournalAnswer("reply", "ä\u2028\n\r\0\x85工具", "stop", 3, 4, "e")
     journal.append(line("b", ""))
     for again in (journal, Journal(path)):
         assert again.find("a") == stands

@@ -48,9 +48,9 @@ def test_after_a_kill_only_what_was_not_answered_is_asked_again(
     assert out.strip().startswith('[["to p0", "to p1", "to p2"')
     assert out.strip().endswith(f'"to p{COUNT - 1}"], {COUNT - recorded}]')
     assert len(chat_server.prompts) - before == COUNT - recorded
-    asked = Counter(chat_server.prompts)
-    assert len(asked) == COUNT
-    assert sum(asked.values()) - COUNT <= 2 * concurrency
+    requests = Counter(chat_server.prompts)
+    assert len(requests) == COUNT
+    assert sum(requests.values()) - COUNT <= 2 * concurrency
     # And then all is there.
     before = len(chat_server.prompts)
     _, again, _ = Forked(PROGRAM).wait()

@@ -139,8 +139,8 @@ def test_an_object_that_is_cut_short_is_never_taken_for_one(value: dict[str, Any
 
 @given(st.text() | st.text(st.sampled_from('{}[]":,ab1 \n`')))
 def test_any_text_gives_an_object_or_none(text: str) -> None:
-    found = json_object(text)
-    assert found is None or isinstance(found, dict)
+    result = json_object(text)
+    assert result is None or isinstance(result, dict)
     listed = json_array(text)
     assert listed is None or isinstance(listed, list)
 
@@ -277,9 +277,9 @@ def test_any_items_come_back_out_of_any_dress(
 
 @given(st.text() | st.text(st.sampled_from("1.-*)(\"'`~ \nab:#[]{}“”")), st.integers(-2, 9))
 def test_any_text_gives_at_most_so_many_lines_none_blank(text: str, most: int) -> None:
-    found = text_lines(text, most)
-    assert len(found) <= max(0, most)
-    for item in found:
+    result = text_lines(text, most)
+    assert len(result) <= max(0, most)
+    for item in result:
         assert item == item.strip()
         assert any(sign.isalnum() for sign in item)
         assert "\n" not in item

@@ -116,8 +116,8 @@ def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
     monkeypatch.setenv("BENCH_LLM_LIMIT", "0.002")
     with pytest.raises(UnavailableError, match=r"of BENCH_LLM_LIMIT=0.002 is spent"):
         run("results")
-    asked = len(chat_server.requests)
-    assert 0 < asked < 40
+    count = len(chat_server.requests)
+    assert 0 < count < 40
     monkeypatch.setenv("BENCH_LLM_LIMIT", "1")
     assert run("results").metrics.n_failed == 0
     assert len(chat_server.requests) == 40

@@ -8,12 +8,12 @@ import pytest
 
 from bench.base.errors import UsageError
 from bench.models.llm import LanguageModel, Message, Request
-from bench.models.llm.settings import OPENAI_URL, Price, Settings, chat_settings, embedding_settings
+from bench.models.llm.settings import OPENAI_URL, EndpointSettings, Price, chat_settings, embedding_settings
 
 
 def test_without_any_variable_the_defaults_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
-    assert chat_settings() == Settings(
+    assert chat_settings() == EndpointSettings(
         url=OPENAI_URL,
         key="",
         url_name="BENCH_LLM_URL",
@@ -39,16 +39,16 @@ def test_every_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = chat_settings()
-    assert (found.url, found.key, found.named) == (
+    result = chat_settings()
+    assert (result.url, result.key, result.named) == (
         "https://example.org:8443/api/v1",
         "k-1",
         True,
     )
-    assert (found.journal, found.limit) == (Path.home() / "j.jsonl", 2.5)
-    assert (found.concurrency, found.timeout) == (7, 3.5)
-    assert found.price is not None
-    assert found.price.of(1_000_000, 2_000_000) == pytest.approx(1.35)
+    assert (result.journal, result.limit) == (Path.home() / "j.jsonl", 2.5)
+    assert (result.concurrency, result.timeout) == (7, 3.5)
+    assert result.price is not None
+    assert result.price.of(1_000_000, 2_000_000) == pytest.approx(1.35)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_our_variables_come_before_openais(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = chat_settings()
-    assert (found.url, found.key, found.named) == (url, key, True)
+    result = chat_settings()
+    assert (result.url, result.key, result.named) == (url, key, True)
 
 
 def test_embeddings_have_an_endpoint_key_and_price_of_their_own_or_share_the_others(
@@ -78,13 +78,13 @@ def test_embeddings_have_an_endpoint_key_and_price_of_their_own_or_share_the_oth
     monkeypatch.setenv("BENCH_LLM_URL", "http://a/v1")
     monkeypatch.setenv("BENCH_LLM_KEY", "k")
     monkeypatch.setenv("BENCH_LLM_PRICE", "1/2")
-    found = embedding_settings()
-    assert (found.url, found.key, found.price) == ("http://a/v1", "k", None)
+    result = embedding_settings()
+    assert (result.url, result.key, result.price) == ("http://a/v1", "k", None)
     monkeypatch.setenv("BENCH_EMBEDDING_URL", "http://e/v1")
     monkeypatch.setenv("BENCH_EMBEDDING_KEY", "e")
     monkeypatch.setenv("BENCH_EMBEDDING_PRICE", "0.02")
-    found = embedding_settings()
-    assert (found.url, found.key, found.key_name, found.price) == (
+    result = embedding_settings()
+    assert (result.url, result.key, result.key_name, result.price) == (
         "http://e/v1",
         "e",
         "BENCH_EMBEDDING_KEY",
