@@ -1,11 +1,11 @@
-"""Output: tables that fit the terminal, and JSON."""
+"""Output: JSON, fields and messages, and the console, which fits the terminal."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,36 +13,11 @@ import click
 
 from bench.base.secrets import mask
 from bench.base.text import clean, terminal_text
-from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
-from bench.results.manifest import Mark, MetricValue
-from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.store import StoredResult
-from bench.results.units import judged_sample
-from bench.show.numbers import count, duration, format_fixed, interval, money, percent, size
-from bench.show.tables import Cell, Style, Table, mean_cell
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-#: What a run ends with, besides `tracc` (of the first five where no sets are recommended) and the latency.
-FIRST = ("recall@5", "ndcg@5", "pass@5", "mmrr@100")
-#: The order of what tables have room for.
-HEADLINE = (
-    "recall@5",
-    "recall@10",
-    "ndcg@5",
-    "ndcg@10",
-    "pass@5",
-    "pass@10",
-    "mmrr@100",
-    "map@100",
-)
-_SET_METRICS = ("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered", "false_returns")
-#: Of datasets that have what they are about.
-_FURTHER_METRICS = ("forbidden@5", "forbidden", "abstained@5", "auroc", "aurc@5")
-#: A band narrower than this does not show at three decimals.
-_NARROW = 0.0005
 _NO_TERMINAL_WIDTH = 100
 
 
@@ -109,226 +84,3 @@ def print_field(name: str, value: str) -> None:
     grid.add_column(overflow="fold")
     grid.add_row(Text(name, style="bold"), Text(value.strip()))
     console().print(grid)
-
-
-def set_metrics(result: StoredResult) -> tuple[str, ...]:
-    """The set metrics that a result has; those of the first five and ten where it recommends no sets."""
-    names = tuple(name for name in (*_SET_METRICS, *_FURTHER_METRICS) if name in result.metrics.metrics)
-    return names if "tracc" in names else ("tracc@5", "tracc@10", *names)
-
-
-def first_metrics(results: Sequence[StoredResult]) -> tuple[str, ...]:
-    """The five metrics that a run ends with."""
-    sets = any("tracc" in result.metrics.metrics for result in results)
-    return (*FIRST, "tracc" if sets else "tracc@5")
-
-
-def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: bool = False) -> None:
-    """One result: its metrics with intervals and tie bands, its costs, and where it is.
-
-    Args:
-        result: the result.
-        metrics: those that are shown besides the first five.
-        everything: show all metrics and costs.
-    """
-    from rich.text import Text
-
-    out = console()
-    manifest, scored = result.manifest, result.metrics
-    data = manifest.dataset
-    out.print(Text(result.label, style="bold"))
-    counts = f"{judged_sample(data)} ({data.split}), {scored.n_failed} failed"
-    if scored.n_no_gold:
-        counts += f", {scored.n_no_gold} without gold"
-    depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
-    out.print(f"{counts}; {data.tools} tools as {data.tool_text}; history {data.history}; {depth}")
-    first = [*HEADLINE, *set_metrics(result), *scored.metrics] if everything else first_metrics([result])
-    names = dict.fromkeys([*first, *metrics])
-    shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
-    bands = {name: _band(value) for name, value in shown.items()}
-    tied = any(bands.values())
-    # Where no gold tool has an alternative, the lenient mean is the mean.
-    lenient = scored.lenient.means if scored.lenient is not None and scored.lenient.queries else {}
-    heads = ("metric", "mean", "95% interval", *(["lenient"] if lenient else []), *(["ties"] if tied else []))
-    table = Table([*heads], right=(1,))
-    for name, value in shown.items():
-        ends = interval(value.low, value.high)
-        extra = f" (n={value.n})" if value.n != scored.n else ""
-        other = [format_fixed(lenient.get(name))] if lenient else []
-        table.add(name + extra, format_fixed(value.mean), ends, *other, *([bands[name]] if tied else []))
-    out.print(table)
-    if scored.lenient is not None and lenient:
-        out.print(
-            f"lenient: a tool of another parent that reads like a gold tool counts ({scored.lenient.queries} queries "
-            "have one)"
-        )
-    for name in metrics:
-        if name not in shown:
-            out.print(Text(f"note: no {name}: {_why_not(name, [result])}", style="yellow"))
-    _print_repeats(out, result, list(shown))
-    if tied:
-        out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
-    _print_costs(out, result, everything)
-    for warning in manifest.notes:
-        out.print(Text(f"note: {warning}", style="yellow"))
-    if not everything:
-        left = len(scored.metrics) - len(shown)
-        hint = f"{left} more metrics and all costs: `bench show {manifest.result_id} --all`"
-        out.print(Text(hint, style="dim"), soft_wrap=True)
-    out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
-
-
-def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
-    """Why results have no value of a metric that was asked for."""
-    from bench.metrics.catalogue import parse_metric
-
-    parsed = parse_metric(metric)
-    if parsed.needs_sets and not any("tracc" in result.metrics.metrics for result in results):
-        instead = f"; {metric}@5 is of the first five tools" if "k" in parsed.measure.cutoffs else ""
-        return f"it is of recommended sets, and none is recommended here{instead}"
-    return "no evaluated query has what it is about"
-
-
-def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> None:
-    """The variance within and between queries, where there are repeats."""
-    repeats = result.metrics.repeats
-    if repeats is None:
-        return
-    heads = ("metric", "within", "between", "chance", "means of the repeats")
-    table = Table([*heads], right=(1, 2, 3))
-    for name in names:
-        variance = repeats.metrics[name]
-        means = [format_fixed(mean) for mean in variance.means]
-        shown = means if len(means) <= _MOST_MEANS else [*means[: _MOST_MEANS - 1], "…"]
-        share = "-" if variance.share is None else percent(variance.share)
-        table.add(name, format_fixed(variance.within, 4), format_fixed(variance.between, 4), share, " ".join(shown))
-    about = "Variance within and between queries, and the share of chance in the squared standard error"
-    out.print(f"{repeats_line(result.metrics)}. {about}:")
-    out.print(table)
-    if sentence := next(filter(None, (chance_sentence(result.metrics, name) for name in names)), ""):
-        out.print(sentence)
-
-
-#: Means of repeats that a line of a table has room for.
-_MOST_MEANS = 8
-
-
-def _band(value: MetricValue) -> str:
-    """The tie band, where it is wide enough to show."""
-    if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
-        return ""
-    return f"{interval(value.tie_low, value.tie_high)}, expected {format_fixed(value.tie_expected)}"
-
-
-def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
-    from bench.results.costs import break_even
-
-    manifest, scored = result.manifest, result.metrics
-    if manifest.timings and everything:
-        stages = " · ".join(f"{name} {duration(value)}" for name, value in manifest.timings.items())
-        memory = manifest.peak_memory_mib
-        peak = "" if memory is None else f" · peak memory {size(round(memory * (1 << 20)))}"
-        out.print(f"time: {stages}{peak}")
-    if manifest.latency is not None:
-        cached = ", embeddings from the cache" if manifest.latency.cached else ""
-        latency = manifest.latency
-        p99 = "" if latency.p99 is None else f", p99 {duration(latency.p99)}"
-        out.print(
-            f"one query: p50 {duration(latency.p50)}, p95 {duration(latency.p95)}{p99} (n={latency.queries}{cached})"
-        )
-    out.print(f"tokens of tool text: {_tokens(scored.tokens)}")
-    if "answer" in scored.tokens:
-        out.print(
-            f"tokens of an answer, as the search sent it: {count(scored.tokens['answer'])} (asked for {manifest.depth} "
-            "tools)"
-        )
-    if everything and (against := break_even(manifest, scored)) is not None:
-        out.print(f"break-even: {against.sentence}")
-    if (use := manifest.model_use) is not None:
-        cost = "price not known" if use.cost is None else f"cost {money(use.cost)}"
-        tokens = f"{count(use.input_tokens)} tokens in, {count(use.output_tokens)} out"
-        out.print(f"language model: {count(use.requests)} requests, {tokens}, {cost}")
-    if manifest.facts and everything:
-        out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
-
-
-def _tokens(tokens: Mapping[str, float]) -> str:
-    if not tokens:
-        return "not counted, because the tokenizer is not part of the base installation"
-    names = {"top_5": "top 5", "top_10": "top 10", "recommended": "recommended", "library": "whole library"}
-    return ", ".join(f"{words} {count(tokens[name])}" for name, words in names.items() if name in tokens)
-
-
-def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (), everything: bool = False) -> None:
-    """Several results: for each dataset the best first, intervals below the means.
-
-    Args:
-        results: the results.
-        metrics: those that are shown whether or not one table has room for them.
-        everything: show all metrics.
-    """
-    from rich.text import Text
-
-    out = console()
-    doubtful = False
-    for members in comparable(results):
-        data = members[0].manifest.dataset
-        limit = "" if data.limit is None else f", limit {data.limit}"
-        # What is true of the queries of every row stands above the table and not in each row.
-        shared = [mark for mark in data.marks if all(mark in member.manifest.dataset.marks for member in members)]
-        about = "; ".join([judged_sample(data), *(mark.text for mark in shared)])
-        out.print(Text(f"{data.spec} ({data.split}{limit}; {about})", style="bold"))
-        most = usual(members)
-        labels = [_method_label(member, most, shared) for member in members]
-        room = _room(labels, out.width)
-        names = _chosen(members, metrics, room, everything)
-        if not names:
-            out.print("no judged queries: nothing to compare")
-            continue
-        ranked = order_results(members, names[0])
-        leads = {name: doubtful_leads(ranked, name) for name in names}
-        doubtful = doubtful or any(any(flags) for flags in leads.values())
-        for part in (names[i : i + room] for i in range(0, len(names), room)):
-            table = Table(["method", *part, "failed"], right=range(1, len(part) + 2), whole=range(1, len(part) + 2))
-            for i, member in enumerate(ranked):
-                cells = [_cell(member, name, leads[name][i]) for name in part]
-                style: Style = "dim" if member.manifest.method.oracle else ""
-                label = _method_label(member, most, shared)
-                table.add(label, *cells, str(member.metrics.n_failed), style=style)
-            out.print(table)
-    for name in metrics:
-        if not any(name in result.metrics.metrics for result in results):
-            out.print(Text(f"note: no {name}: {_why_not(name, results)}", style="yellow"))
-    warnings = sorted({warning for result in results for warning in result.manifest.notes})
-    for warning in warnings:
-        out.print(Text(f"note: {warning}", style="yellow"))
-    if doubtful:
-        out.print("~ the lead over the next row depends only on tie-breaking")
-    out.print(Text("below each mean: its 95% interval; `bench show RESULT --all` prints the rest", style="dim"))
-
-
-def _room(labels: Sequence[str], width: int) -> int:
-    """How many metrics fit next to the longest label."""
-    label = min(30, max(map(len, labels)))
-    # A mean with its interval takes nine characters, its column three more; the last one is `failed`.
-    return max(2, (width - label - 12) // 12)
-
-
-def _chosen(members: Sequence[StoredResult], metrics: Sequence[str], room: int, everything: bool) -> list[str]:
-    """The metrics that are shown: all, or those that were named and as many of the first ones as there is room for."""
-    usual = first_metrics(members)
-    if everything:
-        usual = (*usual, *HEADLINE, *(name for member in members for name in member.metrics.metrics))
-    names = dict.fromkeys([*metrics, *usual])
-    found = [name for name in names if any(name in member.metrics.metrics for member in members)]
-    return found if everything else found[: max(room, sum(name in metrics for name in found))]
-
-
-def _method_label(result: StoredResult, most: Usual, shared: Sequence[Mark]) -> str:
-    label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
-    row_marks = [mark for mark in marks(result, most) if mark not in shared]
-    return f"{label} ({', '.join(mark.text for mark in row_marks)})" if row_marks else label
-
-
-def _cell(result: StoredResult, name: str, doubtful: bool) -> Cell:
-    return mean_cell(result.metrics.metrics.get(name), "~" if doubtful else "")

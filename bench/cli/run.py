@@ -23,7 +23,8 @@ from bench.cli.options import (
     source_options,
     use_session,
 )
-from bench.cli.output import print_comparison, print_json, print_result
+from bench.cli.output import print_json
+from bench.cli.results import print_comparison, print_result
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan

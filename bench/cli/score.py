@@ -18,7 +18,8 @@ from bench.cli.options import (
     settings_options,
     source_options,
 )
-from bench.cli.output import print_json, print_result
+from bench.cli.output import print_json
+from bench.cli.results import print_result
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.run_files import read_run_file

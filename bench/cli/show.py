@@ -11,14 +11,8 @@ from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.cli.help import Command, more_option
 from bench.cli.options import complete_results, json_option, results_option
-from bench.cli.output import (
-    HEADLINE,
-    console,
-    print_json,
-    print_result,
-    say,
-    set_metrics,
-)
+from bench.cli.output import console, print_json, say
+from bench.cli.results import HEADLINE, print_result, set_metrics
 from bench.results.finding import find_result, settings
 from bench.results.store import StoredResult
 from bench.show.numbers import format_fixed

@@ -12,10 +12,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.evaluation.plan import Plan
-from bench.evaluation.run_files import parse_run, read_run_file
-from bench.evaluation.runner import dataset_identity, environment
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
 from bench.metrics import Metric
 from bench.registry import load_dataset
@@ -55,6 +52,12 @@ def score_run_file(
     Raises:
         ResultError: the file does not fit the dataset.
     """
+    # Most commands open results and score none.
+    from bench.evaluation.plan import Plan
+    from bench.evaluation.run_files import parse_run
+    from bench.evaluation.runner import dataset_identity, environment
+    from bench.evaluation.scoring import score, scoring_code
+
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     answers = parse_run(data, file, dataset, rows)
