@@ -53,7 +53,9 @@ class _Shown:
     def merge_earlier(self, earlier: Mapping[str, str]) -> dict[str, str]:
         """What was shown, with what was shown `earlier`."""
         now = {old: new for old, new in self.same.items() if old not in self.other}
-        stands = {old for old, middle in earlier.items() if middle in {self.today, *now}} - self.other
+        # What gave the numbers of code that is shown now gives today's, too.
+        same = {self.today, *now, *(earlier[old] for old in now if old in earlier)}
+        stands = ({old for old, middle in earlier.items() if middle in same} | same) - self.other - {self.today}
         return dict(sorted((now | dict.fromkeys(stands, self.today)).items()))
 
 

@@ -82,3 +82,5 @@ def test_what_was_shown_before_stands_where_it_led_to_code_that_is_the_same_toda
     shown.enter("c", "today", equal=False)
     earlier = {"a": "b", "x": "today", "d": "c", "e": "gone", "c": "b"}
     assert shown.merge_earlier(earlier) == {"a": "today", "b": "today", "x": "today"}
+    # "old" gave the numbers of "b", and "b" those of today: so do "old" and what led to it.
+    assert shown.merge_earlier({"b": "old", "f": "old"}) == {"b": "today", "f": "today", "old": "today"}
