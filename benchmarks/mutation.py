@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "mutation"
 #: Code that makes numbers, verdicts, identities and pages.
 ROOMS = (
-    *("bench/metrics", "bench/stats", "bench/evidence", "bench/gating", "bench/protocol", "bench/identity"),
+    *("bench/metrics", "bench/stats", "bench/comparison", "bench/gating", "bench/interface", "bench/identity"),
     *("bench/results", "bench/evaluation", "leaderboard"),
 )
 #: Real browsers, installations, clusters and full-size data or simulations: their time buys no other line.

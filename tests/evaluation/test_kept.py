@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from kit.results import scored_by
 
+from bench.base.errors import MethodError
 from bench.data.card import Unit
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
@@ -276,7 +277,7 @@ def test_a_scoring_that_fails_leaves_the_result_as_it_was(run: Run, tiny: Datase
     measure = Measure("broken", "ranking", frozenset({"k"}), "", "", "", ranked=broken)
     result = run(Asked)
     stored = tables(result)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(MethodError, match=r"broken@3 failed: ZeroDivisionError"):
         rescore(result, tiny, [Metric(measure, 3)])
     assert tables(result) == stored
     assert [path.name for path in result.folder.parent.iterdir()] == [result.folder.name]
