@@ -123,8 +123,8 @@ def explain(
         >>> bench.explain(bench.run("bm25"), "0001")
         <Explained bm25 @ starter, query 0001: crateful.get_catalogue at 1, larderly.substitute at 54>
     """
-    found, progress = open_stored_result(result, results), current_session().progress
-    dataset = load_dataset(found.manifest.dataset.spec, progress)
+    stored, progress = open_stored_result(result, results), current_session().progress
+    dataset = load_dataset(stored.manifest.dataset.spec, progress)
     return explained(
-        found, dataset, query_named(found, query, dataset), progress, repeat=whole_number("repeat", repeat)
+        stored, dataset, query_named(stored, query, dataset), progress, repeat=whole_number("repeat", repeat)
     )

@@ -47,7 +47,7 @@ def methods() -> pandas.DataFrame:
                 "summary": row["summary"],
             }
         )
-    return _indexed(rows, ("name", "kind", "needs", "parameters", "summary"))
+    return _index_by_name(rows, ("name", "kind", "needs", "parameters", "summary"))
 
 
 def datasets() -> pandas.DataFrame:
@@ -71,7 +71,7 @@ def datasets() -> pandas.DataFrame:
         rows.append({"name": row["id"], "needs": row["obtain"], **about, **{name: counts[name] for name in _SIZES}})
     columns = ("name", "title", *_SIZES, "licence", "redistribution", "template", "needs")
     # Whole numbers also where one is missing.
-    return _indexed(rows, columns).astype(dict.fromkeys(_SIZES, "Int64"))
+    return _index_by_name(rows, columns).astype(dict.fromkeys(_SIZES, "Int64"))
 
 
 def metrics() -> pandas.DataFrame:
@@ -94,8 +94,8 @@ def metrics() -> pandas.DataFrame:
         parameters = ", ".join(f"{key}={value['default']}" for key, value in row["parameters"].items())
         rows.append({**row, "name": name, "written": row["metric"], "parameters": parameters})
     columns = ("written", "kind", "parameters", "higher_is_better", "reproduction_only", "definition")
-    return _indexed(rows, ("name", *columns))
+    return _index_by_name(rows, ("name", *columns))
 
 
-def _indexed(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pandas.DataFrame:
+def _index_by_name(rows: Sequence[dict[str, object]], columns: Sequence[str]) -> pandas.DataFrame:
     return frame(rows, columns).set_index("name")

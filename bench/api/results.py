@@ -274,9 +274,9 @@ class Results(Shown, Sequence[Result]):
             for result in self
         ]
         columns = dict.fromkeys(["dataset", "method", *(name for row in rows for name in row)])
-        found = frame(rows, tuple(columns)).set_index(["dataset", "method"])
-        found.columns.name = "metric"
-        return found
+        table = frame(rows, tuple(columns)).set_index(["dataset", "method"])
+        table.columns.name = "metric"
+        return table
 
     def _line(self) -> str:
         failed = f", {len(self.errors)} failed" if self.errors else ""

@@ -91,8 +91,8 @@ def run(
     check_choices(overwrite=overwrite)
     chosen = vars(check_settings(settings))
     several = isinstance(method, list | tuple) or isinstance(dataset, list | tuple)
-    datasets = _listed(dataset)
-    specs = list(dict.fromkeys(method_spec(each) for each in _listed(method)))
+    datasets = _wrap_in_list(dataset)
+    specs = list(dict.fromkeys(method_spec(each) for each in _wrap_in_list(method)))
     plans = [Plan(data, spec, **chosen) for data in dict.fromkeys(map(dataset_spec, datasets)) for spec in specs]
     if not plans:
         raise UsageError("there is nothing to run: the list of methods or of datasets is empty.")
@@ -112,7 +112,7 @@ def run(
     )
 
 
-def _listed(given: Any) -> Sequence[Any]:
+def _wrap_in_list(given: Any) -> Sequence[Any]:
     return given if isinstance(given, list | tuple) else [given]
 
 

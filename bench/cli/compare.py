@@ -212,9 +212,9 @@ def _notes(dataset: DatasetReport) -> list[str]:
     shared = [mark for mark in common if not any(text.startswith(mark) for text in dataset.warnings)]
     notes = [f"note: {', '.join(shared)}"] if shared else []
     for system in dataset.systems:
-        own = [mark for mark in system.marks if mark not in common]
-        own += [f"{system.n_failed} queries failed"] if system.n_failed else []
-        notes += [f"{system.name}: {', '.join(own)}"] if own else []
+        remarks = [mark for mark in system.marks if mark not in common]
+        remarks += [f"{system.n_failed} queries failed"] if system.n_failed else []
+        notes += [f"{system.name}: {', '.join(remarks)}"] if remarks else []
     notes += [f"note: {text}" for text in (*dataset.warnings, *few_units(dataset), *reversed_orders(dataset))]
     return [one_line(note) for note in notes]
 

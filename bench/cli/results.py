@@ -246,8 +246,8 @@ def _chosen(members: Sequence[StoredResult], metrics: Sequence[str], room: int, 
     if everything:
         usual = (*usual, *HEADLINE, *(name for member in members for name in member.metrics.metrics))
     names = dict.fromkeys([*metrics, *usual])
-    found = [name for name in names if any(name in member.metrics.metrics for member in members)]
-    return found if everything else found[: max(room, sum(name in metrics for name in found))]
+    available = [name for name in names if any(name in member.metrics.metrics for member in members)]
+    return available if everything else available[: max(room, sum(name in metrics for name in available))]
 
 
 def _method_label(result: StoredResult, most: Usual, shared: Sequence[Mark]) -> str:

@@ -111,8 +111,8 @@ def compare_results(
     def version(data: DatasetIdentity) -> Dataset:
         return load_version(data.spec, data.content_hash, progress)
 
-    found = list(results)
-    return compare_fields([across_catalogues(found, version)] if across else by_dataset(found), question, load)
+    members = list(results)
+    return compare_fields([across_catalogues(members, version)] if across else by_dataset(members), question, load)
 
 
 def compare_fields(

@@ -157,8 +157,8 @@ def sizes_table(sizes: LibrarySizes) -> Table:
     columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
     table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
     for curve in sizes.curves:
-        own = {point.tools: point.value for point in curve.points}
-        table.add(curve.method, *(mean_cell(own[size]) if size in own else "-" for size in columns))
+        value_by_size = {point.tools: point.value for point in curve.points}
+        table.add(curve.method, *(mean_cell(value_by_size[size]) if size in value_by_size else "-" for size in columns))
     return table
 
 

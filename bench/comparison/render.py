@@ -155,12 +155,12 @@ def flat_rows(report: Comparison) -> list[list[object]]:
     for dataset in report.datasets:
         ids = {item.name: item.result_id for item in dataset.systems}
         for metric in dataset.metrics:
-            own = differences(metric)
+            difference_by_system = differences(metric)
             for s in metric.standings:
                 head: list[object] = [dataset.dataset, dataset.split, metric.metric, metric.n, metric.units]
                 head += [s.system, ids[s.system]]
                 head += [s.mean, s.low, s.high, s.tier, s.rank_low, s.rank_high, report.baseline]
-                d = own.get(s.system)
+                d = difference_by_system.get(s.system)
                 tail: list[object] = [None] * 13
                 if d is not None:
                     tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]

@@ -71,7 +71,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
     heads = ["system", "mean", "tier", "rank", "difference", "p, corr.", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     for metric in metrics:
-        table.add(_named(metric, n), style="title", rule=True)
+        table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=dagger(d), below=_ends(standing))
             table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
@@ -92,7 +92,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     heads = ["system", "mean", "95% interval", "tier", "difference", "95% interval", "p, corr."]
     table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)))
     for metric in metrics:
-        table.add(_named(metric, n), style="title", rule=True)
+        table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=dagger(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
@@ -102,11 +102,11 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
 
 
 def _standings(metric: MetricReport) -> Iterator[tuple[Standing, SystemDifference | None]]:
-    own = differences(metric)
-    yield from ((standing, own.get(standing.system)) for standing in metric.standings)
+    difference_by_system = differences(metric)
+    yield from ((standing, difference_by_system.get(standing.system)) for standing in metric.standings)
 
 
-def _named(metric: MetricReport, n: int) -> str:
+def _name_metric(metric: MetricReport, n: int) -> str:
     return metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
 
 
@@ -135,10 +135,10 @@ def slice_tables(dataset: DatasetReport) -> list[Table]:
     systems = [item.name for item in dataset.systems]
     tables = []
     for name in dict.fromkeys(item.slice for item in dataset.slices):
-        own = [item for item in dataset.slices if item.slice == name]
+        slice_rows = [item for item in dataset.slices if item.slice == name]
         table = Table([name, "n", "groups", *systems], right=range(1, len(systems) + 3))
-        table.title = f"{own[0].metric} by {name}"
-        for item in own:
+        table.title = f"{slice_rows[0].metric} by {name}"
+        for item in slice_rows:
             by_system = {difference.system: difference for difference in item.differences}
             means = [Cell(format_fixed(item.means[system]), mark=dagger(by_system.get(system))) for system in systems]
             table.add(item.value, str(item.n), str(item.units), *means)
@@ -195,9 +195,9 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
     first = report.datasets[0]
     systems = [item.name for item in first.systems]
     if len(report.datasets) == 1:
-        own = [metric for metric in first.metrics if metric.metric in metrics]
-        table = Table(["Method", *(metric.metric for metric in own)], right=range(1, len(own) + 1))
-        columns = [_means(metric, _oracles(first)) for metric in own]
+        shown_metrics = [metric for metric in first.metrics if metric.metric in metrics]
+        table = Table(["Method", *(metric.metric for metric in shown_metrics)], right=range(1, len(shown_metrics) + 1))
+        columns = [_means(metric, _oracles(first)) for metric in shown_metrics]
         for name in systems:
             table.add(name, *(column[name] for column in columns))
         return [table]
@@ -221,14 +221,14 @@ def _grid_of(
         each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
         table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
-        own = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]
-        if len(own) < len(datasets):
+        reports = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]
+        if len(reports) < len(datasets):
             continue
-        columns = [_means(metric, _oracles(dataset)) for dataset, metric in own]
-        higher = own[0][1].higher_is_better
+        columns = [_means(metric, _oracles(dataset)) for dataset, metric in reports]
+        higher = reports[0][1].higher_is_better
         table.add(name, style="title", rule=True)
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
-        means = _marked({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
+        means = _mark_best({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
         for system in systems:
             over: list[str | Cell] = [means[system], format_fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
@@ -241,12 +241,12 @@ def _oracles(dataset: DatasetReport) -> set[str]:
 
 def _means(metric: MetricReport, oracles: set[str]) -> dict[str, Cell]:
     """System -> its mean on a metric, with the sign of its difference from the baseline."""
-    own = differences(metric)
-    means = _marked({item.system: item.mean for item in metric.standings}, metric.higher_is_better, oracles)
-    return {name: replace(cell, mark=dagger(own.get(name))) for name, cell in means.items()}
+    difference_by_system = differences(metric)
+    means = _mark_best({item.system: item.mean for item in metric.standings}, metric.higher_is_better, oracles)
+    return {name: replace(cell, mark=dagger(difference_by_system.get(name))) for name, cell in means.items()}
 
 
-def _marked(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:
+def _mark_best(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:
     """Means, the best and the second best marked; oracles do not compete.
 
     What counts is what is printed: two that look the same are both best.

@@ -233,7 +233,7 @@ def ask_queries(
     rankings, sets = [], []
     for part in _split([1] * len(queries), method.batch_size):
         with method_errors(method, doing or f"ranking {len(part)} queries"):
-            ranking, recommended, _ = _validated(method, queries.take(part), library, depth)
+            ranking, recommended, _ = _call_and_validate(method, queries.take(part), library, depth)
         rankings.append(ranking)
         if recommended is not None:
             sets.append(recommended)
@@ -248,7 +248,7 @@ def latency(method: Method, queries: Queries, depth: int) -> Latency | None:
     seconds: list[float] = []
     with time_without_cache() as encoding:
         for position in positions:
-            seconds.append(_called(method, queries.take(np.array([position])), depth)[2])
+            seconds.append(_call_method(method, queries.take(np.array([position])), depth)[2])
             if sum(seconds) > _LATENCY_SECONDS:
                 break
     return Latency.of(seconds, cached=encoding.cached)
@@ -274,7 +274,7 @@ def _split(texts: Sequence[int], size: int) -> Iterator[NDArray[np.int64]]:
         yield np.arange(start, len(texts))
 
 
-def _called(method: Method, queries: Queries, depth: int) -> tuple[Ranking, ToolSets | None, float]:
+def _call_method(method: Method, queries: Queries, depth: int) -> tuple[Ranking, ToolSets | None, float]:
     """What a method returns for a batch, as it is, and the seconds that it took."""
     started = time.perf_counter()
     ranking = method.rank(queries, depth)
@@ -282,15 +282,15 @@ def _called(method: Method, queries: Queries, depth: int) -> tuple[Ranking, Tool
     return ranking, sets, time.perf_counter() - started
 
 
-def _validated(
+def _call_and_validate(
     method: Method, queries: Queries, library: int, depth: int, refuse: Callable[[Violation], MethodError] | None = None
 ) -> tuple[Ranking, ToolSets | None, float]:
-    """As `_called`, in the protocol's order, and without the sets of queries that failed.
+    """As `_call_method`, in the protocol's order, and without the sets of queries that failed.
 
     Raises:
         Violation: an answer is none that the protocol allows; or what `refuse` makes of that.
     """
-    answer, recommended, seconds = _called(method, queries, depth)
+    answer, recommended, seconds = _call_method(method, queries, depth)
     try:
         ranking = validate(answer, len(queries), library, depth)
         sets = None if recommended is None else validate_sets(recommended, len(queries), library)
@@ -298,10 +298,10 @@ def _validated(
         if refuse is None:
             raise
         raise refuse(violation) from None
-    return ranking, _emptied(ranking, sets), seconds
+    return ranking, _empty_failed_sets(ranking, sets), seconds
 
 
-def _emptied(ranking: Ranking, sets: ToolSets | None) -> ToolSets | None:
+def _empty_failed_sets(ranking: Ranking, sets: ToolSets | None) -> ToolSets | None:
     """The sets, with nothing in those of failed queries."""
     if sets is None or ranking.failed is None:
         return sets
@@ -324,7 +324,7 @@ def _ask_batch(
         return MethodError(_violation(method, dataset, rows[owners], violation))
 
     with method_errors(method, f"ranking the batch of {len(rows)} queries from {first}"):
-        ranking, sets, seconds = _validated(method, queries, len(dataset.tools), depth, refuse)
+        ranking, sets, seconds = _call_and_validate(method, queries, len(dataset.tools), depth, refuse)
     if len(queries) > len(rows):
         ranking, sets = _merge_calls(ranking, sets, owners, depth)
     counts = np.zeros(len(rows), dtype=np.int64)
@@ -388,7 +388,7 @@ def _merge_calls(
         read = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
         replies = tuple("\n".join(texts) if texts else None for texts in read)
     joined = replace(Ranking.of_lists(tools, failed), replies=replies)
-    return joined, _emptied(joined, sets)
+    return joined, _empty_failed_sets(joined, sets)
 
 
 def _violation(method: Method, dataset: Dataset, rows: NDArray[np.int64], violation: Violation) -> str:

@@ -47,12 +47,12 @@ def metric_errors(metrics: Iterable[Metric]) -> Iterator[None]:
     except (BenchError, MemoryError):
         raise
     except Exception as error:
-        own = {code: (metric, module) for metric in metrics for code, module in _codes(metric)}
+        metric_by_code = {code: (metric, module) for metric in metrics for code, module in _codes(metric)}
         ran = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
-        found = next((own[code] for code in ran if code in own), None)
-        if found is None:
+        failed_metric = next((metric_by_code[code] for code in ran if code in metric_by_code), None)
+        if failed_metric is None:
             raise
-        metric, module = found
+        metric, module = failed_metric
         at = raised_at(error, [module])
         raise MethodError(f"metric {metric} failed: {type(error).__name__}: {error}{at}.") from error
 

@@ -76,12 +76,12 @@ def score(
         for metric in parse_metrics(FURTHER_METRICS)
         if metric.measure.taken(gold).any() and (silent_at_times or str(metric) != "abstained@5")
     ]
-    asked = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *further, *wanted]))
+    requested = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *further, *wanted]))
     cut_short = depth is not None and depth < len(dataset.tools)
     has_sets = all(answers.sets is not None for answers in repeats)
     metrics = [
         metric
-        for metric in asked
+        for metric in requested
         if (not metric.needs_sets or has_sets)
         and (metric.measure.kind != "confidence" or scored)
         and not (cut_short and isinstance(metric.cutoff, int) and metric.cutoff > (depth or 0))
@@ -113,7 +113,7 @@ def score(
     with metric_errors(metrics):
         rankings = [answers.ranking for answers in repeats]
         lenient = lenient_mean(rankings, lenient_gold(dataset, rows), gold, metrics)
-    found = Metrics(
+    result_metrics = Metrics(
         result_id=result_id,
         n=int(judged.sum()),
         n_no_gold=int((~judged).sum()),
@@ -134,9 +134,9 @@ def score(
     ]
     runs = [_run_table(dataset, rows, answers, has_scores=has_bands) for answers in repeats]
     if len(parts) == 1:
-        return ScoredAnswers(found, runs[0], tables[0])
+        return ScoredAnswers(result_metrics, runs[0], tables[0])
     per_query = _per_query_table(dataset, rows, repeats[0], scores, silent)
-    return ScoredAnswers(found, _stack(runs), per_query, _stack(tables))
+    return ScoredAnswers(result_metrics, _stack(runs), per_query, _stack(tables))
 
 
 @dataclass(frozen=True)

@@ -48,14 +48,14 @@ class Blessed(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """File, means and who blessed it, as `bench bless --json` prints it."""
-        found = self.baseline
+        baseline = self.baseline
         return {
             "file": str(self.path),
             "written": self.written,
-            "label": found.label,
-            "result_id": found.result_id,
-            "means": {name: round(found.mean(name), 9) for name in found.values},
-            "blessed": found.blessed.model_dump(),
+            "label": baseline.label,
+            "result_id": baseline.result_id,
+            "means": {name: round(baseline.mean(name), 9) for name in baseline.values},
+            "blessed": baseline.blessed.model_dump(),
         }
 
     def _line(self) -> str:

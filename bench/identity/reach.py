@@ -885,8 +885,8 @@ class _Unnamed(ast.NodeTransformer):
         body = []
         for child in node.body:
             # Functions of a class do not see its names.
-            own = {} if isinstance(child, _Function) else {name: name for name in bound}
-            self._scopes.append(own)
+            scope = {} if isinstance(child, _Function) else {name: name for name in bound}
+            self._scopes.append(scope)
             if (new := self.visit(child)) is not None:
                 body.append(new)
             self._scopes.pop()

@@ -43,7 +43,7 @@ class ByKeywords(ABCMeta):
         fit = namespace.get("fit")
         if inspect.isfunction(fit):
             # On the class, whatever fit an author writes: `fit(data)` works for methods that learn, too.
-            type.__setattr__(cls, "fit", _fitting(fit))
+            type.__setattr__(cls, "fit", _accept_dataset(fit))
 
     def __call__(cls, *arguments: Any, **parameters: Any) -> Any:
         if arguments or _fits(cls, parameters):
@@ -61,7 +61,7 @@ def _fits(kind: Any, given: Mapping[str, Any]) -> bool:
     return True
 
 
-def _fitting(fit: Callable[..., Any]) -> Callable[..., Any]:
+def _accept_dataset(fit: Callable[..., Any]) -> Callable[..., Any]:
     """An author's `fit`, which takes a dataset besides past queries."""
 
     @functools.wraps(fit)
@@ -146,12 +146,12 @@ class Usable(metaclass=ByKeywords):
         if not isinstance(text, str) or not isinstance(depth, int) or depth < 1:
             raise UsageError(f"search takes a text and a whole number k of 1 or more, not {text!r:.80} and {k!r:.40}.")
         ranking = self.rank(Queries((text,), np.zeros(1, dtype=np.int64)), depth)
-        found: list[tuple[str, float | None]] = []
+        ranked_tools: list[tuple[str, float | None]] = []
         for place, code in enumerate(ranking.tools[0].tolist()):
             if code >= 0:
                 score = None if ranking.scores is None else float(ranking.scores[0, place])
-                found.append((self._searched.tools[code].tool_id, score))
-        return found
+                ranked_tools.append((self._searched.tools[code].tool_id, score))
+        return ranked_tools
 
     def __str__(self) -> str:
         """The spec; `bench.build_method` makes the method again from it."""
@@ -166,12 +166,12 @@ class Usable(metaclass=ByKeywords):
         table = Table(["parameter", "value", "default", "meaning"], title=repr(self))
         for name, field in getattr(type(self.parameters), "model_fields", {}).items():
             value, usual = getattr(self.parameters, name), field.get_default()
-            table.add(name, _shown(value), _shown(usual), field.description or "")
+            table.add(name, _format_parameter(value), _format_parameter(usual), field.description or "")
         table.notes = [(inspect.getdoc(type(self)) or "").split("\n")[0]]
         return html(table)
 
 
-def _shown(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return one_line(f"[{', '.join(map(_shown, value))}]", _MOST_SHOWN)
+        return one_line(f"[{', '.join(map(_format_parameter, value))}]", _MOST_SHOWN)
     return one_line(str(value) if isinstance(value, Spec) else format_value(value), _MOST_SHOWN)

@@ -84,10 +84,10 @@ def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
 @cache
 def _persistences(p: float, deepest: int) -> Values:
     """p ** (rank - 1) for the ranks 0 (unused) to `deepest`, by products: powers differ between processors."""
-    found = [0.0, 1.0]
-    while len(found) <= deepest:
-        found.append(found[-1] * p)
-    return np.array(found)
+    powers = [0.0, 1.0]
+    while len(powers) <= deepest:
+        powers.append(powers[-1] * p)
+    return np.array(powers)
 
 
 def rank_biased_precision(gold: GoldRanks, k: Counts, p: float) -> Values:

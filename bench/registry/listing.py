@@ -56,10 +56,10 @@ def _plain(value: object) -> Any:
 
 def defaults(kind: type[Method]) -> list[str]:
     """The parameters of a method with their defaults, as one would write them after `--set`."""
-    return [f"{key}={_written(field.get_default())}" for key, field in kind.Parameters.model_fields.items()]
+    return [f"{key}={_format_default(field.get_default())}" for key, field in kind.Parameters.model_fields.items()]
 
 
-def _written(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """Methods inside a list need no parentheses."""
     if isinstance(value, tuple) and all(isinstance(item, Spec) for item in value):
         return f"[{', '.join(map(str, value))}]"

@@ -55,31 +55,31 @@ def _by_name(results: Path, name: str, *, older: bool) -> StoredResult:
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
         method, _, dataset = (part.strip() for part in (whole["name"] if whole else name).rpartition("@"))
-        found = _named(results, method, dataset)
-        if not found:
+        matches = _find_method_results(results, method, dataset)
+        if not matches:
             method, dataset = _canonical_method(method), _canonical_dataset(dataset)
-            found = _named(results, method, dataset)
-        exact = [item for item in found if item.label == f"{method} @ {dataset}"]
+            matches = _find_method_results(results, method, dataset)
+        exact = [item for item in matches if item.label == f"{method} @ {dataset}"]
         if whole:
-            found = [item for item in found if item.manifest.result_id.startswith(whole["id"])]
+            matches = [item for item in matches if item.manifest.result_id.startswith(whole["id"])]
         else:
-            found = _of_today(_on_current_data(exact or found, name), name, older=older)
+            matches = _of_today(_on_current_data(exact or matches, name), name, older=older)
     elif len(name) < _SHORTEST_ID:
         raise UsageError(f"{name!r} is too short for a result id: give at least {_SHORTEST_ID} characters.")
     else:
-        found = _with_id(results, name)
-    if len({question_of(item.manifest) for item in found}) > 1:
+        matches = _with_id(results, name)
+    if len({question_of(item.manifest) for item in matches}) > 1:
         ids = "; ".join(
             f"{item.manifest.result_id} ({item.manifest.method.cut or 'no cut'}, {settings(item.manifest)})"
-            for item in latest(found)
+            for item in latest(matches)
         )
         raise UsageError(f"{name!r} matches several results: {ids}. Name one by its id.")
-    if not found:
+    if not matches:
         raise UsageError(f"there is no result {name!r} in {results}; `bench list results` lists them.")
-    return latest(found)[0]
+    return latest(matches)[0]
 
 
-def _named(results: Path, method: str, dataset: str) -> list[StoredResult]:
+def _find_method_results(results: Path, method: str, dataset: str) -> list[StoredResult]:
     """The results of a method, with or without its cut, on a dataset.
 
     One that cannot be read is left out, or, if there is no other, its error is raised.

@@ -132,16 +132,16 @@ class StoredResult:
         Args:
             ranking: whether the ranking is checked, too. By far the largest table; not every reader needs it.
         """
-        found: list[tuple[str, pa.Array, Container[str]]] = []
+        columns: list[tuple[str, pa.Array, Container[str]]] = []
         for table in (self.per_query, self.repeats):
             if table is not None:
-                found.append(("query", table["query_id"], dataset.query_codes))
+                columns.append(("query", table["query_id"], dataset.query_codes))
                 chunks = (chunk for name in ("tied_beyond_gold", "recommended") for chunk in table[name].chunks)
-                found += [("tool", chunk.flatten(), dataset.tool_codes) for chunk in chunks]
+                columns += [("tool", chunk.flatten(), dataset.tool_codes) for chunk in chunks]
         if ranking and self.has_run:
-            asked = frozenset(self.per_query["query_id"].to_pylist())
-            found += [("query", self.run["query_id"], asked), ("tool", self.run["tool_id"], dataset.tool_codes)]
-        for what, column, known in found:
+            query_ids = frozenset(self.per_query["query_id"].to_pylist())
+            columns += [("query", self.run["query_id"], query_ids), ("tool", self.run["tool_id"], dataset.tool_codes)]
+        for what, column, known in columns:
             strange = [name for name in column.unique().to_pylist() if name not in known]
             if strange:
                 name = one_line(str(strange[0]), 80)
@@ -214,8 +214,8 @@ class StoredResult:
         if "run" in vars(self) or self.has_run:
             import pyarrow.compute as pc
 
-            own = self.run.filter(pc.equal(self.run["repeat"], pa.scalar(number, pa.int32())))
-            vars(one)["run"] = own.drop_columns(["repeat"])
+            repeat_run = self.run.filter(pc.equal(self.run["repeat"], pa.scalar(number, pa.int32())))
+            vars(one)["run"] = repeat_run.drop_columns(["repeat"])
         return one
 
     @cached_property

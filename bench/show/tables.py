@@ -236,10 +236,10 @@ def markdown_code(words: str, in_table: bool = False) -> str:
 def _markdown_cell(cell: Cell, style: Style) -> str:
     if cell.emphasis == "code":
         return markdown_code(cell.text, in_table=True) + _inline(cell.mark)
-    own, said = _inline(cell.text), _inline(cell.before + cell.text + cell.mark)
+    cell_text, said = _inline(cell.text), _inline(cell.before + cell.text + cell.mark)
     around = "**" if cell.emphasis == "best" or style in ("bold", "title") else "*" if cell.emphasis == "second" else ""
-    if own and around:
-        said = f"{_inline(cell.before)}{around}{own}{around}{_inline(cell.mark)}"
+    if cell_text and around:
+        said = f"{_inline(cell.before)}{around}{cell_text}{around}{_inline(cell.mark)}"
     return " ".join([said, *map(_inline, cell.below)])
 
 
@@ -331,8 +331,8 @@ def _html(words: str) -> str:
 
 def _html_cell(cell: Cell) -> str:
     tag = {"best": "strong", "second": "u", "code": "code"}.get(cell.emphasis)
-    own = f"<{tag}>{_html(cell.text)}</{tag}>" if tag else _html(cell.text)
-    return "<br>".join([f"{_html(cell.before)}{own}{_html(cell.mark)}", *map(_html, cell.below)])
+    tagged_text = f"<{tag}>{_html(cell.text)}</{tag}>" if tag else _html(cell.text)
+    return "<br>".join([f"{_html(cell.before)}{tagged_text}{_html(cell.mark)}", *map(_html, cell.below)])
 
 
 # CSV ----------------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Audit(Shown):
     @staticmethod
     def of(dataset: Dataset, against: Sequence[Dataset] = ()) -> Audit:
         """Audit a dataset; `against` are others that may share queries and tools with it."""
-        findings = [*audit(dataset), *(found for other in against for found in audit_against(dataset, other))]
+        findings = [*audit(dataset), *(finding for other in against for finding in audit_against(dataset, other))]
         # A catalogue without queries has nothing that could be dependent, and no gold to miss.
         best = ceilings(dataset) if dataset.queries else None
         alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
@@ -63,15 +63,15 @@ class Audit(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that was found, as `bench data audit --json` prints it."""
-        found = self.dependence
+        dependence = self.dependence
         return {
             "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in self.findings],
             "ceilings": dataclasses.asdict(self.ceilings) if self.ceilings else None,
             "unit": self.unit,
-            "proposed_unit": found.proposed if found else None,
+            "proposed_unit": dependence.proposed if dependence else None,
             "units": [
                 {**dataclasses.asdict(rule), "sizes": rule.sizes.model_dump()}
-                for rule in (found.rules if found else ())
+                for rule in (dependence.rules if dependence else ())
             ],
         }
 
