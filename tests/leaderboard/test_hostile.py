@@ -39,7 +39,7 @@ ALLOWED = {
     ).split(),
     *("select option button output details summary div table caption thead tbody tr th td small abbr dl dt dd").split(),
     *("section ul ol li figure figcaption svg path circle rect text g b noscript math wbr template").split(),
-    *("mrow mfrac msub msubsup mi mo mn mtext mtable mtr mtd munder munderover").split(),
+    *("mrow mfrac msub msup msubsup mi mo mn mtext mtable mtr mtd munder munderover").split(),
 }
 
 
