@@ -15,8 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = {
     ("cli/run.py", "tgr"): "the default of `bench run`",
     ("data/derive.py", "random"): "a way to split queries, not the method",
-    ("validation/audit.py", "bm25"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
-    ("validation/audit.py", "tfidf"): "`bench data audit` measures dependence with it: it needs no model and no past queries",
+    (
+        "validation/audit.py",
+        "bm25",
+    ): "`bench data audit` measures dependence with it: it needs no model and no past queries",
+    (
+        "validation/audit.py",
+        "tfidf",
+    ): "`bench data audit` measures dependence with it: it needs no model and no past queries",
     ("registry/listing.py", "oracle"): "whether a method is shown the gold, not the method",
     ("results/manifest.py", "oracle"): "the kind of that mark, not the method",
     ("models/llm/settings.py", "http"): "the scheme of a URL, not the method",

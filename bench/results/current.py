@@ -29,8 +29,6 @@ from bench.results.settings import known_settings, option
 
 #: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
 SAME_METHODS = Path(__file__).with_name("same_methods.json")
-#: Parameters that methods had once, with the value by which they do what they do today without them.
-GONE = {("dense", "index"): "exact"}
 #: Signs of a method's spec, where nobody here has chosen it.
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -224,15 +222,9 @@ def _asks(manifest: Manifest) -> bool:
 
 
 def _extends(new: Spec, old: Spec) -> bool:
-    """Whether a full spec is the older one, but for parameters that either alone has; a name alone is all defaults.
-
-    One that only the older has must be known to be gone, and have the value that is left.
-    """
+    """Whether a full spec is the older one, but for parameters that it alone has; a name alone is all defaults."""
     ours, theirs = dict(new.arguments), dict(old.arguments)
-    return new.name == old.name and all(
-        _same(ours[name], value) if name in ours else (new.name, name) in GONE and GONE[new.name, name] == value
-        for name, value in theirs.items()
-    )
+    return new.name == old.name and all(name in ours and _same(ours[name], value) for name, value in theirs.items())
 
 
 def _same(new: object, old: object) -> bool:

@@ -17,7 +17,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import sha256_of
 from bench.results import current as bench_today
 from bench.results.code_versions import template_hash
-from bench.results.current import GONE, SameMethods, adopt_name, command, is_of_today, same_methods, today
+from bench.results.current import SameMethods, adopt_name, command, is_of_today, same_methods, today
 from bench.results.finding import find_result, latest
 from bench.results.manifest import Manifest, Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, StoredResult, find_results, rename_result, to_json
@@ -279,7 +279,7 @@ def test_what_was_not_shown_is_not_renamed(run: Run, known: Known, changed: dict
     assert adopt_name(of_older_code(result).manifest) is None
 
 
-def test_other_parameters_and_cuts_are_not_renamed(run: Run, known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_parameters_and_cuts_are_not_renamed(run: Run, known: Known) -> None:
     result = run("bm25")
     known(result)
     old = of_older_code(result).manifest
@@ -291,11 +291,6 @@ def test_other_parameters_and_cuts_are_not_renamed(run: Run, known: Known, monke
         assert adopt_name(old.model_copy(update={"method": old.method.model_copy(update=method)})) is None
     cut = of_older_code(run("bm25", cut="size")).manifest
     assert adopt_name(cut) is None
-    # A parameter that is gone had the value that is left.
-    monkeypatch.setitem(GONE, ("bm25", "gone"), 1)
-    for value, renames in ((1, True), (2, False)):
-        more = old.method.model_copy(update={"full_spec": f"bm25(b=0.75, gone={value}, k1=1.2, tokens=words)"})
-        assert (adopt_name(old.model_copy(update={"method": more})) is not None) is renames
     # A parameter that came since is at its default.
     fewer = old.method.model_copy(update={"full_spec": "bm25(k1=1.2)"})
     assert adopt_name(old.model_copy(update={"method": fewer})) == adopt_name(old)
