@@ -9,7 +9,7 @@ import click
 from bench.base.bars import progress
 from bench.base.paths import results_folder
 from bench.base.text import one_line
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import print_json
 from bench.evaluation.external import open_result
@@ -19,7 +19,7 @@ from bench.show.numbers import format_fixed, signed
 from bench.show.numbers import size as octets
 
 
-@click.command("bless", cls=Command)
+@click.command("bless", cls=VerbCommand)
 @click.argument("names", metavar="RESULT...", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "--out",

@@ -11,7 +11,7 @@ import click
 from bench.base.bars import progress
 from bench.base.paths import results_folder
 from bench.base.text import one_line
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, complete_results, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.comparison.compare import ComparisonQuestion, compare_results
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _FORMS = ("table", "markdown", "json", "csv", "latex")
 
 
-@click.command("compare", cls=Command)
+@click.command("compare", cls=VerbCommand)
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "-d",

@@ -6,10 +6,10 @@ import click
 from click.shell_completion import get_completion_class
 
 from bench.base.errors import UsageError
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 
 
-@click.command("completion", cls=Command)
+@click.command("completion", cls=VerbCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from bench.base.paths import results_folder, write_text
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, print_json
 
 
-@click.command("curve", cls=Command)
+@click.command("curve", cls=VerbCommand)
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("-m", "--metric", default="recall@5", show_default=True, help="What is drawn.")
 @click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), help="Write the curves to this SVG file.")

@@ -11,7 +11,7 @@ import click
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.base.text import one_line
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 
@@ -24,7 +24,7 @@ _SHOWN = 5
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
 
 
-@click.command("from-traffic", cls=Command)
+@click.command("from-traffic", cls=VerbCommand)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--output", required=True, type=click.Path(path_type=Path), help="File of queries to write, JSON Lines.")
 @click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all records [default: recognised].")

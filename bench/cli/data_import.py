@@ -9,7 +9,7 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.text import one_line
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 from bench.data.units import parse_unit
@@ -19,7 +19,7 @@ _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
 _SHOWN = 5
 
 
-@click.command("import", cls=Command)
+@click.command("import", cls=VerbCommand)
 @click.argument("name")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", type=click.Path())
 @click.option("--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of.")

@@ -11,7 +11,7 @@ import click
 
 from bench.base.paths import results_folder
 from bench.base.text import one_line
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.show.numbers import format_fixed
@@ -38,7 +38,7 @@ _BETWEEN = 3
 _MOST_TEXT = 1500
 
 
-@click.command("explain", cls=Command)
+@click.command("explain", cls=VerbCommand)
 @click.argument("result", shell_complete=complete_results)
 @click.argument("query")
 @click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, shown side by side.")

@@ -16,7 +16,7 @@ from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import mask
 from bench.base.text import terminal_text
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
 from bench.evaluation.external import open_result
@@ -39,7 +39,7 @@ class _WrongCommand(click.UsageError):
     exit_code = _NOT_RUN
 
 
-class _GateCommand(Command):
+class _GateCommand(VerbCommand):
     """A command whose own errors of usage are `could not run`: click's code for them would read as inconclusive."""
 
     def make_context(

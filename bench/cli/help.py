@@ -1,7 +1,7 @@
 """Help that begins with what is used every day.
 
-A command is made with `cls=Command` (a group with `cls=Group`), and an option that few need with `more_option`: help
-lists it in a section of its own, below the others.
+A command is made with `cls=VerbCommand` (a group with `cls=Group`), and an option that few need with `more_option`:
+help lists it in a section of its own, below the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class MoreOption(click.Option):
 more_option = partial(click.option, cls=MoreOption)
 
 
-class Command(click.Command):
+class VerbCommand(click.Command):
     """A command whose help lists the options that few need after the others."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -39,5 +39,5 @@ class Command(click.Command):
 class Group(click.Group):
     """A group of such commands."""
 
-    command_class = Command
+    command_class = VerbCommand
     group_class = type

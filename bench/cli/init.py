@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 
 
-@click.command("init", cls=Command)
+@click.command("init", cls=VerbCommand)
 @click.argument("folder", default="tool-search", type=click.Path(path_type=Path))
 def command(folder: Path) -> None:
     """Write an example to start from into FOLDER  [default: tool-search].

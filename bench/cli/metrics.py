@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 from bench.cli.options import json_option
 from bench.cli.output import console, print_field, print_json
 from bench.metrics import get_measure, measures
@@ -17,7 +17,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [name for name in measures() if name.startswith(incomplete)]
 
 
-@click.command("metrics", cls=Command)
+@click.command("metrics", cls=VerbCommand)
 @click.argument("name", required=False, shell_complete=_complete)
 @json_option
 def command(name: str | None, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError
 from bench.base.paths import results_folder
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
@@ -22,7 +22,7 @@ from bench.results.store import StoredResult, find_results, rename_result, resul
 from bench.show.tables import Table
 
 
-@click.command("rescore", cls=Command)
+@click.command("rescore", cls=VerbCommand)
 @click.argument("names", metavar="[RESULT]...", nargs=-1)
 @results_option
 @source_options

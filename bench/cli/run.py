@@ -13,7 +13,7 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder
 from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -38,7 +38,7 @@ from bench.results.store import StoredResult
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
 
-@click.command("run", cls=Command)
+@click.command("run", cls=VerbCommand)
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False), required=False)
 @click.option(
     "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method spec; repeatable."

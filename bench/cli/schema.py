@@ -6,12 +6,12 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.parameters import suggestion
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 from bench.cli.output import print_json
 from bench.cli.schemas import schema_files, shipped_schema
 
 
-@click.command("schema", cls=Command)
+@click.command("schema", cls=VerbCommand)
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
     """Print the schema of that name, or list the names."""

@@ -10,7 +10,7 @@ import click
 
 from bench.base.bars import progress
 from bench.base.paths import results_folder
-from bench.cli.help import Command
+from bench.cli.help import VerbCommand
 from bench.cli.options import (
     complete_datasets,
     json_option,
@@ -28,7 +28,7 @@ from bench.registry import load_dataset
 from bench.results.settings import EvaluatedSplit
 
 
-@click.command("score", cls=Command)
+@click.command("score", cls=VerbCommand)
 @click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."

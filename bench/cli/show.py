@@ -9,7 +9,7 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import console, print_json, say
 from bench.cli.results import HEADLINE, print_result, set_metrics
@@ -19,7 +19,7 @@ from bench.show.numbers import format_fixed
 from bench.show.tables import Table, mean_cell
 
 
-@click.command("show", cls=Command)
+@click.command("show", cls=VerbCommand)
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--format",

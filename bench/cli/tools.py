@@ -11,7 +11,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import results_folder, write_text
 from bench.base.plugins import function
 from bench.base.text import one_line
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.show.numbers import format_fixed, interval
@@ -30,7 +30,7 @@ _ID_WIDTH = 34
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
 
-@click.command("tools", cls=Command)
+@click.command("tools", cls=VerbCommand)
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--k", "k", type=click.IntRange(min=1), default=5, show_default=True, help="Tools of each ranking that are shown."

@@ -8,7 +8,7 @@ from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
@@ -23,7 +23,7 @@ from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 
 
-@click.command("tune", cls=Command)
+@click.command("tune", cls=VerbCommand)
 @click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset whose dev split is used."

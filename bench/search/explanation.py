@@ -25,7 +25,7 @@ from bench.search.lexical import WordCounts
 _MOST_NAMED = 8
 
 
-class Scores(Protocol):
+class WordScores(Protocol):
     """What scores every tool for a query."""
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
@@ -34,7 +34,7 @@ class Scores(Protocol):
 
 
 def explain_words(
-    method: Scores, case: Case, split: Callable[[str], list[str]], weights: Mapping[str, float] | None = None
+    method: WordScores, case: Case, split: Callable[[str], list[str]], weights: Mapping[str, float] | None = None
 ) -> Explanation:
     """Explain a score that is a sum over the words that query and tool share.
 

@@ -79,7 +79,7 @@ def mean_cell(value: Mean | None, before: str = "") -> Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Cells of a row; one that is shorter than the heads leaves the last columns empty.
 
     Attributes:
@@ -112,21 +112,21 @@ class Table:
     whole: Collection[int] = ()
     widths: Mapping[int, int] = field(default_factory=dict)
     tight: bool = False
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TableRow] = field(default_factory=list)
 
     def add(self, *cells: str | Cell, style: Style = "", rule: bool = False) -> None:
         """Add a row."""
         if len(cells) > len(self.heads):
             raise ValueError(f"{len(cells)} cells for {len(self.heads)} columns")
         made = (cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
-        self.rows.append(Row(tuple(made), style, rule))
+        self.rows.append(TableRow(tuple(made), style, rule))
 
     def extend(self, *cells: str | Cell) -> None:
         """Add cells to the last row."""
         last = self.rows.pop()
         self.add(*last.cells, *cells, style=last.style, rule=last.rule)
 
-    def filled(self, row: Row) -> list[Cell]:
+    def filled(self, row: TableRow) -> list[Cell]:
         """The cells of a row, one for each column."""
         return [*row.cells, *[Cell("")] * (len(self.heads) - len(row.cells))]
 

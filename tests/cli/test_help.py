@@ -10,7 +10,7 @@ import click
 import pytest
 
 from bench.cli import cli
-from bench.cli.help import Command, MoreOption
+from bench.cli.help import MoreOption, VerbCommand
 
 Bench = Callable[..., Any]
 
@@ -33,7 +33,7 @@ EVERY = dict(commands(cli))
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
 def test_every_option_is_listed_once_in_its_section(path: tuple[str, ...]) -> None:
     command = EVERY[path]
-    assert isinstance(command, Command), "made without cls=Command"
+    assert isinstance(command, VerbCommand), "made without cls=VerbCommand"
     text = command.get_help(click.Context(command, info_name=path[-1]))
     everyday, _, more = text.partition("\nOptions:\n")[2].partition("\nMore options:\n")
     listed = [re.findall(r"^  (-[^\s,]+)", section, re.MULTILINE) for section in (everyday, more)]

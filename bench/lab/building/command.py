@@ -12,7 +12,7 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.show.numbers import money
@@ -41,7 +41,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return tuple(sorted(sizes))
 
 
-@click.command("build-rectools", cls=Command)
+@click.command("build-rectools", cls=VerbCommand)
 @click.argument("library", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes and judges the requests.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")

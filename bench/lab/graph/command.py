@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.base.bars import progress
 from bench.base.paths import write_text
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
@@ -29,7 +29,7 @@ from bench.show.tables import Table
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("graph", cls=Command)
+@click.command("graph", cls=VerbCommand)
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.option(
     "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."

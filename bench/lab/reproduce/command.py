@@ -17,7 +17,7 @@ from bench.base.parameters import suggestion
 from bench.base.paths import results_folder, write_text
 from bench.base.spec import Spec
 from bench.cli.executors import chosen_executor, executor_options
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import json_option, results_option, source_options, use_session
 from bench.cli.output import print_json
 from bench.data.dataset import Dataset
@@ -40,7 +40,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return [name for name in (*_WORDS, *papers(), *table_names()) if name.startswith(incomplete)]
 
 
-@click.command("reproduce", cls=Command)
+@click.command("reproduce", cls=VerbCommand)
 @click.argument("what", nargs=-1, shell_complete=_complete)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")

@@ -13,7 +13,7 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.paths import storage_errors, write_text
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
@@ -34,7 +34,7 @@ _MOST = 10_000
 _NUMBER = click.IntRange(0, _MOST)
 
 
-@click.command("write-queries", cls=Command)
+@click.command("write-queries", cls=VerbCommand)
 @click.argument("name", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes the queries and checks them.")
 @click.option(

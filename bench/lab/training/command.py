@@ -12,7 +12,7 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, Value, parse_value
-from bench.cli.help import Command, more_option
+from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, print_json
 from bench.data.tables import Template
@@ -24,7 +24,7 @@ from bench.show.numbers import duration, format_fixed
 from bench.show.tables import Table
 
 
-@click.command("train", cls=Command)
+@click.command("train", cls=VerbCommand)
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("-d", "--dataset", shell_complete=complete_datasets, help="Dataset whose train split is used.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
