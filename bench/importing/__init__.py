@@ -1,0 +1,1 @@
+"""Tools, queries and traces as their owners have them, made into datasets."""
