@@ -156,6 +156,8 @@ def test_settings_of_a_block_hold_for_all_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BENCH_OFFLINE", "")
+    # The tables of a dataset that was loaded before are in the cache.
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     with (
         bench.config_context(offline=True, mirror=str(tmp_path)),
         pytest.raises(bench.BenchError, match=rf"the mirror {tmp_path} has no file"),

@@ -74,7 +74,7 @@ def test_all_that_users_need_is_measured_and_gated(bench: Bench, imported: str) 
     assert good["false_returns"]["mean"] == 0.0
     assert good["aurc@5"]["mean"] < 0.3 < bad["aurc@5"]["mean"]
     assert bad["auroc"]["mean"] < 0.8
-    shown = bench("show", f"bm25@{imported}").out
+    shown = bench("show", f"bm25@{imported}", "--all").out
     for name in ("forbidden@5", "auroc", "aurc@5", "false_returns"):
         assert f" {name} " in shown
     by_kind = bench("show", f"bm25@{imported}", "--by", "either", "--json").json

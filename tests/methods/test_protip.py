@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from bench.methods import protip
 from bench.registry import build_method
 from bench.search import progressive
 from bench.search.dense import normalize
+from bench.search.scoring import EmbeddingMethod
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -77,18 +79,19 @@ def test_a_case_says_which_step_takes_a_tool(make: Make, prepared: Prepared, pla
     assert "none of the 2 steps" in explanation.reasons[0].because
 
 
-class _Vectors:
+class _Vectors(EmbeddingMethod):
     """Vectors that are given, in place of an encoder's."""
-
-    similarity = "cosine"
 
     def __init__(self, tools: NDArray[np.float64], queries: NDArray[np.float64]) -> None:
         self.tools, self.queries = tools, queries
 
-    def tool_vectors(self) -> NDArray[np.float64]:
+    def index(self, library: Library) -> None:
+        """The vectors are there."""
+
+    def tool_vectors(self) -> NDArray[Any]:
         return self.tools
 
-    def query_vectors(self, queries: Queries) -> NDArray[np.float64]:
+    def query_vectors(self, queries: Queries) -> NDArray[Any]:
         return self.queries
 
 
@@ -103,7 +106,7 @@ def test_every_step_takes_the_tool_at_the_least_distance(seed: int, queries: int
     known /= np.linalg.norm(known, axis=1, keepdims=True)
     method = build_method(f"protip(steps=4, weight={weight})")
     assert isinstance(method, protip.ProTip)
-    method._base, method._tools, method._size = _Vectors(known, norm), known, tools  # type: ignore[assignment]
+    method._base, method._tools, method._size = _Vectors(known, norm), known, tools
     taken, products = method._steps(Queries(("",) * queries, np.arange(queries)))
     for row in range(queries):
         left, free = norm[row].copy(), list(range(tools))
@@ -121,7 +124,7 @@ def test_queries_in_blocks_are_as_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     method = build_method("protip")
     assert isinstance(method, protip.ProTip)
     vectors = _Vectors(known, requests)
-    method._base, method._tools, method._size = vectors, normalize(known), 5  # type: ignore[assignment]
+    method._base, method._tools, method._size = vectors, normalize(known), 5
     queries = Queries(("",) * 7, np.arange(7))
     whole = method._steps(queries)
     monkeypatch.setattr(progressive, "_QUERIES_AT_ONCE", 3)

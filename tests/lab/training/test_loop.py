@@ -143,7 +143,7 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
             if os.fork() == 0:
                 folder = Path({str(tmp_path)!r}) / str(every)
                 begun = os.open(f"{{folder}}.begun", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                settings = Settings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every=every)
+                settings = TrainingSettings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every=every)
                 run_loop(Slow(settings), folder, "same", QUIET)
                 os._exit(1)
         time.sleep(600)
