@@ -1,6 +1,6 @@
 """What a method is to the person who tries it: made with its parameters, fitted to a dataset, asked for a text.
 
-    BM25(k1=1.5).fit("starter").search("who is our contact at the bakery?", k=5)
+    BM25(k1=1.5).fit("starter").search("find a contact in the address book", k=5)
 
 The harness knows nothing of it: it makes a method from parameters and a context, and calls `fit`, `index` and `rank`.
 Nothing here changes a ranking, so nothing here takes part in a method's identity (`bench.results.code_versions`).
@@ -136,7 +136,7 @@ class Usable(metaclass=ByKeywords):
 
         Examples:
             >>> from bench.methods.bm25 import BM25
-            >>> found = BM25(k1=1.5).fit("starter").search("who is our contact at the bakery?", k=3)
+            >>> found = BM25(k1=1.5).fit("starter").search("find a contact in the address book", k=3)
             >>> found[0][0]
             'rolobox.find_contact'
         """

@@ -132,8 +132,11 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def documented() -> list[ModuleType]:
-    """The modules that define the public names."""
-    return [importlib.import_module(name) for name in sorted({*bench._EXPORTS.values(), "bench.api.listing"})]
+    """The modules that define the public names, and those of the classes that these derive from."""
+    public = [getattr(bench, name) for name in bench._EXPORTS]
+    bases = {base.__module__ for value in public if inspect.isclass(value) for base in value.__mro__}
+    ours = {name for name in bases if name.startswith("bench.")}
+    return [importlib.import_module(name) for name in sorted({*bench._EXPORTS.values(), *ours, "bench.api.listing"})]
 
 
 @pytest.mark.parametrize("module", documented(), ids=lambda module: module.__name__)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import bench
+from bench.show.numbers import format_fixed
 
 ROOT = Path(bench.__file__).resolve().parent.parent
 
@@ -43,3 +44,16 @@ def test_the_plug_in_runs_by_name_by_class_and_by_instance(shout: str) -> None:
     louder = bench.run(plugin.Shout(weight=0.5), "starter", limit=10)
     assert louder.method == "shout:Shout(weight=0.5)"
     assert louder.id != by_class.id
+
+
+def test_the_output_is_that_of_the_board_s_row() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    row = bench.load_result(
+        ROOT / "board" / re.findall(r"^stored in (results/apibank/tgr-\w+)$", text, re.MULTILINE)[0]
+    )
+    assert (row.method, row.dataset) == ("tgr", "apibank")
+    lines = re.findall(r"^ (\w+@\d+) +(\S+) +(\S+) to (\S+)$", text, re.MULTILINE)
+    assert len(lines) == 5
+    values = row.stored.metrics.metrics
+    for name, *shown in lines:
+        assert shown == [format_fixed(value) for value in (values[name].mean, values[name].low, values[name].high)]
