@@ -201,13 +201,13 @@ class _Face(_ModuleType):
         super().__setattr__(name, value)
 
 
-def _faced(module: _ModuleType) -> _ModuleType:
+def _give_face(module: _ModuleType) -> _ModuleType:
     module.__class__ = _Face
     return module
 
 
 # As "Customizing module attribute access" of Python's data model has it.
-_face = _faced(_sys.modules[__name__])
+_face = _give_face(_sys.modules[__name__])
 
 # Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` are inside this package
 # (the wheel maps the four top-level folders there). In a source checkout they are next to it, so

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bench.metrics import measures
-from bench.metrics.catalogue import described
+from bench.metrics.catalogue import describe_measure
 from bench.registry.listing import dataset_rows, defaults, method_rows
 from bench.registry.methods import method_class
 from bench.show.objects import frame
@@ -90,7 +90,7 @@ def metrics() -> pandas.DataFrame:
     """
     rows: list[dict[str, object]] = []
     for name, measure in measures().items():
-        row = described(measure)
+        row = describe_measure(measure)
         parameters = ", ".join(f"{key}={value['default']}" for key, value in row["parameters"].items())
         rows.append({**row, "name": name, "written": row["metric"], "parameters": parameters})
     columns = ("written", "kind", "parameters", "higher_is_better", "reproduction_only", "definition")

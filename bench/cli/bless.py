@@ -15,7 +15,7 @@ from bench.cli.output import print_json
 from bench.evaluation.external import open_result
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
-from bench.show.numbers import format_fixed, signed
+from bench.show.numbers import format_fixed, format_signed
 from bench.show.numbers import size as octets
 
 
@@ -74,6 +74,6 @@ def _lines(item: Blessed) -> list[str]:
         if then is None:
             lines.append(f"  {name}: new, {format_fixed(now)}")
         elif abs(now - then) > 1e-9:
-            lines.append(f"  {name}: {format_fixed(then)} to {format_fixed(now)} ({signed(now - then)})")
+            lines.append(f"  {name}: {format_fixed(then)} to {format_fixed(now)} ({format_signed(now - then)})")
     gone = [name for name in item.before.values if name not in item.baseline.values]
     return [*lines, *(f"  {name}: no longer there" for name in gone)]

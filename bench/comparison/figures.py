@@ -13,7 +13,7 @@ from bench.base.paths import expand_path, write_text
 from bench.base.text import one_line, shorten
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
-from bench.show.figures import columns, document, linear, padded, text, ticks, tip
+from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip
 from bench.show.numbers import estimate, format_fixed
 
 _STYLE = """
@@ -79,7 +79,7 @@ def draw(report: Comparison) -> str:
 def _means(metric: MetricReport, title: str) -> str:
     rows = metric.standings
     ends = [end for row in rows for end in (row.low, row.high, row.mean) if end is not None]
-    low, high = padded(min(ends), max(ends), 0.08)
+    low, high = pad_range(min(ends), max(ends), 0.08)
     left, right, top = _LABEL, _WIDTH - 30, 64
     x = linear(low, high, left, right)
     height = top + _ROW * len(rows) + 60

@@ -22,7 +22,7 @@ from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult
 from bench.results.units import sample
 from bench.show import tables
-from bench.show.figures import Scale, apart, dashed, document, escaped, linear, logarithmic, path, text, tip
+from bench.show.figures import Scale, apart, dash_attribute, document, escape_text, linear, logarithmic, path, text, tip
 from bench.show.numbers import count, estimate, format_fixed
 from bench.show.tables import Table, mean_cell
 
@@ -219,7 +219,7 @@ def draw(sizes: LibrarySizes) -> str:
     order = sorted(range(len(curves)), key=lambda i: y(curves[i].points[-1].value.mean))
     names = apart([y(curves[i].points[-1].value.mean) for i in order], 18.0, _TOP, _BOTTOM)
     for i, place in zip(order, names, strict=True):
-        parts += _line(curves[i], _COLOURS[i], dashed(i), place, x, y)
+        parts += _line(curves[i], _COLOURS[i], dash_attribute(i), place, x, y)
     parts.append(text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, "tools in the library (logarithmic)", "note middle"))
     size = sample(sizes.n, sizes.units)
     parts.append(
@@ -260,6 +260,6 @@ def _line(curve: SizeCurve, colour: str, dash: str, place: float, x: Scale, y: S
         dot = f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.value.mean):.1f}" r="4">'
         parts.append(f"{dot}{hint}</circle>")
     parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.value.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
-    name = escaped(shorten(one_line(curve.method), 26))
+    name = escape_text(shorten(one_line(curve.method), 26))
     parts.append(f'<text x="{_RIGHT + 24}" y="{place + 4:.1f}" style="fill: {colour}">{name}</text>')
     return parts

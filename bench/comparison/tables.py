@@ -20,7 +20,7 @@ from bench.comparison.report import (
     SystemDifference,
 )
 from bench.show import numbers
-from bench.show.numbers import estimate, format_fixed, interval, p_value, ranks, signed
+from bench.show.numbers import estimate, format_fixed, format_signed, interval, p_value, ranks
 from bench.show.tables import Cell, Emphasis, Table
 
 #: Characters of a query that a report shows.
@@ -59,7 +59,7 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
                 estimate(d.difference, d.low, d.high, sign=True),
                 p_value(d.p),
                 p_value(d.corrected),
-                signed(d.dz, 2),
+                format_signed(d.dz, 2),
                 _counts(d),
                 format_fixed(d.detectable),
             )
@@ -78,9 +78,9 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
                 table.extend(
-                    Cell(signed(d.difference), below=(ends,) if ends else ()),
+                    Cell(format_signed(d.difference), below=(ends,) if ends else ()),
                     Cell(p_value(d.p), below=(p_value(d.corrected),)),
-                    signed(d.dz, 2),
+                    format_signed(d.dz, 2),
                     _counts(d),
                     format_fixed(d.detectable),
                 )
@@ -97,7 +97,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
             mean = Cell(format_fixed(standing.mean), mark=dagger(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
             if d is not None:
-                table.extend(signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
+                table.extend(format_signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
     return table
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench.base.text import one_line
 from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side, ToolMove
-from bench.show.numbers import format_fixed, interval, signed, significant
+from bench.show.numbers import format_fixed, format_signed, interval, significant
 from bench.show.tables import Cell, Table
 from bench.show.tables import text as table_text
 from bench.stats.noninferiority import FEWEST_UNITS
@@ -63,7 +63,7 @@ def cells(rule: RuleReport) -> list[str]:
         limit_of(rule),
         shown(rule.baseline),
         shown(rule.candidate),
-        significant(rule.difference, sign=True) if measured else signed(rule.difference),
+        significant(rule.difference, sign=True) if measured else format_signed(rule.difference),
         interval(rule.lower, rule.upper, sign=rule.kind == "margin"),
         format_fixed(rule.detectable),
         "-" if rule.n is None else str(rule.n),

@@ -84,7 +84,7 @@ def forms(measure: Measure) -> list[str]:
     return [text for form, text in written.items() if form in measure.cutoffs]
 
 
-def described(measure: Measure) -> dict[str, Any]:
+def describe_measure(measure: Measure) -> dict[str, Any]:
     """A measure for lists of what there is."""
     fields = measure.parameters.model_fields
     return {

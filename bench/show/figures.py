@@ -42,7 +42,7 @@ def logarithmic(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (math.log(value) - first) / (last - first) * (end - start)
 
 
-def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
+def pad_range(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
     """A range with room at both ends; one of a single value is not empty."""
     room = (high - low) * share or 0.05
     return low - room, high + room
@@ -76,15 +76,15 @@ def apart(places: Sequence[float], gap: float, top: float, bottom: float) -> lis
 def text(x: float, y: float, words: str, kind: str = "") -> str:
     """A text; `kind` is its class."""
     name = f" class={quoteattr(kind)}" if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{name}>{escaped(label(words, 120))}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{name}>{escape_text(label(words, 120))}</text>'
 
 
 def tip(words: str) -> str:
     """What a reader sees who points at a mark."""
-    return f"<title>{escaped(label(words, 200))}</title>"
+    return f"<title>{escape_text(label(words, 200))}</title>"
 
 
-def escaped(words: str) -> str:
+def escape_text(words: str) -> str:
     """A text within an element."""
     return escape(clean(words))
 
@@ -112,7 +112,7 @@ def path(points: Iterable[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def dashed(i: int) -> str:
+def dash_attribute(i: int) -> str:
     """The attribute that gives the i-th line its dashes."""
     return f' stroke-dasharray="{DASHES[i]}"' if DASHES[i] else ""
 

@@ -25,7 +25,7 @@ def format_fixed(value: float | None, digits: int = 3, none: str = NONE) -> str:
     return _unsigned_zero(f"{value:.{digits}f}") if abs(value) < _LARGE else f"{value:.3g}"
 
 
-def signed(value: float | None, digits: int = 3, none: str = NONE) -> str:
+def format_signed(value: float | None, digits: int = 3, none: str = NONE) -> str:
     """A difference: with its sign, unless it rounds to zero."""
     if value is None or not math.isfinite(value):
         return none
@@ -44,7 +44,7 @@ def interval(
         return none
     if style == "short":
         return "–".join(format_fixed(end, 2).removeprefix("0") for end in (low, high))
-    first, last = (signed(end) if sign else format_fixed(end) for end in (low, high))
+    first, last = (format_signed(end) if sign else format_fixed(end) for end in (low, high))
     if style == "brackets":
         return f"[{first}, {last}]"
     return f"{first}–{last}" if style == "dash" else f"{first} to {last}"
@@ -52,7 +52,7 @@ def interval(
 
 def estimate(mean: float | None, low: float | None, high: float | None, *, sign: bool = False) -> str:
     """A mean or a difference and its interval, as far as it has one: `0.700 [0.670, 0.730]`."""
-    text = signed(mean) if sign else format_fixed(mean)
+    text = format_signed(mean) if sign else format_fixed(mean)
     return f"{text} {interval(low, high, 'brackets', sign=sign, none='')}".rstrip()
 
 

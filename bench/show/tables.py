@@ -348,7 +348,11 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 def _csv_value(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+    if not isinstance(value, str):
+        return value
+    # Python 3.11 does not quote a carriage return, at which a reader would begin another row.
+    words = re.sub(r"\r\n?", "\n", value)
+    return f"'{words}" if value[:1] in _FORMULA else words
 
 
 _FORMULA = frozenset("=+-@\t\r")

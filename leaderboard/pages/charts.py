@@ -13,10 +13,10 @@ from bench.base.text import label
 from bench.show.figures import (
     apart,
     columns,
-    dashed,
+    dash_attribute,
     linear,
     logarithmic,
-    padded,
+    pad_range,
     path,
     rows,
     text,
@@ -121,7 +121,7 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     # Of a single group of queries there is no interval: its ends are not numbers.
     bars = [bar if _finite(bar.low, bar.high) else replace(bar, low=None, high=None) for bar in bars]
     ends = [end for bar in bars for end in (bar.low, bar.high, bar.mean) if end is not None]
-    low, high = padded(min(ends), max(ends))
+    low, high = pad_range(min(ends), max(ends))
     left, right, top = _LABEL + 62, WIDTH - 16, 14
     bottom = top + _ROW * len(bars)
 
@@ -165,7 +165,7 @@ def cost_picture(
     if not any(point.cost for point in points):
         return ""
     best = front(points)
-    low, high = padded(min(point.quality for point in points), max(point.quality for point in points))
+    low, high = pad_range(min(point.quality for point in points), max(point.quality for point in points))
     logs = [math.log10(point.cost) for point in points if point.cost]
     # Room for dots and names; a narrow range is not drawn as wide as an order of magnitude.
     room = max(0.02, 0.1 * (max(logs) - min(logs)))
@@ -214,7 +214,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     cutoffs = _choose_cutoffs(series)
     series = [Series(item.name, tuple(pair for pair in item.values if pair[0] in cutoffs)) for item in series]
     values = [value for item in series for _, value in item.values]
-    low, high = padded(min(values), max(values))
+    low, high = pad_range(min(values), max(values))
     left, right, top, bottom = 52, WIDTH - 200, 14, 330
     x = logarithmic(cutoffs[0], cutoffs[-1], left, right)
     y = linear(low, high, bottom, top)
@@ -245,7 +245,7 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
     ends = [
         end for item in lines for _, *bounds in item.points for end in bounds if end is not None and math.isfinite(end)
     ]
-    low, high = padded(min(ends), max(ends))
+    low, high = pad_range(min(ends), max(ends))
     marks = sorted({size for item in lines for size, *_ in item.points})
     left, right, top, bottom = 66, WIDTH - 204, 24, 400
     x = logarithmic(marks[0], marks[-1], left, right)
@@ -288,7 +288,7 @@ def _lines(
     places = apart([end for end, _ in ends], 17, top + 6, bottom)
     parts = []
     for (end, i), place in zip(ends, places, strict=True):
-        parts.append(f'<g class="s{i}"><path class="line" d="{path(spots[i])}"{dashed(i)}/>')
+        parts.append(f'<g class="s{i}"><path class="line" d="{path(spots[i])}"{dash_attribute(i)}/>')
         parts.append(f'<path class="leader" d="M{spots[i][-1][0] + 2:g},{end:.1f}L{right + 14},{place:.1f}"/>')
         parts.append(text(right + 18, place + 4, names[i], "name") + "</g>")
     return parts
@@ -324,7 +324,7 @@ def trend(title: str, stages: Sequence[DatedMean], metric: str) -> str:
         return ""
     stages = [item if _finite(item.low, item.high) else replace(item, low=None, high=None) for item in stages]
     ends = [end for item in stages for end in (item.low, item.high, item.mean) if end is not None]
-    low, high = padded(min(ends), max(ends))
+    low, high = pad_range(min(ends), max(ends))
     left, right, top, bottom = 56, WIDTH - 24, 20, 256
     step = (right - left) / len(stages)
 

@@ -11,7 +11,7 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
-from bench.show.numbers import interval, signed
+from bench.show.numbers import format_signed, interval
 
 PATH = "gates.html"
 #: Events of one chart, the newest; the table has more.
@@ -65,7 +65,7 @@ def _rule_line(rule: RuleReport) -> str:
         return f"{rule.name}: {rule.broken} broken"
     if rule.kind in ("margin", "floor") and rule.difference is not None:
         bounds = f" ({interval(rule.lower, rule.upper, sign=rule.kind == 'margin')})" if rule.lower is not None else ""
-        return f"{rule.name}, {rule.kind} {rule.threshold:g}: {signed(rule.difference)}{bounds}, {rule.verdict}"
+        return f"{rule.name}, {rule.kind} {rule.threshold:g}: {format_signed(rule.difference)}{bounds}, {rule.verdict}"
     return f"{rule.name}: {rule.verdict}"
 
 

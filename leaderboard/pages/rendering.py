@@ -48,7 +48,7 @@ def environment() -> jinja2.Environment:
     made.filters.update(
         num=_fixed,
         percent=numbers.percent,
-        signed=numbers.signed,
+        signed=numbers.format_signed,
         span=_interval_of,
         secs=numbers.duration,
         money=numbers.money,

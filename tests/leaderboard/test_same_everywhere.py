@@ -20,7 +20,7 @@ from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.rendering import environment
 from bench.results.store import StoredResult
-from bench.show.numbers import format_fixed, interval, p_value, signed
+from bench.show.numbers import format_fixed, format_signed, interval, p_value
 
 Bench = Callable[..., Any]
 
@@ -66,9 +66,9 @@ def test_a_mean_and_its_interval(bench: Bench, ready_site: Built, pair: tuple[Pa
 def test_a_difference_with_its_interval_and_p_value(
     bench: Bench, ready_site: Built, pair: tuple[Path, Path], difference: dict[str, Any]
 ) -> None:
-    d, ends = signed(difference["difference"]), interval(difference["low"], difference["high"], sign=True)
+    d, ends = format_signed(difference["difference"]), interval(difference["low"], difference["high"], sign=True)
     p = p_value(difference["p"])
-    low, high = signed(difference["low"]), signed(difference["high"])
+    low, high = format_signed(difference["low"]), format_signed(difference["high"])
     asked = ("compare", *pair, "-m", METRIC, "--moved", 0)
     # A family of one has nothing to correct.
     assert p_value(difference["corrected"]) == p
@@ -80,7 +80,7 @@ def test_a_difference_with_its_interval_and_p_value(
     assert f"| {d} [{low}, {high}] | {p} | {p} |" in said
     rows = list(csv.DictReader(io.StringIO(bench(*asked, "--format", "csv").out)))
     (row,) = (row for row in rows if row["difference"])
-    assert signed(float(row["difference"])) == d
+    assert format_signed(float(row["difference"])) == d
     assert p_value(float(row["p"])) == p
 
 
@@ -104,7 +104,7 @@ def test_the_gate_has_the_texts_of_the_comparison(
     gate = ("gate", pair[1], "--baseline", "b.json", "--policy", "gate.toml", "--markdown", "gate.md")
     told = words(bench(*gate, code=1).out)
     first, second = (format_fixed(StoredResult.read(folder).metrics.metrics[METRIC].mean) for folder in pair)
-    d = signed(difference["difference"])
+    d = format_signed(difference["difference"])
     assert f"{first} {second} {d}" in told
     assert f"| {first} | {second} | {d} |" in Path("gate.md").read_text("utf-8")
 
@@ -112,7 +112,7 @@ def test_the_gate_has_the_texts_of_the_comparison(
 def test_pages_and_pictures_write_numbers_as_the_commands_do() -> None:
     filters = environment().filters
     for value in (0.0, -0.0004, 0.12345, 0.9996, 1.0):
-        assert (filters["num"](value), filters["signed"](value)) == (format_fixed(value), signed(value))
+        assert (filters["num"](value), filters["signed"](value)) == (format_fixed(value), format_signed(value))
     for p in (0.0, 0.0009, 0.04, 0.9999):
         assert filters["p"](p) == p_value(p)
     svg = charts.tier_picture("t", [charts.Bar("a", 0.12345, 0.1, 0.2, 1)])

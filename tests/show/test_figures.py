@@ -14,11 +14,11 @@ from bench.show.figures import (
     DASHES,
     apart,
     columns,
-    dashed,
+    dash_attribute,
     document,
     linear,
     logarithmic,
-    padded,
+    pad_range,
     path,
     rows,
     text,
@@ -42,7 +42,7 @@ def test_scales_meet_their_ends(low: float, high: float) -> None:
 
 @given(VALUES, VALUES)
 def test_ticks_are_round_few_and_within_the_range(first: float, second: float) -> None:
-    low, high = padded(min(first, second), max(first, second))
+    low, high = pad_range(min(first, second), max(first, second))
     assert low < high
     found = ticks(low, high)
     assert len(found) < 9
@@ -72,6 +72,6 @@ def test_names_are_text_in_both_kinds_of_charts(name: str) -> None:
 
 def test_small_parts() -> None:
     assert path([(0, 1), (2.25, 3)]) == "M0.0,1.0L2.2,3.0"
-    assert dashed(0) == ""
-    assert dashed(1) == f' stroke-dasharray="{DASHES[1]}"'
+    assert dash_attribute(0) == ""
+    assert dash_attribute(1) == f' stroke-dasharray="{DASHES[1]}"'
     assert re.search(r"<style>.*\.mine", document("t", [], 10, 10, "\n.mine {}"), re.DOTALL)

@@ -14,13 +14,13 @@ from bench.show.numbers import (
     duration,
     estimate,
     format_fixed,
+    format_signed,
     interval,
     money,
     p_value,
     percent,
     ranks,
     score,
-    signed,
     significant,
     size,
 )
@@ -31,26 +31,26 @@ SHARES = st.floats(0, 1)
 
 @given(VALUES, st.integers(0, 6))
 def test_a_number_reads_back_within_its_rounding(value: float, digits: int) -> None:
-    for text in (format_fixed(value, digits), signed(value, digits)):
+    for text in (format_fixed(value, digits), format_signed(value, digits)):
         assert abs(float(text) - value) <= 0.5 * 10**-digits * (1 + 1e-9) + 1e-10
 
 
 @given(st.floats(-2, 2))
 def test_what_rounds_to_zero_has_no_sign(value: float) -> None:
     assert format_fixed(value) != "-0.000"
-    assert signed(value) not in {"-0.000", "+0.000"}
-    assert signed(value)[0] == ("0" if float(signed(value)) == 0 else "+" if value > 0 else "-")
+    assert format_signed(value) not in {"-0.000", "+0.000"}
+    assert format_signed(value)[0] == ("0" if float(format_signed(value)) == 0 else "+" if value > 0 else "-")
 
 
 def test_what_is_no_number_is_told_by_a_dash_or_by_what_the_caller_says() -> None:
     for value in (None, math.nan, math.inf, -math.inf):
-        assert (format_fixed(value), signed(value), significant(value)) == ("-", "-", "-")
+        assert (format_fixed(value), format_signed(value), significant(value)) == ("-", "-", "-")
         assert format_fixed(value, none="") == ""
         assert interval(value, 0.5) == interval(0.5, value) == "-"
 
 
 def test_a_very_large_number_keeps_three_digits() -> None:
-    assert (format_fixed(999_999.0), format_fixed(1e6), format_fixed(-2.5e9), signed(1e7)) == (
+    assert (format_fixed(999_999.0), format_fixed(1e6), format_fixed(-2.5e9), format_signed(1e7)) == (
         "999999.000",
         "1e+06",
         "-2.5e+09",
@@ -64,7 +64,7 @@ def test_the_styles_of_an_interval_show_the_same_ends(low: float, high: float) -
     assert interval(low, high).replace(" to ", " ") == ends
     assert interval(low, high, "brackets") == f"[{ends.replace(' ', ', ')}]"
     assert interval(low, high, "dash").replace("–", " ") == ends
-    assert interval(-low, high, sign=True) == f"{signed(-low)} to {signed(high)}"
+    assert interval(-low, high, sign=True) == f"{format_signed(-low)} to {format_signed(high)}"
     assert len(interval(low, high, "short")) <= len(".10–1.00") + 1
 
 

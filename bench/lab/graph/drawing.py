@@ -14,7 +14,7 @@ from bench.base.text import one_line
 from bench.data.tables import Tool
 from bench.lab.graph.layout import Layout, lay_out
 from bench.methods.tgr.edges import Edges
-from bench.show.figures import escaped
+from bench.show.figures import escape_text
 
 _LONGEST_LABEL = 30
 #: Widths of letters at the font's size, rounded up; nobody says which font a viewer has.
@@ -72,10 +72,10 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.1f} {height:.1f}" role="img">',
-        f"<title>{escaped(title)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
+        f"<title>{escape_text(title)}</title><style>{_STYLE}</style><defs>{_ARROW}</defs>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
-        f'<text class="title" x="{_MARGIN}" y="30">{escaped(title)}</text>',
-        f'<text class="note" x="{_MARGIN}" y="50">{escaped(caption)}</text>',
+        f'<text class="title" x="{_MARGIN}" y="30">{escape_text(title)}</text>',
+        f'<text class="note" x="{_MARGIN}" y="50">{escape_text(caption)}</text>',
         f'<g transform="translate({_MARGIN},{_HEAD})">',
         *(_edge(layout, widths, a, b, _kind((a, b), true)) for a, b in edges.tolist()),
         *(_edge(layout, widths, a, b, " missed") for a, b in missed.tolist()),
@@ -122,8 +122,9 @@ def _node(code: int, tool: Tool, label: str, width: float, fill: str, layout: La
     x, y = layout.places[code]
     about = f"{tool.tool_id}: {' '.join(tool.description.split())[:200]}"
     return (
-        f'<g><title>{escaped(about)}</title><rect class="node" x="{x:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" '
-        f'height="{_BOX}" rx="3" fill="{fill}"/><text x="{x + 6:.1f}" y="{y + 4:.1f}">{escaped(label)}</text></g>'
+        f'<g><title>{escape_text(about)}</title><rect class="node" x="{x:.1f}" y="{y - _BOX / 2:.1f}" '
+        f'width="{width:.1f}" height="{_BOX}" rx="3" fill="{fill}"/>'
+        f'<text x="{x + 6:.1f}" y="{y + 4:.1f}">{escape_text(label)}</text></g>'
     )
 
 
@@ -172,7 +173,7 @@ def _legend(rows: Sequence[Sequence[tuple[float, str, str]]], top: float) -> lis
     return [
         f'<g transform="translate({x:.1f},{top + row * _LEGEND_ROW:.1f})">'
         f'<rect class="node" width="14" height="12" rx="2" fill="{fill}"/>'
-        f'<text x="20" y="10">{escaped(name)}</text></g>'
+        f'<text x="20" y="10">{escape_text(name)}</text></g>'
         for row, entries in enumerate(rows)
         for x, fill, name in entries
     ]

@@ -13,7 +13,7 @@ from bench.lab.reproduce.report import (
     Measurement,
     PairedComparison,
 )
-from bench.show.numbers import count, format_fixed, interval, p_value, signed
+from bench.show.numbers import count, format_fixed, format_signed, interval, p_value
 
 #: The columns of measured cells, and of directions.
 VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
@@ -154,7 +154,7 @@ def comparison_row(comparison: PairedComparison) -> list[str]:
     outcome: str = comparison.outcome
     if comparison.outcome == "undecided" and comparison.detectable is not None:
         outcome += f" (a difference of {format_fixed(comparison.detectable)} would show)"
-    difference = signed(comparison.difference)
+    difference = format_signed(comparison.difference)
     return [
         comparison.metric,
         str(comparison.n),
@@ -172,4 +172,4 @@ def _number(value: float, cell: CellReport) -> str:
 def _format_signed(value: float | None, cell: CellReport) -> str:
     if value is None:
         return ""
-    return f"{value:+,.0f}" if cell.unit == "count" else signed(value)
+    return f"{value:+,.0f}" if cell.unit == "count" else format_signed(value)
