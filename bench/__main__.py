@@ -28,6 +28,8 @@ def main() -> None:
     code = run(sys.argv[1:])
     if code and sys.stdout is not None:
         _drop_output()
+    # Else the interpreter looks once more for garbage in all that was imported, to no end.
+    gc.freeze()
     sys.exit(code)
 
 

@@ -29,6 +29,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,19 @@ def faults() -> list[str]:
     return [plugin.fault for plugin in plugins() if plugin.fault]
 
 
-def _of_packages() -> Iterator[Path]:
-    from importlib.metadata import entry_points
+def installed_points(group: str) -> EntryPoints:
+    """Entry points of a group, of all installed packages."""
+    return _all_points().select(group=group)
 
-    for point in entry_points(group=GROUP):
+
+@cache
+def _all_points() -> EntryPoints:
+    # Once for all groups: each reading opens a file of every installed package.
+    return entry_points()
+
+
+def _of_packages() -> Iterator[Path]:
+    for point in installed_points(GROUP):
         try:
             spec = importlib.util.find_spec(point.value)
         except (ImportError, ValueError, AttributeError):

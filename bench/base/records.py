@@ -27,7 +27,8 @@ R = TypeVar("R", bound=BaseModel)
 class Record(BaseModel):
     """Base of records: immutable, without unknown keys, infinities or NaN."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    # Most commands read few of the kinds of records that they import; a reader is built when it is first needed.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class StrictRecord(Record):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from bench.base.paths import results_folder
 from bench.cli.output import console
 from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
 from bench.results.manifest import Mark, MetricValue
@@ -99,7 +101,9 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
         out.print(Text(f"note: {warning}", style="yellow"))
     if not everything:
         left = len(scored.metrics) - len(shown)
-        hint = f"{left} more metrics and all costs: `bench show {manifest.result_id} --all`"
+        # Its id is looked up in the usual folder only.
+        name = manifest.result_id if results_folder() in result.folder.parents else shlex.quote(str(result.folder))
+        hint = f"{left} more metrics and all costs: `bench show {name} --all`"
         out.print(Text(hint, style="dim"), soft_wrap=True)
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 

@@ -36,6 +36,7 @@ from bench.base.errors import UsageError
 from bench.base.parameters import suggestion
 from bench.base.records import StrictRecord, faults, toml_table
 from bench.metrics import parse_metric
+from bench.stats.noninferiority import LEVEL
 
 
 def _canonical(text: str) -> str:
@@ -90,7 +91,7 @@ class TokenBudget(StrictRecord):
 class Policy(StrictRecord):
     """All that a candidate must keep. A policy that asks for nothing is refused: it would let everything pass."""
 
-    level: Level = 0.05
+    level: Level = LEVEL
     power: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
     margin: Margin | None = None
     max_failed: Annotated[int, Field(ge=0)] | None = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
 from bench.base.errors import UsageError
 from bench.base.parameters import check_parameters, short_spec, suggestion
+from bench.base.plugins import installed_points
 from bench.base.spec import Spec, parse
 from bench.metrics.measure import DEFAULT_DEPTH, LARGEST_CUTOFF, Cutoff, Measure, Metric
 from bench.metrics.measures import MEASURES
@@ -41,7 +41,7 @@ def measures() -> dict[str, Measure]:
         UsageError: a plug-in is not a Measure, or takes a name that is already there.
     """
     by_name = {measure.name: measure for measure in MEASURES}
-    for point in entry_points(group="bench.metrics"):
+    for point in installed_points(group="bench.metrics"):
         try:
             measure = point.load()
         except Exception as error:

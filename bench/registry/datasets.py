@@ -23,7 +23,6 @@ import importlib.util
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import bench
@@ -31,6 +30,7 @@ from bench.base.errors import BenchError, DataError, UnavailableError, UsageErro
 from bench.base.locks import standing
 from bench.base.parameters import ParameterSet, check_parameters, short_spec, suggestion
 from bench.base.paths import cache_folder, data_folder
+from bench.base.plugins import installed_points
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
 from bench.data.card import Card, UnitSizes, cards_from, read_cards
@@ -99,7 +99,7 @@ def _installed_datasets() -> _KnownDatasets:
         for folder in sorted(root.iterdir()) if root.is_dir() else []:
             if (folder / "card.toml").is_file():
                 _read_cards(registry, folder.name, folder, f"bench.datasets.{folder.name}.loader")
-    for point in entry_points(group="bench.datasets"):
+    for point in installed_points(group="bench.datasets"):
         try:
             package = importlib.util.find_spec(point.value)
         except (ImportError, ValueError):

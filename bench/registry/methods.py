@@ -11,13 +11,14 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import bench
 from bench.base.config import join_session
 from bench.base.errors import BenchError, MethodError, UsageError, raised_at
 from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
+from bench.base.plugins import installed_points
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, Value, parse
 from bench.interface.method import Context, Method
@@ -42,7 +43,7 @@ def _builtin() -> dict[str, str]:
 
 @cache
 def _plugins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group="bench.methods")}
+    return {point.name: point for point in installed_points(group="bench.methods")}
 
 
 def method_names() -> list[str]:

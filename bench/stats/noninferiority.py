@@ -72,7 +72,7 @@ def pair_verdict(difference: float, p: float, units: int) -> PairVerdict:
 def non_inferiority(
     differences: NDArray[np.float64],
     margin: float,
-    level: float = 0.05,
+    level: float = LEVEL,
     power: float = 0.8,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
@@ -123,7 +123,7 @@ def non_inferiority(
 def at_least(
     values: NDArray[np.float64],
     floor: float,
-    level: float = 0.05,
+    level: float = LEVEL,
     power: float = 0.8,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,

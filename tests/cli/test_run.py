@@ -53,6 +53,14 @@ def test_a_graph_without_edges_is_told(bench: Bench) -> None:
     assert "no edge" not in bench("run", "--limit", 8, "-m", "tgr(base=bm25)").out
 
 
+def test_what_is_said_to_type_for_more_works_from_any_folder_of_results(bench: Bench) -> None:
+    for folder in (("--results", "else where"), ()):
+        said = bench("run", "--limit", 8, "-m", "random", *folder).out
+        command = re.search(r"more metrics and all costs: `bench (.*)`", said)
+        assert command is not None
+        assert len(values(bench(*shlex.split(command[1])).out)) > len(values(said))
+
+
 # The main job -------------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.base import plugins
 from bench.base.errors import UsageError
 from bench.base.parameters import ParameterSet
 from bench.data.gold import Gold
@@ -215,9 +216,14 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-extra\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[bench.metrics]\nextra = bench_extra_metric:MEASURE\n")
     monkeypatch.syspath_prepend(tmp_path)
-    measures.cache_clear()
+
+    def forget() -> None:
+        plugins._all_points.cache_clear()
+        measures.cache_clear()
+
+    forget()
     yield tmp_path / "bench_extra_metric.py"
-    measures.cache_clear()
+    forget()
     sys.modules.pop("bench_extra_metric", None)
 
 
