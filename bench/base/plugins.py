@@ -109,12 +109,13 @@ def faults() -> list[str]:
 
 def installed_points(group: str) -> EntryPoints:
     """Entry points of a group, of all installed packages."""
-    return _all_points().select(group=group)
+    points: EntryPoints = _all_points().select(group=group)
+    return points
 
 
 @cache
-def _all_points() -> EntryPoints:
-    # Once for all groups: each reading opens a file of every installed package.
+def _all_points() -> Any:
+    # Once for all groups: each reading opens a file of every installed package. Its type is another in Python 3.12.
     return entry_points()
 
 

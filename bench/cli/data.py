@@ -213,6 +213,7 @@ def stats(dataset: str, as_json: bool) -> None:
     more = {
         "requirements that several tools meet": sum(len(query.any_of) for query in loaded.queries),
         "queries with forbidden tools": sum(bool(query.forbidden) for query in loaded.queries),
+        "queries that may see part of the library only": sum(bool(query.scope) for query in loaded.queries),
         "queries with searches": sum(bool(query.searches) for query in loaded.queries),
         "queries with earlier turns": sum(bool(query.context) for query in loaded.queries),
     }

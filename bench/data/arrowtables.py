@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ _QUERIES = pa.schema(
         ("calls", _TEXTS),
     ]
 )
+#: A column of `queries` where some requests may see part of the library only.
+SCOPE = pa.field("scope", _TEXTS)
 _GOLD = pa.schema([("query_id", pa.string()), ("tool_id", pa.string()), ("relevance", pa.int32()), ("any_of", _TEXTS)])
 _EDGES = pa.schema(
     [("dependent", pa.string()), ("prerequisite", pa.string()), ("reason", pa.string()), ("note", pa.string())]
@@ -73,6 +76,8 @@ def arrow_tables(tools: Sequence[Tool], queries: Sequence[Query], edges: Sequenc
     query_columns |= {
         name: arrow.text_lists([getattr(query, name) for query in queries]) for name in _names(_QUERIES, _TEXTS)
     }
+    if any(query.scope for query in queries):
+        query_columns[SCOPE.name] = arrow.text_lists([query.scope for query in queries])
     for name in sorted({name for query in queries for name in query.slices}):
         query_columns[SLICE_PREFIX + name] = arrow.texts([query.slices.get(name) for query in queries])
     judged = [(query, tool, grade) for query in queries for tool, grade in sorted(query.gold.items())]
@@ -106,7 +111,9 @@ def _parameters(inputs: Sequence[Parameter]) -> pa.Array:
 
 def _table(columns: dict[str, pa.Array | pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     """A table with the columns of the schema in its order, and the others, of text, after them."""
-    more = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
+    more = [
+        SCOPE if name == SCOPE.name else pa.field(name, pa.string()) for name in columns if name not in schema.names
+    ]
     return pa.table(
         {name: columns[name] for name in [*schema.names, *(field.name for field in more)]}, pa.schema([*schema, *more])
     )
@@ -124,6 +131,8 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
     sliced = [name for name in tables["queries"].column_names if name.startswith(SLICE_PREFIX)]
     slices = [name.removeprefix(SLICE_PREFIX) for name in sliced]
     query_rows = zip(*_columns(tables["queries"], [*_QUERIES.names, *sliced]), strict=True)
+    scoped = SCOPE.name in tables["queries"].column_names
+    scopes = tables["queries"][SCOPE.name].to_pylist() if scoped else repeat(())
     library = dict(zip(_TOOLS.names, _columns(tables["tools"], _TOOLS.names), strict=True))
     library["parameters"] = [tuple([Parameter(**fields) for fields in row]) for row in library["parameters"]]
     return Tables(
@@ -143,8 +152,11 @@ def rows_from(tables: dict[str, pa.Table]) -> Tables:
                 tuple(context),
                 origin,
                 tuple(calls),
+                tuple(scope),
             )
-            for query, text, split, group, forbidden, searches, context, origin, calls, *values in query_rows
+            for (query, text, split, group, forbidden, searches, context, origin, calls, *values), scope in zip(
+                query_rows, scopes, strict=scoped
+            )
         ],
         edges=[Edge(**row) for row in tables["edges"].to_pylist()],
     )

@@ -73,6 +73,7 @@ class _QueryFields(StrictRecord):
     context: list[str] = []
     origin: str = ""
     calls: list[str] = []
+    scope: list[str] = []
 
 
 class _Metadata(BaseModel):
@@ -186,6 +187,7 @@ def _query_fields(query: Query) -> dict[str, Any]:
         context=list(query.context),
         origin=query.origin,
         calls=list(query.calls),
+        scope=list(query.scope),
     )
     return fields.model_dump(exclude_defaults=True)
 
@@ -280,6 +282,7 @@ def import_queries(
                     tuple(more.context),
                     more.origin,
                     tuple(more.calls),
+                    tuple(tool for tool in more.scope if tool in known),
                 )
             )
     strangers = sorted(judged.keys() - seen)

@@ -123,7 +123,7 @@ class Dataset:
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} occurs twice.")
         for query in queries:
             # Of the gold alone all is known by now.
-            if query.any_of or query.forbidden:
+            if query.any_of or query.forbidden or query.scope:
                 _check_judgements(spec, query, codes)
         gold = _judgements(queries, codes)
         dropped = tuple(sorted(tables.unknown_gold))
@@ -157,6 +157,7 @@ class Dataset:
             fields: list[Any] = ["query", q.query_id, q.text, q.split, sorted(q.gold.items())]
             any_of = sorted((tool, sorted(others)) for tool, others in q.any_of.items())
             judged: list[Any] = [any_of, sorted(q.forbidden), *([q.calls] if q.calls else [])]
+            judged += [{"scope": sorted(q.scope)}] if q.scope else []
             yield [*fields, *judged] if any(judged) else fields
         for e in self.edges:
             yield ["edge", e.dependent, e.prerequisite, e.reason]
@@ -182,6 +183,20 @@ class Dataset:
         if split == "all":
             return np.arange(len(self.queries))
         return np.flatnonzero(self.splits == SPLITS.index(split))
+
+    @cached_property
+    def scope(self) -> NDArray[np.uint8] | None:
+        """(queries, ceil(tools / 8)) bits of the tools that each query may see; None where all may see every tool."""
+        if not any(query.scope for query in self.queries):
+            return None
+        codes = self.tool_codes
+        scope = np.full((len(self.queries), (len(self.tools) + 7) // 8), 0xFF, dtype=np.uint8)
+        for row, query in zip(scope, self.queries, strict=True):
+            if query.scope:
+                seen = np.zeros(len(self.tools), dtype=np.bool_)
+                seen[[codes[tool] for tool in query.scope]] = True
+                row[:] = np.packbits(seen)
+        return scope
 
     @cached_property
     def seen_tools(self) -> NDArray[np.bool_]:
@@ -255,6 +270,16 @@ def _check_judgements(spec: str, query: Query, codes: Mapping[str, int]) -> None
     if both or len(set(query.forbidden)) < len(query.forbidden):
         what = f"{min(both)!r} is both gold and forbidden" if both else "a forbidden tool is named twice"
         raise DataError(f"{where}: {what}.")
+    if query.scope:
+        for tool in query.scope:
+            if tool not in codes:
+                raise DataError(f"{where}: the tool {tool!r} of its scope is not in the library; mend the source.")
+        beyond = query.gold.keys() - set(query.scope)
+        if beyond:
+            raise DataError(
+                f"{where}: the gold tool {min(beyond)!r} is not among the tools that the request may see; mend the "
+                "gold or the scope."
+            )
 
 
 def _judgements(queries: Sequence[Query], codes: Mapping[str, int]) -> Gold:

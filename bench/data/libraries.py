@@ -139,7 +139,7 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
     right = {} if options.duplicates != "right" else {tool: near for tool, near in copies.items() if tool in kept}
     rows = Tables(
         [tools[tool] for tool in order[:size]],
-        [_add_near_duplicates(query, right) for query in dataset.queries] if right else dataset.queries,
+        [_narrow_scope(_add_near_duplicates(query, right), kept) for query in dataset.queries],
         [edge for edge in dataset.edges if edge.dependent in kept and edge.prerequisite in kept],
         dataset.unknown_gold,
         remarks=dataset.remarks,
@@ -157,6 +157,8 @@ def _qualify_tool(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
 
 def _add_near_duplicates(query: Query, right: Mapping[str, tuple[str, ...]]) -> Query:
     """A query that near-duplicates of its tools meet as these do, and harm as these do."""
+    if not right:
+        return query
     any_of: dict[str, tuple[str, ...]] = dict(query.any_of)
     meeting: set[str] = set()
     for tool in query.gold:
@@ -167,6 +169,14 @@ def _add_near_duplicates(query: Query, right: Mapping[str, tuple[str, ...]]) -> 
             meeting.update(more)
     harmful = {other for other, near in right.items() if set(query.forbidden).intersection(near)} - meeting
     return replace(query, any_of=any_of, forbidden=(*query.forbidden, *sorted(harmful)))
+
+
+def _narrow_scope(query: Query, kept: Collection[str]) -> Query:
+    """A query that may see what of its scope is still in the library; copies in other catalogues are not of it."""
+    scope = tuple(tool for tool in query.scope if tool in kept)
+    if query.scope and not scope:
+        raise UsageError(f"no tool of the scope of query {query.query_id} is left in this library; set tools higher.")
+    return replace(query, scope=scope) if scope != query.scope else query
 
 
 def _note(options: LibraryOptions, judged: int, drawn: Collection[str], copies: Mapping[str, object]) -> str:

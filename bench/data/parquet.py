@@ -20,7 +20,7 @@ from bench.base.errors import DataError
 from bench.base.paths import read_regular, replacing, write_text
 from bench.base.records import Record
 from bench.base.text import one_line
-from bench.data.arrowtables import SCHEMAS, SLICE_PREFIX, arrow_tables, rows_from
+from bench.data.arrowtables import SCHEMAS, SCOPE, SLICE_PREFIX, arrow_tables, rows_from
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 
@@ -153,6 +153,12 @@ def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
                 raise DataError(f"{folder / name}.parquet has nulls in the column {field.name!r}.")
         slices = name == "queries"
         for column in table.column_names:
+            if slices and column == SCOPE.name:
+                if not table.schema.field(column).type.equals(SCOPE.type) or table[column].null_count:
+                    raise DataError(
+                        f"{folder / name}.parquet has a column {column!r} that is not of type {SCOPE.type}."
+                    )
+                continue
             if column not in schema.names and not (slices and column.startswith(SLICE_PREFIX)):
                 raise DataError(f"{folder / name}.parquet has the unknown column {column!r}.")
             if column not in schema.names and not table.schema.field(column).type.equals(pa.string()):

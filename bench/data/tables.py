@@ -223,7 +223,8 @@ class Query:
     says who wrote the query: empty for people, `traces` for one taken from logs, `model NAME` for a language model.
 
     `calls` are the texts of a query that is asked in several calls, whose rankings are merged (see
-    `bench.data.queryviews`); empty for a query that is asked by its text.
+    `bench.data.queryviews`); empty for a query that is asked by its text. `scope` names the tools that the request may
+    see, where a gateway shows each user only some servers; empty for the whole library.
     """
 
     query_id: str
@@ -238,6 +239,7 @@ class Query:
     context: tuple[str, ...] = ()
     origin: str = ""
     calls: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
 
     @property
     def meeting(self) -> dict[str, int]:

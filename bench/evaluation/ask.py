@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,6 +163,17 @@ def asking_order(dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.int64]
     """
     ids = [dataset.queries[row].query_id for row in rows]
     return np.array(sorted(range(len(rows)), key=lambda i: hashlib.sha256(ids[i].encode()).digest()), dtype=np.int64)
+
+
+def scope_sentences(dataset: Dataset, rows: NDArray[np.int64]) -> list[str]:
+    """What a report says of requests that may see part of the library only; nothing where all may see every tool."""
+    sizes = [len(dataset.queries[row].scope) for row in rows.tolist() if dataset.queries[row].scope]
+    if not sizes:
+        return []
+    return [
+        f"{len(sizes)} of {len(rows)} requests may see part of the library only, {median(sizes):g} of "
+        f"{len(dataset.tools)} tools in the median; every method gives such a request no other tool"
+    ]
 
 
 def calls_of(query: Query) -> tuple[str, ...]:
@@ -362,7 +374,7 @@ def _each_call(dataset: Dataset, rows: NDArray[np.int64], queries: Queries) -> t
     owners = np.repeat(np.arange(len(rows)), [len(calls) for calls in texts])
     if len(owners) == len(rows):
         return owners, queries
-    return owners, Queries(tuple(text for calls in texts for text in calls), queries.rows[owners])
+    return owners, queries.reworded(tuple(text for calls in texts for text in calls), owners)
 
 
 def _merge_calls(

@@ -5,15 +5,22 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.evaluation.ask import Answers, scope_sentences
 from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
+from bench.interface.ranking import PAD
+from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
 from bench.registry import load_dataset
 from bench.results.finding import find_result
@@ -61,6 +68,10 @@ def score_run_file(
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     answers = parse_run(data, file, dataset, rows)
+    warnings = ["scored from a run file: how the system was run, and what data it saw, is unknown"]
+    if dataset.scope is not None:
+        answers, hidden = _within_scope(answers, dataset.scope[rows])
+        warnings += [f"{hidden} tools that a request may not see were left out of its ranking"] if hidden else []
     digest = hashlib.sha256(data).hexdigest()
     conditions = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
     identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {name} {digest}"
@@ -87,12 +98,19 @@ def score_run_file(
         latency=None,
         peak_memory_mib=None,
         facts={},
-        warnings=["scored from a run file: how the system was run, and what data it saw, is unknown"],
+        warnings=[*warnings, *scope_sentences(dataset, rows)],
         scoring=scoring_code(scored.metrics.metrics),
     )
     folder = result_folder(results, dataset.spec, name, identifier)
     with result_lock(results, folder):
         return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+
+
+def _within_scope(answers: Answers, scope: NDArray[np.uint8]) -> tuple[Answers, int]:
+    """The answers without what requests may not see, and how many tools that were."""
+    ranking = answers.ranking
+    kept = keep_in_scope(ranking, scope, max(1, ranking.tools.shape[1]))
+    return replace(answers, ranking=kept), int((ranking.tools != PAD).sum() - (kept.tools != PAD).sum())
 
 
 def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | None, template: Template | None) -> str:

@@ -25,7 +25,7 @@ from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare
+from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare, scope_sentences
 from bench.evaluation.checkpoints import forget
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
@@ -282,7 +282,7 @@ class Runner:
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(meters, resumed) if needs_llm(method) else None,
             facts=facts,
-            warnings=_warnings(plan, dataset, oracle),
+            warnings=[*_warnings(plan, dataset, oracle), *scope_sentences(dataset, rows)],
             resumed=resumed,
             scoring=scoring_code(scored.metrics.metrics),
         )

@@ -15,13 +15,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bench
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, format_value
 from bench.base.text import one_line
 from bench.data.dataset import Dataset
-from bench.interface.ranking import Ranking
+from bench.interface.ranking import Ranking, ToolSets
+from bench.interface.scope import keep_sets_in_scope, rank_in_scope
 from bench.interface.views import History, Library, Queries
 
 if TYPE_CHECKING:
@@ -40,10 +42,12 @@ class ByKeywords(ABCMeta):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **more: Any) -> None:
         super().__init__(name, bases, namespace, **more)
-        fit = namespace.get("fit")
-        if inspect.isfunction(fit):
-            # On the class, whatever fit an author writes: `fit(data)` works for methods that learn, too.
-            type.__setattr__(cls, "fit", _accept_dataset(fit))
+        # On the class, whatever an author writes: `fit(data)` works for methods that learn, too, and every method
+        # gives a query only tools that it may see.
+        for name_of, wrap in (("fit", _accept_dataset), ("rank", _within_scope), ("recommend", _within_scope_sets)):
+            written = namespace.get(name_of)
+            if inspect.isfunction(written):
+                type.__setattr__(cls, name_of, wrap(written))
 
     def __call__(cls, *arguments: Any, **parameters: Any) -> Any:
         if arguments or _fits(cls, parameters):
@@ -71,6 +75,33 @@ def _accept_dataset(fit: Callable[..., Any]) -> Callable[..., Any]:
         return fit(self, history, *arguments, **named)
 
     return fit_to
+
+
+def _within_scope(rank: Callable[..., Ranking]) -> Callable[..., Ranking]:
+    """An author's `rank`, which gives a query only tools that it may see."""
+
+    @functools.wraps(rank)
+    def rank_within(self: Usable, queries: Queries, depth: int) -> Ranking:
+        if queries.scope is None:
+            return rank(self, queries, depth)
+
+        def ask(positions: NDArray[np.int64] | None, deep: int) -> Ranking:
+            return rank(self, queries if positions is None else queries.take(positions), deep)
+
+        return rank_in_scope(ask, queries.scope, depth)
+
+    return rank_within
+
+
+def _within_scope_sets(recommend: Callable[..., ToolSets]) -> Callable[..., ToolSets]:
+    """An author's `recommend`, which gives a query only tools that it may see."""
+
+    @functools.wraps(recommend)
+    def recommend_within(self: Usable, queries: Queries) -> ToolSets:
+        sets = recommend(self, queries)
+        return sets if queries.scope is None else keep_sets_in_scope(sets, queries.scope)
+
+    return recommend_within
 
 
 def _fit_to_dataset(method: Usable, data: str | Dataset) -> Usable:

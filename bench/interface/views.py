@@ -127,6 +127,8 @@ class Queries:
         texts: (queries,) query texts.
         rows: (queries,) the query's number in this run: the same in every batch. The runner asks in an order that has
             nothing to do with the queries' ids, since upstream often sorts its files by gold.
+        scope: (queries, ceil(library / 8)) uint8, `numpy.packbits` of the tools that each request may see; None where
+            all may see the whole library. Every method honours it (`bench.interface.scope`).
 
     Examples:
         >>> data = bench.load_dataset("starter")
@@ -137,15 +139,21 @@ class Queries:
 
     texts: tuple[str, ...]
     rows: NDArray[np.int64]
+    scope: NDArray[np.uint8] | None = None
 
     @staticmethod
     def of(dataset: Dataset, rows: NDArray[np.int64]) -> Queries:
         """The queries of these rows of the dataset, numbered from 0 in the order given."""
-        return Queries(tuple(dataset.queries[row].text for row in rows), np.arange(len(rows)))
+        scope = None if dataset.scope is None else dataset.scope[rows]
+        return Queries(tuple(dataset.queries[row].text for row in rows), np.arange(len(rows)), scope)
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def take(self, positions: NDArray[np.int64]) -> Queries:
         """The queries at these positions."""
-        return Queries(tuple(self.texts[position] for position in positions), self.rows[positions])
+        return self.reworded(tuple(self.texts[position] for position in positions), positions)
+
+    def reworded(self, texts: tuple[str, ...], positions: NDArray[np.int64]) -> Queries:
+        """The queries at these positions, which may repeat, asked in other words."""
+        return Queries(texts, self.rows[positions], None if self.scope is None else self.scope[positions])

@@ -87,7 +87,11 @@ def write_given(folder: Path, given: Given) -> None:
     pq.write_table(tools, folder / _TOOLS)
     pq.write_table(pa.table(ends), folder / _EDGES)
     pq.write_table(pa.table(past), folder / _HISTORY)
-    pq.write_table(pa.table({"text": arrow.strings(given.queries.texts)}), folder / _QUERIES)
+    asked = {"text": arrow.strings(given.queries.texts)}
+    if (scope := given.queries.scope) is not None:
+        starts = np.arange(len(scope) + 1) * scope.shape[1]
+        asked["scope"] = arrow.lists(starts, arrow.numbers(scope.ravel().astype(np.int32)))
+    pq.write_table(pa.table(asked), folder / _QUERIES)
     (folder / _REQUEST).write_text(given.request.model_dump_json(), "utf-8")
 
 
@@ -108,8 +112,11 @@ def read_given(folder: Path) -> Given:
         _gold(past),
         past["split"].to_numpy().astype(np.int8),
     )
-    texts = tuple(_table(folder / _QUERIES)["text"].to_pylist())
-    return Given(request, library, history, Queries(texts, np.arange(len(texts))))
+    asked = _table(folder / _QUERIES)
+    scope = None
+    if "scope" in asked.column_names:
+        scope = np.array(asked["scope"].to_pylist(), dtype=np.uint8).reshape(len(asked), -1)
+    return Given(request, library, history, Queries(tuple(asked["text"].to_pylist()), np.arange(len(asked)), scope))
 
 
 def _gold(past: pa.Table) -> Gold:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.interface.method import Method
 from bench.interface.ranking import PAD, Ranking, validate
@@ -33,26 +32,26 @@ def interleaved(lists: Sequence[Sequence[int]], depth: int) -> list[int]:
 
 
 def round_robin(
-    base: Method, row_queries: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
+    base: Method, row_queries: Sequence[Sequence[str]], utterances: Queries, library: int, depth: int
 ) -> tuple[list[list[int]], list[bool]]:
     """Rank the library for each row by all of its queries, interleaved; arguments and errors are those of `search`.
 
     Returns:
         Tool codes of each row, and whether the base failed on all of its queries.
     """
-    lists, failed = search(base, row_queries, rows, library, depth)
+    lists, failed = search(base, row_queries, utterances, library, depth)
     return [interleaved(part, depth) for part in lists], failed
 
 
 def search(
-    base: Method, row_queries: Sequence[Sequence[str]], rows: NDArray[np.int64], library: int, depth: int
+    base: Method, row_queries: Sequence[Sequence[str]], utterances: Queries, library: int, depth: int
 ) -> tuple[list[list[list[int]]], list[bool]]:
     """Rank the library for each row by each of its queries.
 
     Args:
         base: an indexed method, asked for each query by itself.
         row_queries: the queries of each row; a row without any gets no tools.
-        rows: the number of each row in the run, which its queries keep.
+        utterances: what the queries of each row were written for.
         library: number of tools.
         depth: the most tools of a row.
 
@@ -63,11 +62,11 @@ def search(
         Violation: the base breaks the protocol.
     """
     texts = [text for queries in row_queries for text in queries]
-    numbers = np.repeat(rows, [len(queries) for queries in row_queries])
+    owners = np.repeat(np.arange(len(utterances)), [len(queries) for queries in row_queries])
     parts = []
     for start in range(0, len(texts), base.batch_size):
         end = min(len(texts), start + base.batch_size)
-        part = Queries(tuple(texts[start:end]), numbers[start:end])
+        part = utterances.reworded(tuple(texts[start:end]), owners[start:end])
         parts.append(validate(base.rank(part, depth), len(part), library, depth))
     joined = Ranking.join(parts)
     failed = np.zeros(len(texts), dtype=np.bool_) if joined.failed is None else joined.failed

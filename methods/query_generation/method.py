@@ -138,7 +138,7 @@ class QueryGeneration(Method):
             () if part.failed else self._asked(text, part.lines)
             for text, part in zip(queries.texts, written, strict=True)
         ]
-        rows, failed = round_robin(self._base, row_queries, queries.rows, self._tools, depth)
+        rows, failed = round_robin(self._base, row_queries, queries, self._tools, depth)
         return Ranking.of_lists(rows, [one or part.failed for one, part in zip(failed, written, strict=True)])
 
     def _asked(self, utterance: str, lines: Sequence[str]) -> tuple[str, ...]:
@@ -216,5 +216,5 @@ class QueryGeneration(Method):
 
         (written,) = self._written(case.query.texts)
         searched = () if written.failed else self._asked(case.text, written.lines)
-        (lists,), _ = search(self._base, [searched], case.query.rows, self._tools, self._tools)
+        (lists,), _ = search(self._base, [searched], case.query, self._tools, self._tools)
         return explain_queries(case, searched, lists, self._base.name)

@@ -131,7 +131,8 @@ def test_queries_show_texts_and_numbers_of_this_run_and_nothing_else() -> None:
     # Not their places in the dataset, which would tell how upstream sorted its files.
     assert queries.rows.tolist() == [0, 1]
     assert len(queries) == 2
-    assert set(vars(queries)) == {"texts", "rows"}
+    assert set(vars(queries)) == {"texts", "rows", "scope"}
+    assert queries.scope is None
 
 
 @given(splits, st.randoms(use_true_random=False))

@@ -110,7 +110,7 @@ class Fickle(Method):
 def test_the_base_is_asked_in_its_own_batches_and_its_failures_are_left_out() -> None:
     base = Fickle(ParameterSet(), Context(build_method))
     requests = [("132", "321!", "123"), ("321!",), (), ("321",)]
-    result, failed = round_robin(base, requests, np.array([3, 4, 5, 6]), 3, 3)
+    result, failed = round_robin(base, requests, Queries(("",) * 4, np.array([3, 4, 5, 6])), 3, 3)
     # Scores 1, 3, 2 of tools 0, 1, 2: 1, 2, 0. Scores 1, 2, 3: 2, 1, 0.
     assert result == [[1, 2, 0], [], [], [0, 1, 2]]
     assert failed == [False, True, False, False]
