@@ -21,6 +21,7 @@ from bench.importing.traces.forms import TRAFFIC_FORMS, Records, TrafficForm
 from bench.importing.traces.joining import Joiner, Turn
 from bench.importing.traces.masking import mask_text
 from bench.importing.traces.reading import LogReader, Unread
+from bench.importing.traces.roles import FAILED, Roles
 from bench.importing.traces.tool_names import CalledNames
 
 #: Characters of an earlier message, and of a search, that a row keeps.
@@ -96,6 +97,7 @@ def read_traffic(
     *,
     form: TrafficForm | None = None,
     search_tools: Sequence[str] = (),
+    bridge_tools: Sequence[str] = (),
     tools: str | Path | Sequence[str | Path] = (),
     keep_personal_data: bool = False,
 ) -> Traffic:
@@ -135,7 +137,8 @@ def read_traffic(
     if form is not None and form not in TRAFFIC_FORMS:
         raise UsageError(f"form is {form!r}; it must be {', '.join(TRAFFIC_FORMS[:-1])} or {TRAFFIC_FORMS[-1]}.")
     names = CalledNames(read_catalogue([Source.of(str(each)) for each in tools]).tools) if tools else None
-    reader, joiner, told = LogReader(), Joiner(search_tools), _Told()
+    roles = Roles(search_tools, bridge_tools, names.find if names is not None else None)
+    reader, joiner, told = LogReader(), Joiner(roles), _Told()
     for number, file in enumerate(files):
         path = expand_path(file)
         _read(path, reader, joiner, Records(form, f"file {number}"), told)
