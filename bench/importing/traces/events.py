@@ -53,10 +53,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: the result of a tool, as messages have it."""
+    """What came of a call: the result of a tool, as messages have it.
+
+    Attributes:
+        call_id: the id of the call; empty if the log has none.
+        failed: whether the call failed.
+        lists_tools: the result refers to tools, so the call was a search for them.
+    """
 
     call_id: str
     failed: bool
+    lists_tools: bool = False
 
 
 Event: TypeAlias = LoggedRequest | LoggedReply | Call | Outcome

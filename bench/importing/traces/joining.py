@@ -24,7 +24,7 @@ from bench.importing.traces.events import (
     Outcome,
     object_of,
 )
-from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, is_same
+from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, is_same, search_texts
 
 #: Earlier messages of a conversation that a turn keeps.
 MOST_CONTEXT = 10
@@ -78,10 +78,8 @@ class _Uses:
     arguments: set[bytes] = field(default_factory=set)
 
     def add(self, call_id: str, failed: bool | None) -> None:
-        """Take the outcome of a call. Of a call with an id, an error that any record tells is one."""
-        told = {self.outcomes.get(call_id), failed}
-        first, second = (True, False) if call_id else (False, True)
-        self.outcomes[call_id] = first if first in told else second if second in told else None
+        """Take the outcome of a call."""
+        self.outcomes[call_id] = _outcome(call_id, self.outcomes.get(call_id), failed)
 
     def have_failed(self, told: Mapping[str, bool]) -> bool:
         """Whether all calls failed, with the outcomes that the turn has by the ids of calls."""
@@ -120,7 +118,9 @@ class _Turn:
             uses.arguments.add(digest)
 
     def end(self, outcome: Outcome) -> None:
-        self.outcomes[outcome.call_id] = outcome.failed or self.outcomes.get(outcome.call_id, False)
+        if outcome.call_id:
+            before = self.outcomes.get(outcome.call_id)
+            self.outcomes[outcome.call_id] = bool(_outcome(outcome.call_id, before, outcome.failed))
 
     def absorb(self, other: _Turn) -> None:
         for tool, more in other.tools.items():
@@ -152,6 +152,12 @@ class _Turn:
         )
 
 
+def _outcome(call_id: str, *told: bool | None) -> bool | None:
+    """Whether a call failed, by several records. Of one with an id of its own, an error that any tells is one."""
+    order = (False, True) if call_id.startswith("=") or not call_id else (True, False)
+    return next((each for each in order if each in told), None)
+
+
 class Joiner:
     """Takes exchanges in any order, and gives the turns."""
 
@@ -162,6 +168,7 @@ class Joiner:
         self._last: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
         self._steps: defaultdict[str, list[_Step]] = defaultdict(list)
         self._outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
+        self._finders: set[str] = set()
         self._conversations: dict[str, str] = {}
         self._single: set[str] = set()
         self._count = 0
@@ -189,6 +196,7 @@ class Joiner:
         turn: _Turn | None = None
         opening, prefix = "", b""
         said: list[tuple[str, str]] = []
+        finding = {event.call_id for event in exchange.events if isinstance(event, Outcome) and event.lists_tools}
         for event in exchange.events:
             if isinstance(event, LoggedRequest):
                 prefix = hashlib.sha256(prefix + event.text.encode("utf-8", "replace")).digest()
@@ -208,7 +216,11 @@ class Joiner:
                 else:
                     turn.end(event)
             else:
-                for role in self._roles.of(event):
+                roles = self._roles.of(event)
+                if event.call_id and event.call_id in finding:
+                    self._finders.add(event.tool)
+                    roles = [Role(event, SEARCH, tuple(search_texts(event.arguments)))]
+                for role in roles:
                     if turn is None:
                         self._steps[trace].append((when, role))
                     else:
@@ -221,6 +233,9 @@ class Joiner:
     def turns(self) -> list[Turn]:
         """All turns, in the order of their times, else of the logs, with those that have no text or no tool."""
         self._attach()
+        for turn in self._turns.values():
+            for tool in self._finders & turn.tools.keys():
+                turn.add(Role(Call(tool), SEARCH), turn.tools.pop(tool).when)
         kept = self._merge_turns()
         before = self._earlier(kept)
         return [turn.finished(before.get(id(turn), ()), self._conversation(turn)) for turn in kept]
