@@ -81,7 +81,7 @@ def _span_events(span: Mapping[str, Any]) -> list[Event]:
         failed = bool(span.get("error")) or failed_of(data)
         return [Call(f"{server}/{name}" if server else name, data.get("input"), failed=failed, **place)]
     if kind == "handoff":
-        return [Call("transfer_to_" + re.sub(r"\W", "_", first_field(data, "to_agent")), hosted=True)]
+        return [Call("transfer_to_" + re.sub(r"\W", "_", first_field(data, "to_agent")).lower(), hosted=True)]
     if kind in {"generation", "response"}:
         given = first_value(data, *_INPUTS)
         return [*(events_of(given) if given is not None else []), *answer_events(first_value(data, *_ANSWERS))]

@@ -41,15 +41,15 @@ class ChatLogs:
             return
         trace = _id(value, TRACES)
         single = "" if trace else _id(value, _SINGLE)
-        trace = self._thread(value, trace or single)
-        yield LoggedExchange((*request_events, *answered), trace, _id(value, CONVERSATIONS), _time(value), bool(single))
+        given = trace or single
+        trace, conversation = self._thread(value, given), _id(value, CONVERSATIONS)
+        events = (*request_events, *answered)
+        yield LoggedExchange(events, trace, conversation, _time(value), bool(single), not given)
 
     def _thread(self, value: Mapping[str, Any], given: str) -> str:
-        """What ties this record to others: an id that the log gives, or the thread of answers."""
+        """What ties this record to others: an id that the log gives, or the thread of answers of Responses."""
         layers = list(_layers(value))
-        record_id = next(
-            (first_field(layer, "id") for layer in layers if _answers(layer) or layer.get("object") == "response"), ""
-        )
+        record_id = next((first_field(layer, "id") for layer in layers if _is_response(layer)), "")
         before = next((previous for layer in layers if (previous := first_field(layer, "previous_response_id"))), "")
         trace = given or (self._threads.get(before, before) if before else record_id)
         if record_id and trace:
@@ -110,9 +110,13 @@ def _answers(value: Mapping[str, Any]) -> bool:
     """Whether an object is itself the answer of a model."""
     if any(isinstance(value.get(key), list) for key in _ANSWERS):
         return True
-    if isinstance(value.get("output"), list) and (value.get("object") == "response" or is_messages(value["output"])):
+    if isinstance(value.get("output"), list) and _is_response(value):
         return True
     return value.get("role") == "assistant" and any(key in value for key in ("content", "tool_calls", "blocks"))
+
+
+def _is_response(value: Mapping[str, Any]) -> bool:
+    return value.get("object") == "response" or (isinstance(value.get("output"), list) and is_messages(value["output"]))
 
 
 def _has_answer(value: Mapping[str, Any], depth: int = 0) -> bool:

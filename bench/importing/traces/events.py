@@ -84,6 +84,8 @@ class LoggedExchange:
         trace: what ties records of one piece of work together; empty if nothing does.
         conversation: the id of the conversation or session; empty if the log has none.
         time: seconds since 1970; None if the log does not say.
+        answers: the trace is the id of an answer that the next request may go on from. Where none does, each request
+            repeats the conversation, and its first request tells conversations apart.
         single: the trace is the id of one request. If the logs have several under it, calls without one of them belong
             to nobody knows which.
     """
@@ -93,6 +95,7 @@ class LoggedExchange:
     conversation: str = ""
     time: float | None = None
     single: bool = False
+    answers: bool = False
 
 
 def text_of(value: Any) -> str:

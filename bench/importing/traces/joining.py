@@ -170,6 +170,7 @@ class Joiner:
         self._outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
         self._finders: set[str] = set()
         self._conversations: dict[str, str] = {}
+        self._openings: dict[str, str] = {}
         self._single: set[str] = set()
         self._count = 0
         #: Calls for which the logs have no request.
@@ -227,6 +228,8 @@ class Joiner:
                         turn.add(role, when)
         if turn is not None:
             self._last[trace].append((when, (trace, turn.prefix)))
+            if exchange.answers:
+                self._openings.setdefault(trace, opening)
         if exchange.single:
             self._single.add(trace)
 
@@ -241,12 +244,12 @@ class Joiner:
         return [turn.finished(before.get(id(turn), ()), self._conversation(turn)) for turn in kept]
 
     def _conversation(self, turn: _Turn) -> str:
-        """The conversation as the log names it, else the trace; of a record without any id, its first request."""
+        """The conversation as the log names it, else the trace; without such an id, the first request."""
         if turn.trace in self._conversations:
             return f"conversation {self._conversations[turn.trace]}"
-        if not turn.trace.startswith("record "):
-            return turn.trace
-        return f"opening {turn.opening}"
+        if turn.trace in self._openings:
+            return f"opening {self._openings[turn.trace]}"
+        return f"opening {turn.opening}" if turn.trace.startswith("record ") else turn.trace
 
     def _attach(self) -> None:
         """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
@@ -350,7 +353,7 @@ class Joiner:
         for turn in turns:
             if turn.trace.startswith("record ") and turn.trace not in self._conversations:
                 continue
-            before = said[self._conversation(turn)]
+            before = said[turn.trace if turn.trace in self._openings else self._conversation(turn)]
             if turn.text and not turn.searched:
                 earlier[id(turn)] = tuple(before[-MOST_CONTEXT:])
                 before.append(("user", turn.text[:MOST_TEXT]))

@@ -71,7 +71,10 @@ def events_of(value: Any, depth: int = 0) -> list[Event]:
         if _is_pair(value):  # LangChain's ["human", "text"]
             return _message({"role": value[0], "content": value[1]}, depth)
         return [event for each in value if isinstance(each, dict | list) for event in events_of(each, depth + 1)]
-    return _message(value, depth) if isinstance(value, dict) else []
+    if not isinstance(value, dict):
+        return []
+    # Gemini may leave out that the user speaks.
+    return _message({"role": "user", **value} if "parts" in value and not _role(value) else value, depth)
 
 
 def is_messages(value: Any) -> bool:
@@ -111,6 +114,9 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     for key in ("message", "output", "outputs", "response", "body"):
         if isinstance(value.get(key), dict | list) and not _role(value):
             return answer_events(value[key], depth + 1)
+    content = value.get("content")
+    if isinstance(content, dict) and not _role(value):  # a candidate of Gemini
+        return answer_events(content, depth + 1)
     if isinstance(value.get("messages"), list):
         # The state of a graph after the run: what was said before is in the request as well.
         return events_of(value["messages"], depth + 1)
