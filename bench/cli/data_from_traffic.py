@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bench.importing.traces.traces import Traffic
 
 #: The forms of `bench.importing.traces.forms`, which `--help` does not wait for.
-_FORMS = ("otel", "openai", "langfuse", "langsmith", "mcp")
+_FORMS = ("otel", "openai", "langfuse", "langsmith", "agents", "mcp")
 _SHOWN = 5
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
 
@@ -40,7 +40,14 @@ _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "k
     "search_tools",
     multiple=True,
     metavar="NAME",
-    help="A tool that searches for tools: its calls are no gold, what they searched for is kept.",
+    help="Another tool that searches for tools: its calls are no gold, what they searched for is kept.",
+)
+@more_option(
+    "--bridge-tool",
+    "bridge_tools",
+    multiple=True,
+    metavar="NAME",
+    help="Another tool that calls the tool named in its arguments, as call_tool does: the tool inside is gold.",
 )
 @more_option("--keep-personal-data", is_flag=True, help="Do not mask e-mail addresses, keys, tokens and long numbers.")
 @more_option("--replace", is_flag=True, help="Replace the file of queries.")
@@ -51,6 +58,7 @@ def command(
     form: Any,
     sources: tuple[str, ...],
     search_tools: tuple[str, ...],
+    bridge_tools: tuple[str, ...],
     keep_personal_data: bool,
     replace: bool,
     as_json: bool,
@@ -58,10 +66,13 @@ def command(
     """Write the requests in logs, with the tools that were called for each, as a file of queries.
 
     FILE is JSON Lines or JSON: OpenTelemetry spans and log records of generative AI, requests and answers of OpenAI and
-    similar APIs, exports of Langfuse and LangSmith, or logs of MCP gateways. Each record is recognised by itself.
+    similar APIs, messages of agent frameworks, exports of Langfuse and LangSmith, or logs of MCP gateways. Each record
+    is recognised by itself.
 
-    A query is a turn of a user; its tools are those called until the next turn. Called is not the same as right: read
-    the queries before you use them as gold.
+    A query is a turn of a user; its tools are those called until the next turn, without those whose every call failed.
+    Searches for tools, handoffs and built-in tools of a host are no gold, and of a bridge such as call_tool the tool
+    inside is; a tool of the catalogue is one, whatever it is called. Called is not the same as right: read the queries
+    before you use them as gold.
 
     E-mail addresses, keys, tokens and long numbers are masked. Names of people are not.
     """
@@ -73,7 +84,12 @@ def command(
         if output.exists() and not replace:
             raise UsageError(f"{output} exists; name another file, or replace it with --replace.")
     traffic = read_traffic(
-        files, form=form, search_tools=search_tools, tools=sources, keep_personal_data=keep_personal_data
+        files,
+        form=form,
+        search_tools=search_tools,
+        bridge_tools=bridge_tools,
+        tools=sources,
+        keep_personal_data=keep_personal_data,
     )
     traffic.write(output)
     if as_json:
@@ -82,6 +98,7 @@ def command(
             "output": str(output),
             "queries": len(traffic.queries),
             "unknown_tools": [dataclasses.asdict(tool) for tool in traffic.unknown_tools],
+            "set_aside": [dataclasses.asdict(each) for each in traffic.set_aside],
             "remarks": [{"place": place, "remark": remark} for place, remark in traffic.remarks],
         }
         print_json(fields)
@@ -114,6 +131,10 @@ def _tell(traffic: Traffic, output: Path) -> None:
         say(f"no tool {tool.name!r}: called for {_many(tool.requests, 'request')}{near}")
     if len(traffic.unknown_tools) > _SHOWN:
         say(f"and {len(traffic.unknown_tools) - _SHOWN} more names without a tool; --json lists all")
+    for aside in traffic.set_aside[:_SHOWN]:
+        say(f"set aside {aside.name!r} in {_many(aside.requests, 'request')}: {aside.why}")
+    if len(traffic.set_aside) > _SHOWN:
+        say(f"and {len(traffic.set_aside) - _SHOWN} more names that are no gold; --json lists all")
     for place, remark in traffic.remarks[:_SHOWN]:
         say(f"{place}: {remark}")
     if traffic.unread > _SHOWN:

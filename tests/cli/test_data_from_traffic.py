@@ -90,6 +90,7 @@ def test_the_counts_are_there_as_json(bench: Bench, log: Path, monkeypatch: pyte
         "ambiguous": 0,
         "masked": {"[email]": 1, "[number]": 1},
         "unknown_tools": [{"name": "think", "requests": 2, "near": []}],
+        "set_aside": [],
         "records": {"openai": 8},
         "unread": 1,
         "remarks": [{"place": "log.jsonl, line 9", "remark": "it is not JSON from character 2 on"}],

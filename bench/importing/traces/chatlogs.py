@@ -8,11 +8,15 @@ from typing import Any
 from bench.importing.traces.events import Event, LoggedExchange, first_field, json_of, seconds_of, text_of
 from bench.importing.traces.messages import answer_events, events_of, is_messages
 
-_REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data")
+_REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data", "values")
 _RESPONSES = ("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result")
+_RESPONSES += ("new_items",)
+#: Where ids stand beside request and answer; the last two are LangGraph's.
+_ABOUT = ("metadata", "config", "configurable")
 _ANSWERS = ("choices", "candidates")
-_TRACES, _SINGLE = ("trace_id", "traceId"), ("custom_id", "request_id", "requestId")
-_CONVERSATIONS = ("conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id")
+_BESIDE_TEXT = ("model", "output", "response", "new_items")
+TRACES, _SINGLE = ("trace_id", "traceId"), ("custom_id", "request_id", "requestId")
+CONVERSATIONS = ("conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id")
 _TIMES = ("timestamp", "created_at", "created", "startTime", "start_time", "time", "ts")
 #: Wrappers around a request: a log's record, an HTTP request, its body.
 _MOST_WRAPPERS = 4
@@ -35,19 +39,17 @@ class ChatLogs:
         answered = _answer_events(value)
         if not request_events and not answered:
             return
-        trace = _id(value, _TRACES)
+        trace = _id(value, TRACES)
         single = "" if trace else _id(value, _SINGLE)
-        trace = self._thread(value, trace or single)
-        yield LoggedExchange(
-            (*request_events, *answered), trace, _id(value, _CONVERSATIONS), _time(value), bool(single)
-        )
+        given = trace or single
+        trace, conversation = self._thread(value, given), _id(value, CONVERSATIONS)
+        events = (*request_events, *answered)
+        yield LoggedExchange(events, trace, conversation, _time(value), bool(single), not given)
 
     def _thread(self, value: Mapping[str, Any], given: str) -> str:
-        """What ties this record to others: an id that the log gives, or the thread of answers."""
+        """What ties this record to others: an id that the log gives, or the thread of answers of Responses."""
         layers = list(_layers(value))
-        record_id = next(
-            (first_field(layer, "id") for layer in layers if _answers(layer) or layer.get("object") == "response"), ""
-        )
+        record_id = next((first_field(layer, "id") for layer in layers if _is_response(layer)), "")
         before = next((previous for layer in layers if (previous := first_field(layer, "previous_response_id"))), "")
         trace = given or (self._threads.get(before, before) if before else record_id)
         if record_id and trace:
@@ -63,7 +65,7 @@ def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, A
     """A record and the objects that it wraps: request and response, and their bodies."""
     yield value
     if depth < _MOST_WRAPPERS:
-        for key in (*_REQUESTS, *_RESPONSES, "metadata"):
+        for key in (*_REQUESTS, *_RESPONSES, *_ABOUT):
             inner = json_of(value.get(key))
             if isinstance(inner, dict):
                 yield from _layers(inner, depth + 1)
@@ -74,7 +76,7 @@ def _id(value: Mapping[str, Any], keys: tuple[str, ...]) -> str:
         if identifier := first_field(layer, *keys):
             return identifier
         conversation = layer.get("conversation")  # of Responses
-        if keys is _CONVERSATIONS and isinstance(conversation, str | dict):
+        if keys is CONVERSATIONS and isinstance(conversation, str | dict):
             return first_field({"id": conversation} if isinstance(conversation, str) else conversation, "id")
     return ""
 
@@ -89,12 +91,13 @@ def _request_events(value: Mapping[str, Any], depth: int = 0) -> list[Event] | N
     for key in ("messages", "contents"):
         if is_messages(value.get(key)):
             return events_of(value[key])
-    given = json_of(value.get("input"))
-    if is_messages(given):
-        return events_of(given)
-    # The text of a request to Responses; other records have an `input`, too.
-    if isinstance(given, str) and text_of(given) and ("model" in value or "output" in value or "response" in value):
-        return events_of([{"role": "user", "content": given}])
+    for key in ("input", "prompt"):
+        given = json_of(value.get(key))
+        if is_messages(given):
+            return events_of(given)
+        # The text of a request to Responses or Completions; other records have an `input`, too.
+        if isinstance(given, str) and text_of(given) and any(each in value for each in _BESIDE_TEXT):
+            return events_of(given)
     if depth < _MOST_WRAPPERS:
         for key in _REQUESTS:
             inner = json_of(value.get(key))
@@ -107,9 +110,13 @@ def _answers(value: Mapping[str, Any]) -> bool:
     """Whether an object is itself the answer of a model."""
     if any(isinstance(value.get(key), list) for key in _ANSWERS):
         return True
-    if isinstance(value.get("output"), list) and (value.get("object") == "response" or is_messages(value["output"])):
+    if isinstance(value.get("output"), list) and _is_response(value):
         return True
-    return value.get("role") == "assistant" and ("content" in value or "tool_calls" in value)
+    return value.get("role") == "assistant" and any(key in value for key in ("content", "tool_calls", "blocks"))
+
+
+def _is_response(value: Mapping[str, Any]) -> bool:
+    return value.get("object") == "response" or (isinstance(value.get("output"), list) and is_messages(value["output"]))
 
 
 def _has_answer(value: Mapping[str, Any], depth: int = 0) -> bool:

@@ -1,8 +1,10 @@
-"""What all logs come down to: requests of users, replies and calls of tools, in order."""
+"""What all logs come down to: requests of users, replies, calls of tools and their outcomes, in order."""
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,13 +30,49 @@ class LoggedReply:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool: its name, after `server/` if the log names the server, and its arguments as logged."""
+    """A call of a tool.
+
+    Attributes:
+        tool: its name, after `server/` if the log names the server.
+        arguments: as logged.
+        call_id: what its outcome, and the span that executes it, name it by; empty if the log has no ids.
+        failed: whether it failed; None if this record does not say.
+        hosted: the host of the model executes it: web search, code, tool search. No tool of a library.
+        span: the id of the span or run that executes it; empty for a call in a message.
+        parent: the id of the span or run around that one.
+    """
 
     tool: str
     arguments: Any = None
+    call_id: str = ""
+    failed: bool | None = None
+    hosted: bool = False
+    span: str = ""
+    parent: str = ""
 
 
-Event: TypeAlias = LoggedRequest | LoggedReply | Call
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call: the result of a tool, as messages have it.
+
+    Attributes:
+        call_id: the id of the call; empty if the log has none.
+        failed: whether the call failed.
+        lists_tools: the result refers to tools, so the call was a search for them.
+    """
+
+    call_id: str
+    failed: bool
+    lists_tools: bool = False
+
+
+Event: TypeAlias = LoggedRequest | LoggedReply | Call | Outcome
+#: What frameworks write in place of a text that they were told to hide: Koog and OpenInference.
+_HIDDEN = frozenset({"HIDDEN:non-empty", "HIDDEN:empty", "__REDACTED__"})
+#: The fields that records of all forms call things by: the tool, its arguments, and what ties calls to results.
+NAMES = ("name", "toolName", "tool_name")
+ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_kwargs", "raw_input")
+CALL_IDS = ("tool_call_id", "toolCallId", "tool_use_id", "call_id", "tool_id", "id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +84,8 @@ class LoggedExchange:
         trace: what ties records of one piece of work together; empty if nothing does.
         conversation: the id of the conversation or session; empty if the log has none.
         time: seconds since 1970; None if the log does not say.
+        answers: the trace is the id of an answer that the next request may go on from. Where none does, each request
+            repeats the conversation, and its first request tells conversations apart.
         single: the trace is the id of one request. If the logs have several under it, calls without one of them belong
             to nobody knows which.
     """
@@ -55,6 +95,7 @@ class LoggedExchange:
     conversation: str = ""
     time: float | None = None
     single: bool = False
+    answers: bool = False
 
 
 def text_of(value: Any) -> str:
@@ -62,6 +103,8 @@ def text_of(value: Any) -> str:
     if not isinstance(value, str):
         return ""
     text: str = value
+    if text in _HIDDEN:
+        return ""
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text.replace("\0", "").strip()
@@ -86,6 +129,53 @@ def json_of(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
     return value
+
+
+def object_of(value: Any) -> Any:
+    """What a text is the JSON of, or the `repr` of, which LangChain logs; anything else as it is."""
+    given = json_of(value)
+    if isinstance(given, str) and given.startswith("{'") and len(given) <= MOST_TEXT:
+        try:
+            return ast.literal_eval(given)
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            return given
+    return given
+
+
+def first_value(record: Mapping[str, Any], *keys: str) -> Any:
+    """The first of these fields that is not null; None if none is."""
+    return next((record[key] for key in keys if record.get(key) is not None), None)
+
+
+#: How results say that their call failed. MCP, Anthropic and LlamaIndex have a flag, LangChain and Responses a status,
+#: pydantic-ai an outcome; Gemini and many tools have an `error` in what they return. A `status` in there is the tool's.
+_FLAGS = ("is_error", "isError")
+_STATES = ("status", "outcome")
+_FAILED = frozenset({"error", "failed", "failure", "retried", "denied"})
+_RETURNED = ("response", "output", "tool_output", "content", "result")
+#: Texts that frameworks return in place of a result: the Agents SDK, MCP's Python SDK, LangGraph.
+_FAILURES = re.compile(
+    r"An error occurred while running the tool|Error (executing|calling) tool |Error: \S+ is not a valid tool"
+)
+
+
+def failed_of(result: Any) -> bool:
+    """Whether the result of a tool, with what the log has around it, says that its call failed."""
+    if not isinstance(result, dict):
+        return isinstance(result, str) and bool(_FAILURES.match(result))
+    if any(result.get(flag) is True for flag in _FLAGS):
+        return True
+    if any(isinstance(result.get(state), str) and result[state].lower() in _FAILED for state in _STATES):
+        return True
+    for key in _RETURNED:
+        returned = json_of(result.get(key))
+        if isinstance(returned, list) and len(returned) == 1 and isinstance(returned[0], dict):
+            returned = json_of(returned[0].get("text"))
+        if isinstance(returned, str) and _FAILURES.match(returned):
+            return True
+        if isinstance(returned, dict) and (any(returned.get(flag) is True for flag in _FLAGS) or returned.get("error")):
+            return True
+    return False
 
 
 #: Seconds per unit, by size: what is above the bound is in this unit. 1e11 seconds are the year 5138.

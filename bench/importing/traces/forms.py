@@ -6,18 +6,35 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol, get_args
 
-from bench.importing.traces.chatlogs import ChatLogs, is_chat
+from bench.importing.traces.agents import Agents, is_agents
+from bench.importing.traces.chatlogs import CONVERSATIONS, TRACES, ChatLogs, is_chat
 from bench.importing.traces.events import LoggedExchange
 from bench.importing.traces.gateways import Gateways, is_gateway
 from bench.importing.traces.langfuse import Langfuse, is_langfuse
 from bench.importing.traces.langsmith import LangSmith, is_langsmith
+from bench.importing.traces.messages import is_messages
 from bench.importing.traces.opentelemetry import OpenTelemetry, is_opentelemetry
 
-TrafficForm = Literal["otel", "openai", "langfuse", "langsmith", "mcp"]
+TrafficForm = Literal["otel", "openai", "langfuse", "langsmith", "agents", "mcp"]
 TRAFFIC_FORMS: tuple[TrafficForm, ...] = get_args(TrafficForm)
 #: Objects that only hold a list of records, as the page of an API.
 _LISTS = ("data", "runs", "traces", "observations", "logs", "records", "items", "results", "activities")
 _MOST_DEPTH = 4
+
+
+def _conversation(value: Any) -> Any:
+    """A list of messages, as frameworks keep them, as the record that it is; anything else as it is.
+
+    Rows of a table of messages, each with the id of its conversation, are no conversation.
+    """
+    first = value[0] if isinstance(value, list) and value else None
+    if isinstance(first, dict) and is_messages(value) and recognise(first) is None and not _is_row(first):
+        return {"messages": value}
+    return value
+
+
+def _is_row(message: Mapping[str, Any]) -> bool:
+    return "parts" not in message and any(key in message for key in (*CONVERSATIONS, *TRACES))
 
 
 class Parser(Protocol):
@@ -41,6 +58,8 @@ def recognise(value: Mapping[str, Any]) -> TrafficForm | None:
         return "langsmith"
     if is_langfuse(value):
         return "langfuse"
+    if is_agents(value):
+        return "agents"
     if is_gateway(value):
         return "mcp"
     return "openai" if is_chat(value) else None
@@ -62,13 +81,15 @@ class Records:
             "openai": ChatLogs(),
             "langfuse": Langfuse(),
             "langsmith": LangSmith(),
+            "agents": Agents(file),
             "mcp": Gateways(file),
         }
         self.counts: Counter[TrafficForm] = Counter()
         self.unknown = 0
 
     def read(self, value: Any, depth: int = 0) -> Iterator[LoggedExchange]:
-        """The exchanges of a value: a record, or a list of records."""
+        """The exchanges of a value: a record, a list of records, or a list of messages, which is one record."""
+        value = _conversation(value)
         if isinstance(value, list) and depth < _MOST_DEPTH:
             for each in value:
                 yield from self.read(each, depth + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bench.importing.traces.events import (
@@ -10,6 +11,8 @@ from bench.importing.traces.events import (
     Event,
     LoggedExchange,
     LoggedRequest,
+    Outcome,
+    failed_of,
     first_field,
     json_of,
     seconds_of,
@@ -47,25 +50,43 @@ class Gateways:
     def __init__(self, session: str) -> None:
         """`session`: what bare JSON-RPC messages belong to; they are one client's, who has the server for itself."""
         self._session = session
+        self._calls: dict[tuple[str, str], str] = {}
+        self._count = 0
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
-        """The exchange of a call; nothing for other messages."""
+        """The exchange of a call or of its response; nothing for other messages."""
         message = _message(value)
+        layers = [value] if message is None else list(_layers(value))
+        session = next((identifier for layer in layers if (identifier := first_field(layer, *_SESSIONS))), "")
         if message is None:
-            call, layers = _read_recorded_call(value), [value]
+            call = _read_recorded_call(value)
         elif message.get("method") == "tools/call":
-            call, layers = _read_call(message, value), list(_layers(value))
+            call = _read_call(message, value)
         else:
+            yield from self._response(message, session or (self._session if message is value else ""))
             return
         if call is None:
             return
-        session = next((identifier for layer in layers if (identifier := first_field(layer, *_SESSIONS))), "")
+        if any(layer.get("error") or failed_of(layer) for layer in layers):
+            call = replace(call, failed=True)
         text = next((text_of(first_field(layer, *_TEXTS)) for layer in layers if first_field(layer, *_TEXTS)), "")
         times = (seconds_of(layer.get(key)) for layer in layers for key in _TIMES)
         events: tuple[Event, ...] = (LoggedRequest(text), call) if text else (call,)
         if not session and message is value and not text:
             session = self._session
+        if message is not None and session and (number := first_field(message, "id")):
+            # Ids of JSON-RPC may start again within a session, so a response is that of the last call by its id.
+            self._count += 1
+            call = replace(call, call_id=f"{session} {self._count}")
+            self._calls[session, number] = call.call_id
+            events = (*events[:-1], call)
         yield LoggedExchange(events, session, session, next((time for time in times if time is not None), None))
+
+    def _response(self, message: Mapping[str, Any], session: str) -> Iterator[LoggedExchange]:
+        call_id = self._calls.pop((session, first_field(message, "id")), "")
+        if call_id:
+            failed = bool(message.get("error")) or failed_of(message)
+            yield LoggedExchange((Outcome(call_id, failed),), session, session)
 
     def finish(self) -> Iterator[LoggedExchange]:
         """Nothing: each record is complete."""

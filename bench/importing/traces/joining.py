@@ -7,29 +7,37 @@ all records that know it add the calls that they know.
 
 from __future__ import annotations
 
-import ast
 import bisect
 import hashlib
+import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.importing.traces.events import MOST_TEXT, Call, LoggedExchange, LoggedReply, LoggedRequest, json_of, text_of
+from bench.importing.traces.events import (
+    MOST_TEXT,
+    Call,
+    LoggedExchange,
+    LoggedReply,
+    LoggedRequest,
+    Outcome,
+    object_of,
+)
+from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, is_same, search_texts
 
 #: Earlier messages of a conversation that a turn keeps.
 MOST_CONTEXT = 10
 #: Texts of searches that a turn keeps.
 _MOST_SEARCHES = 20
-#: Versions of one turn that are compared with each other.
+#: Versions of one turn that are compared with each other, and names of a turn that a span's is compared with.
 _MOST_COMPARED = 64
-#: Arguments of a tool search that hold what is searched; some logs wrap arguments in arguments.
-_MOST_WRAPPED = 3
-_SEARCHED = ("query", "queries", "q", "search", "search_query", "keywords", "pattern", "text", "input", "intent")
 
 #: When something was said: seconds since 1970 (0 if unknown), and the position in the logs.
 _When = tuple[float, int]
 _Key = tuple[str, bytes]
+#: A call whose record has no request.
+_Step = tuple[_When, Role]
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Turn:
     Attributes:
         text: the request; empty if it has no text.
         tools: the tools that were called until the next request, in order, each once.
+        aside: (name, why) of what was called meanwhile and is no gold.
         searches: what was typed into tool searches meanwhile.
         context: (role, text) of earlier messages, oldest first.
         conversation: what turns of one conversation share.
@@ -47,6 +56,7 @@ class Turn:
 
     text: str
     tools: tuple[str, ...]
+    aside: tuple[tuple[str, str], ...]
     searches: tuple[str, ...]
     context: tuple[tuple[str, str], ...]
     conversation: str
@@ -54,6 +64,33 @@ class Turn:
 
 
 @dataclass
+class _Uses:
+    """The calls of one tool in a turn.
+
+    Attributes:
+        when: the first.
+        outcomes: id of a call, empty if it has none -> whether it failed; None if nothing says.
+        arguments: digests of what it was called with.
+    """
+
+    when: _When
+    outcomes: dict[str, bool | None] = field(default_factory=dict)
+    arguments: set[bytes] = field(default_factory=set)
+
+    def add(self, call_id: str, failed: bool | None) -> None:
+        """Take the outcome of a call."""
+        self.outcomes[call_id] = _outcome(call_id, self.outcomes.get(call_id), failed)
+
+    def have_failed(self, told: Mapping[str, bool]) -> bool:
+        """Whether all calls failed, with the outcomes that the turn has by the ids of calls."""
+        outcomes = {call_id: told.get(call_id, failed) for call_id, failed in self.outcomes.items()}
+        if True not in outcomes.values() or False in outcomes.values():
+            return False
+        # A failure without an id may be that of any call; else a call that nothing is known of may have succeeded.
+        return outcomes.get("") is True or not any(failed is None for call_id, failed in outcomes.items() if call_id)
+
+
+@dataclass(eq=False)
 class _Turn:
     text: str
     trace: str
@@ -61,36 +98,79 @@ class _Turn:
     prefix: bytes
     context: tuple[tuple[str, str], ...]
     when: _When
-    tools: dict[str, _When] = field(default_factory=dict)
+    tools: dict[str, _Uses] = field(default_factory=dict)
+    outcomes: dict[str, bool] = field(default_factory=dict)
+    aside: dict[tuple[str, str], None] = field(default_factory=dict)
     searches: dict[str, _When] = field(default_factory=dict)
     searched: bool = False
 
-    def add(self, tool: str, when: _When) -> None:
-        self.tools[tool] = min(when, self.tools.get(tool, when))
+    def add(self, role: Role, when: _When) -> None:
+        call = role.call
+        if role.aside:
+            self.aside[call.tool, role.aside] = None
+            for text in role.searches:
+                self.searches[text] = min(when, self.searches.get(text, when))
+            return
+        uses = self.tools.setdefault(call.tool, _Uses(when))
+        uses.when = min(when, uses.when)
+        uses.add(call.call_id, call.failed)
+        if (digest := _digest(call.arguments)) is not None:
+            uses.arguments.add(digest)
 
-    def search(self, texts: Iterable[str], when: _When) -> None:
-        for text in texts:
-            self.searches[text] = min(when, self.searches.get(text, when))
+    def end(self, outcome: Outcome) -> None:
+        if outcome.call_id:
+            before = self.outcomes.get(outcome.call_id)
+            self.outcomes[outcome.call_id] = bool(_outcome(outcome.call_id, before, outcome.failed))
 
     def absorb(self, other: _Turn) -> None:
-        for tool, when in other.tools.items():
-            self.add(tool, when)
+        for tool, more in other.tools.items():
+            uses = self.tools.setdefault(tool, _Uses(more.when))
+            uses.when = min(more.when, uses.when)
+            uses.arguments |= more.arguments
+            for call_id, failed in more.outcomes.items():
+                uses.add(call_id, failed)
+        for call_id, failed in other.outcomes.items():
+            self.end(Outcome(call_id, failed))
         for text, when in other.searches.items():
-            self.search([text], when)
+            self.searches[text] = min(when, self.searches.get(text, when))
+        self.aside |= other.aside
         self.context = self.context or other.context
         self.when = min(self.when, other.when)
+
+    def finished(self, context: tuple[tuple[str, str], ...], conversation: str) -> Turn:
+        """The turn as it is told to others."""
+        tools = sorted(self.tools, key=lambda tool: self.tools[tool].when)
+        failed = {tool: None for tool in tools if self.tools[tool].have_failed(self.outcomes)}
+        return Turn(
+            self.text,
+            tuple(tool for tool in tools if tool not in failed),
+            (*self.aside, *((tool, FAILED) for tool in failed)),
+            tuple(sorted(self.searches, key=self.searches.__getitem__))[:_MOST_SEARCHES],
+            self.context or context,
+            conversation,
+            self.searched,
+        )
+
+
+def _outcome(call_id: str, *told: bool | None) -> bool | None:
+    """Whether a call failed, by several records. Of one with an id of its own, an error that any tells is one."""
+    order = (False, True) if call_id.startswith("=") or not call_id else (True, False)
+    return next((each for each in order if each in told), None)
 
 
 class Joiner:
     """Takes exchanges in any order, and gives the turns."""
 
-    def __init__(self, search_tools: Collection[str] = ()) -> None:
-        """`search_tools`: names of tools that search for tools, with their server or without."""
-        self._search_tools = frozenset(search_tools)
+    def __init__(self, roles: Roles) -> None:
+        """`roles`: tells what calls are."""
+        self._roles = roles
         self._turns: dict[_Key, _Turn] = {}
         self._last: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
-        self._steps: defaultdict[str, list[tuple[_When, str, tuple[str, ...]]]] = defaultdict(list)
+        self._steps: defaultdict[str, list[_Step]] = defaultdict(list)
+        self._outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
+        self._finders: set[str] = set()
         self._conversations: dict[str, str] = {}
+        self._openings: dict[str, str] = {}
         self._single: set[str] = set()
         self._count = 0
         #: Calls for which the logs have no request.
@@ -117,6 +197,7 @@ class Joiner:
         turn: _Turn | None = None
         opening, prefix = "", b""
         said: list[tuple[str, str]] = []
+        finding = {event.call_id for event in exchange.events if isinstance(event, Outcome) and event.lists_tools}
         for event in exchange.events:
             if isinstance(event, LoggedRequest):
                 prefix = hashlib.sha256(prefix + event.text.encode("utf-8", "replace")).digest()
@@ -130,47 +211,45 @@ class Joiner:
                 said.append(("user", event.text[:MOST_TEXT]))
             elif isinstance(event, LoggedReply):
                 said.append(("assistant", event.text[:MOST_TEXT]))
-            elif turn is None:
-                self._steps[trace].append((when, event.tool, self._search_texts(event)))
-            elif texts := self._search_texts(event):
-                turn.search(texts, when)
-            elif not self._is_search(event.tool):
-                turn.add(event.tool, when)
+            elif isinstance(event, Outcome):
+                if turn is None:
+                    self._outcomes[trace].append(event)
+                else:
+                    turn.end(event)
+            else:
+                roles = self._roles.of(event)
+                if event.call_id and event.call_id in finding:
+                    self._finders.add(event.tool)
+                    roles = [Role(event, SEARCH, tuple(search_texts(event.arguments)))]
+                for role in roles:
+                    if turn is None:
+                        self._steps[trace].append((when, role))
+                    else:
+                        turn.add(role, when)
         if turn is not None:
             self._last[trace].append((when, (trace, turn.prefix)))
+            if exchange.answers:
+                self._openings.setdefault(trace, opening)
         if exchange.single:
             self._single.add(trace)
 
     def turns(self) -> list[Turn]:
         """All turns, in the order of their times, else of the logs, with those that have no text or no tool."""
         self._attach()
+        for turn in self._turns.values():
+            for tool in self._finders & turn.tools.keys():
+                turn.add(Role(Call(tool), SEARCH), turn.tools.pop(tool).when)
         kept = self._merge_turns()
         before = self._earlier(kept)
-        return [
-            Turn(
-                turn.text,
-                tuple(sorted(turn.tools, key=turn.tools.__getitem__)),
-                tuple(sorted(turn.searches, key=turn.searches.__getitem__))[:_MOST_SEARCHES],
-                turn.context or before.get(id(turn), ()),
-                self._conversation(turn),
-                turn.searched,
-            )
-            for turn in kept
-        ]
-
-    def _is_search(self, tool: str) -> bool:
-        return tool in self._search_tools or tool.rpartition("/")[2] in self._search_tools
-
-    def _search_texts(self, call: Call) -> tuple[str, ...]:
-        return tuple(search_texts(call.arguments)) if self._is_search(call.tool) else ()
+        return [turn.finished(before.get(id(turn), ()), self._conversation(turn)) for turn in kept]
 
     def _conversation(self, turn: _Turn) -> str:
-        """The conversation as the log names it, else the trace; of a record without any id, its first request."""
+        """The conversation as the log names it, else the trace; without such an id, the first request."""
         if turn.trace in self._conversations:
             return f"conversation {self._conversations[turn.trace]}"
-        if not turn.trace.startswith("record "):
-            return turn.trace
-        return f"opening {turn.opening}"
+        if turn.trace in self._openings:
+            return f"opening {self._openings[turn.trace]}"
+        return f"opening {turn.opening}" if turn.trace.startswith("record ") else turn.trace
 
     def _attach(self) -> None:
         """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
@@ -187,38 +266,62 @@ class Joiner:
             if not requests:
                 self._attach_searches(trace, steps)
                 continue
-            keys = {key for _, key in requests}
-            unclear = trace in self._single and len(keys) > 1
-            # The span of a call that an answer has tells nothing new, and must not go to another request: a trace may
-            # hold some that the user did not make, such as one for a title.
-            told = {tool for key in keys for tool in self._turns[key].tools}
-            looked_up = {text for key in keys for text in self._turns[key].searches}
-            for when, tool, texts in steps:
+            turns = [self._turns[key] for key in dict.fromkeys(key for _, key in requests)]
+            unclear = trace in self._single and len(turns) > 1
+            # The span of a call that an answer has tells only its outcome, and must not go to another request: a trace
+            # may hold some that the user did not make, such as one for a title.
+            told = _Told(turns)
+            for when, role in self._without_inner(steps):
                 place = bisect.bisect_right(requests, when, key=lambda pair: pair[0]) - 1
-                if tool in told or (self._is_search(tool) and looked_up.issuperset(texts)):
+                turn = self._turns[requests[place][1]] if place >= 0 else None
+                if told.repeats(role, turn, self._roles):
                     continue
-                if place < 0 or unclear:
-                    self.loose_calls += not self._is_search(tool)
-                elif texts:
-                    self._turns[requests[place][1]].search(texts, when)
+                if turn is None or unclear:
+                    self.loose_calls += not role.aside
                 else:
-                    self._turns[requests[place][1]].add(tool, when)
+                    turn.add(role, when)
+            self._end(turns, trace)
+        for trace in set(self._outcomes) - set(self._steps):
+            self._end([self._turns[key] for _, key in self._last.get(trace, ())], trace)
         self._steps.clear()
 
-    def _attach_searches(self, trace: str, steps: Sequence[tuple[_When, str, tuple[str, ...]]]) -> None:
+    def _attach_searches(self, trace: str, steps: Sequence[_Step]) -> None:
         """Where a log has no request at all, what a model typed into a tool search is the request for what follows."""
-        turn: _Turn | None = None
-        for when, tool, texts in steps:
-            if texts and (turn is None or turn.tools):
+        turns: list[_Turn] = []
+        for when, role in self._without_inner(steps):
+            if role.searches and (not turns or turns[-1].tools):
                 prefix = hashlib.sha256(f"{trace} {when}".encode("utf-8", "replace")).digest()
-                text = texts[0][: MOST_TEXT + 1]
-                turn = self._turns[trace, prefix] = _Turn(text, trace, text, prefix, (), when, searched=True)
-            if turn is not None and texts:
-                turn.search(texts, when)
-            elif turn is not None and not self._is_search(tool):
-                turn.add(tool, when)
-            elif not self._is_search(tool):
-                self.loose_calls += 1
+                text = role.searches[0][: MOST_TEXT + 1]
+                turns.append(_Turn(text, trace, text, prefix, (), when, searched=True))
+                self._turns[trace, prefix] = turns[-1]
+            if turns:
+                turns[-1].add(role, when)
+            else:
+                self.loose_calls += not role.aside
+        self._end(turns, trace)
+
+    def _end(self, turns: Sequence[_Turn], trace: str) -> None:
+        """Give results that stand alone to the calls that they are of."""
+        if trace in self._outcomes:
+            of_calls = {each: turn for turn in turns for uses in turn.tools.values() for each in uses.outcomes}
+            for outcome in self._outcomes[trace]:
+                if outcome.call_id in of_calls:
+                    of_calls[outcome.call_id].end(outcome)
+
+    def _without_inner(self, steps: Sequence[_Step]) -> list[_Step]:
+        """The steps without those that run right inside another one: the same call by a second name.
+
+        So a span of the client of MCP stands in that of the agent, which may have a name for display.
+        """
+        spans = {role.call.span: role.call.tool for _, role in steps if role.call.span and not role.aside}
+        return [
+            (when, role)
+            for when, role in steps
+            if role.call.parent not in spans or self._is_better(role.call.tool, spans[role.call.parent])
+        ]
+
+    def _is_better(self, name: str, other: str) -> bool:
+        return self._roles.knows(name) and not self._roles.knows(other)
 
     def _merge_turns(self) -> list[_Turn]:
         """The turns without those that another record of the same conversation tells more of.
@@ -250,33 +353,54 @@ class Joiner:
         for turn in turns:
             if turn.trace.startswith("record ") and turn.trace not in self._conversations:
                 continue
-            before = said[self._conversation(turn)]
+            before = said[turn.trace if turn.trace in self._openings else self._conversation(turn)]
             if turn.text and not turn.searched:
                 earlier[id(turn)] = tuple(before[-MOST_CONTEXT:])
                 before.append(("user", turn.text[:MOST_TEXT]))
         return earlier
 
 
-def search_texts(arguments: Any) -> list[str]:
-    """What is searched for, in the arguments of a tool search: texts and lists of texts."""
-    given = arguments
-    for _ in range(_MOST_WRAPPED):
-        given = _object(given)
-        if not isinstance(given, dict):
-            break
-        texts = [given[key] for key in _SEARCHED if isinstance(given.get(key), str | list | dict)]
-        others = [value for value in given.values() if isinstance(value, str)]
-        given = texts[0] if texts else others if len(others) == 1 else []
-    given_texts = [text_of(each) for each in (given if isinstance(given, list) else [given])]
-    return [text[:MOST_TEXT] for text in dict.fromkeys(given_texts) if text]
+class _Told:
+    """The calls that the messages of some turns have, which spans tell again."""
+
+    def __init__(self, turns: Sequence[_Turn]) -> None:
+        self._searches = {text for turn in turns for text in turn.searches}
+        self._names: defaultdict[str, list[_Turn]] = defaultdict(list)
+        self._others: dict[str | bytes, tuple[str, _Turn]] = {}
+        for turn in turns:
+            for tool, uses in turn.tools.items():
+                self._names[tool].append(turn)
+                self._others |= {key: (tool, turn) for key in (*uses.outcomes, *uses.arguments) if key}
+
+    def repeats(self, role: Role, near: _Turn | None, roles: Roles) -> bool:
+        """Whether a step is a call that is told already, by the same name or by another one; take its outcome."""
+        if role.aside:
+            return role.aside == SEARCH and self._searches.issuperset(role.searches)
+        same = self._same(role.call, near)
+        if same is None or (roles.knows(role.call.tool) and not roles.knows(same[0])):
+            return False
+        tool, turn = same
+        turn.tools[tool].add(role.call.call_id, role.call.failed)
+        return True
+
+    def _same(self, call: Call, near: _Turn | None) -> tuple[str, _Turn] | None:
+        if call.call_id and (same := self._others.get(call.call_id)):
+            return same
+        if turns := self._names.get(call.tool):
+            return call.tool, near if near is not None and near in turns else turns[-1]
+        close = next((name for name in list(self._names)[:_MOST_COMPARED] if is_same(name, call.tool)), "")
+        if close:
+            return close, self._names[close][-1]
+        return self._others.get(digest) if (digest := _digest(call.arguments)) else None
 
 
-def _object(value: Any) -> Any:
-    """What a text is the JSON of, or the `repr` of, which LangChain logs; anything else as it is."""
-    given = json_of(value)
-    if isinstance(given, str) and given.startswith("{'") and len(given) <= MOST_TEXT:
-        try:
-            return ast.literal_eval(given)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            return given
-    return given
+def _digest(arguments: Any) -> bytes | None:
+    """A digest of the arguments of a call; None if it has none, or if they are very long."""
+    if isinstance(arguments, str) and len(arguments) > MOST_TEXT:
+        return None
+    given = object_of(arguments)
+    try:
+        text = json.dumps(given, sort_keys=True) if isinstance(given, dict) and given else ""
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return hashlib.sha256(text.encode()).digest() if text else None

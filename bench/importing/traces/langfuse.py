@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.importing.traces.events import Call, LoggedExchange, LoggedRequest, first_field, json_of, seconds_of
+from bench.importing.traces.events import (
+    CALL_IDS,
+    Call,
+    LoggedExchange,
+    LoggedRequest,
+    failed_of,
+    first_field,
+    json_of,
+    seconds_of,
+)
 from bench.importing.traces.messages import answer_events, events_of, is_messages
+from bench.importing.traces.opentelemetry import TOOL_CALL_IDS, TOOL_NAMES
 
 _TYPES = frozenset(
     {"GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
@@ -61,10 +71,24 @@ def _observation(value: Mapping[str, Any], trace: str, session: str) -> Iterator
     kind = str(value.get("type")).upper()
     trace = first_field(value, "traceId", "trace_id") or trace
     if kind == "TOOL":
-        if name := first_field(value, "name"):
-            yield LoggedExchange((Call(name, value.get("input")),), trace, session, _time(value))
+        if call := _call(value):
+            yield LoggedExchange((call,), trace, session, _time(value))
     elif kind == "GENERATION" or (kind in {"AGENT", "CHAIN", "SPAN"} and _is_root(value)):
         yield from _step(value, trace, session)
+
+
+def _call(value: Mapping[str, Any]) -> Call | None:
+    """The call of an observation of a tool, whose own name may be one for display."""
+    about = json_of(value.get("metadata"))
+    attributes = json_of(about.get("attributes")) if isinstance(about, dict) else None
+    attributes = attributes if isinstance(attributes, dict) else {}
+    name = first_field(attributes, *TOOL_NAMES) or first_field(value, "name")
+    output = json_of(value.get("output"))
+    result: Mapping[str, Any] = output if isinstance(output, dict) else {}
+    failed = str(value.get("level")).upper() == "ERROR" or failed_of(result)
+    call_id = first_field(attributes, *TOOL_CALL_IDS) or first_field(result, *CALL_IDS[:2])
+    parent = first_field(value, "parentObservationId", "parent_observation_id")
+    return Call(name, value.get("input"), call_id, failed, False, first_field(value, "id"), parent) if name else None
 
 
 def _is_root(value: Mapping[str, Any]) -> bool:

@@ -1,37 +1,80 @@
-"""Messages of chat models as events: OpenAI, Anthropic, Gemini, OpenTelemetry, LangChain, Vercel."""
+"""Messages of chat models as events: OpenAI, Anthropic, Gemini, OpenTelemetry, LangChain, LlamaIndex, pydantic-ai, ...
+
+One table says what the parts of messages are; the fields of all forms that name a tool, its arguments, and what ties a
+call to its result, are those of `events`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
-from bench.importing.traces.events import Call, Event, LoggedReply, LoggedRequest, first_field, json_of, text_of
+from bench.importing.traces.events import (
+    ARGUMENTS,
+    CALL_IDS,
+    NAMES,
+    Call,
+    Event,
+    LoggedReply,
+    LoggedRequest,
+    Outcome,
+    failed_of,
+    first_field,
+    first_value,
+    json_of,
+    text_of,
+)
 
 #: Messages inside lists inside messages. Real logs have three levels.
 _MOST_DEPTH = 12
 _USER = frozenset({"user", "human", "humanmessage", "humanmessagechunk"})
 _ASSISTANT = frozenset({"assistant", "ai", "model", "aimessage", "aimessagechunk", "bot"})
-#: Parts of content: texts, calls of tools, and what tools answered.
-_TEXTS = frozenset({"", "text", "input_text", "output_text"})
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "tool-call", "function_call"})
-_RESULTS = frozenset({"tool_result", "tool_call_response", "tool-result", "function_response", "mcp_tool_result"})
-#: Items of OpenAI's Responses that are calls.
-_ITEMS = frozenset({"function_call", "custom_tool_call", "mcp_call", "tool_search_call"})
-_OTHER_ITEMS = frozenset({"function_call_output", "custom_tool_call_output", "reasoning", "message", "item_reference"})
+_TOOL = frozenset({"tool", "function", "toolmessage", "functionmessage"})
+#: The two messages of pydantic-ai, by their `kind`.
+_KINDS = {"request": "user", "response": "assistant"}
+
+_Part = Literal["text", "call", "hosted", "result", "error"]
+#: What parts of content and items of Responses are. Hosted calls run on the model's side.
+_PARTS: dict[str, _Part] = {
+    **dict.fromkeys(("", "text", "input_text", "output_text", "user-prompt"), "text"),
+    **dict.fromkeys(("tool_use", "mcp_tool_use", "tool_call", "tool-call"), "call"),  # Anthropic, LangChain, OTel
+    **dict.fromkeys(("function_call", "custom_tool_call", "mcp_call"), "call"),  # OpenAI
+    **dict.fromkeys(("server_tool_use", "server_tool_call", "builtin-tool-call"), "hosted"),
+    **dict.fromkeys(("tool_search_call", "web_search_call", "file_search_call", "code_interpreter_call"), "hosted"),
+    **dict.fromkeys(("computer_call", "image_generation_call", "local_shell_call", "shell_call"), "hosted"),
+    **dict.fromkeys(("apply_patch_call",), "hosted"),
+    **dict.fromkeys(("tool_result", "mcp_tool_result", "tool-result", "tool-return"), "result"),
+    **dict.fromkeys(("tool_call_response", "function_response", "function_call_output"), "result"),
+    **dict.fromkeys(("custom_tool_call_output",), "result"),
+    **dict.fromkeys(("tool-error", "retry-prompt"), "error"),  # Vercel, pydantic-ai
+}
+#: Items of Responses, and what the Agents SDK has around them, which a list of messages may begin with.
+_ITEMS = frozenset(kind for kind in _PARTS if kind.endswith(("_call", "_call_output")) and kind != "tool_call")
+_OTHER_ITEMS = frozenset({"reasoning", "message", "item_reference", "compaction", "tool_search_output"})
+_OTHER_ITEMS |= {"mcp_list_tools", "mcp_approval_request", "mcp_approval_response"}
+#: Where a call names the server, or the namespace, of its tool.
+_SERVERS = ("server_name", "server_label", "namespace")
+#: A conversation in one text, as LangChain writes it for models that take a prompt.
+_SPEAKER = re.compile(r"^(System|Human|AI|Tool|Function): ", re.MULTILINE)
 
 
 def events_of(value: Any, depth: int = 0) -> list[Event]:
     """The events of messages: a list, one message, their JSON as a text, or a text, which is a request."""
     value = json_of(value)
     if isinstance(value, str):
-        return [LoggedRequest(text_of(value))] if value.strip() and not _is_cut(value) else []
+        return _spoken(value) if value.strip() and not _is_cut(value) else []
     if depth > _MOST_DEPTH:
         return []
     if isinstance(value, list):
         if _is_pair(value):  # LangChain's ["human", "text"]
             return _message({"role": value[0], "content": value[1]}, depth)
         return [event for each in value if isinstance(each, dict | list) for event in events_of(each, depth + 1)]
-    return _message(value, depth) if isinstance(value, dict) else []
+    if not isinstance(value, dict):
+        return []
+    # Gemini may leave out that the user speaks.
+    return _message({"role": "user", **value} if "parts" in value and not _role(value) else value, depth)
 
 
 def is_messages(value: Any) -> bool:
@@ -42,7 +85,9 @@ def is_messages(value: Any) -> bool:
     first = value[0]
     if isinstance(first, list):
         return _is_pair(first) or is_messages(first)
-    return isinstance(first, dict) and (_role(first) != "" or "parts" in first or _kind(first) in _ITEMS | _OTHER_ITEMS)
+    return isinstance(first, dict) and (
+        _role(first) != "" or "parts" in first or "raw_item" in first or _kind(first) in _ITEMS | _OTHER_ITEMS
+    )
 
 
 def answer_events(value: Any, depth: int = 0) -> list[Event]:
@@ -69,6 +114,9 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     for key in ("message", "output", "outputs", "response", "body"):
         if isinstance(value.get(key), dict | list) and not _role(value):
             return answer_events(value[key], depth + 1)
+    content = value.get("content")
+    if isinstance(content, dict) and not _role(value):  # a candidate of Gemini
+        return answer_events(content, depth + 1)
     if isinstance(value.get("messages"), list):
         # The state of a graph after the run: what was said before is in the request as well.
         return events_of(value["messages"], depth + 1)
@@ -82,21 +130,41 @@ def calls_of(value: Any) -> Iterator[Call]:
         each = raw.get("tool_call", raw) if isinstance(raw, dict) else None
         if not isinstance(each, dict):
             continue
-        inner = each.get("function")
+        inner = first_value(each, "function", "custom")
         function = inner if isinstance(inner, dict) else each
-        name = first_field(function, "name", "toolName", "tool_name")
-        arguments = next((function[key] for key in _ARGUMENTS if function.get(key) is not None), None)
+        name = first_field(function, *NAMES)
+        server = first_field(each, *_SERVERS)
+        arguments = first_value(function, *ARGUMENTS)
         index = each.get("index", number) if isinstance(each.get("index", number), int) else number
         if name or index not in pending:
             # Two whole calls with one index are two calls.
-            pending[index if index not in pending else (index, number)] = {"name": name, "arguments": arguments}
+            pending[index if index not in pending else (index, number)] = {
+                "tool": f"{server}/{name}" if server and name else name,
+                "arguments": arguments,
+                "call_id": first_field(each, *CALL_IDS),
+                "hosted": _PARTS.get(_kind(each)) == "hosted" or each.get("builtin") is True,
+                "failed": _failed_call(each),
+            }
         elif isinstance(arguments, str):
             before = pending[index]["arguments"]
             pending[index]["arguments"] = (before if isinstance(before, str) else "") + arguments
-    yield from (Call(each["name"], each["arguments"]) for each in pending.values() if each["name"])
+    yield from (Call(**each) for each in pending.values() if each["tool"])
 
 
-_ARGUMENTS = ("arguments", "args", "input", "parameters")
+def _failed_call(call: Mapping[str, Any]) -> bool | None:
+    """Whether a call that holds its own result failed: `mcp_call` of Responses, and LlamaIndex's `ToolOutput`."""
+    if call.get("error") or call.get("status") == "incomplete" or failed_of(call):
+        return True
+    return False if call.get("output") is not None or "is_error" in call else None
+
+
+def _spoken(text: str) -> list[Event]:
+    """A text as the request that it is, or as the turns of a conversation that it has in LangChain's form."""
+    if not text.startswith(("System: ", "Human: ")) or "Human" not in _SPEAKER.findall(text):
+        return [LoggedRequest(text_of(text))]
+    pieces = _SPEAKER.split(text)[1:]
+    roles = {"Human": LoggedRequest, "AI": LoggedReply}
+    return [roles[who](text_of(said)) for who, said in zip(pieces[::2], pieces[1::2], strict=True) if who in roles]
 
 
 def _is_cut(text: str) -> bool:
@@ -109,7 +177,8 @@ def _is_pair(value: Sequence[Any]) -> bool:
 
 
 def _kind(message: Mapping[str, Any]) -> str:
-    kind = message.get("type")
+    """The type of a message or part; pydantic-ai and LlamaIndex have words of their own for it."""
+    kind = first_value(message, "type", "part_kind", "block_type")
     return kind if isinstance(kind, str) else ""
 
 
@@ -119,6 +188,9 @@ def _role(message: Mapping[str, Any]) -> str:
         value = message.get(key)
         if isinstance(value, str) and (key == "role" or value.lower() in _USER | _ASSISTANT | {"system", "tool"}):
             return value.lower()
+    kind = message.get("kind")
+    if isinstance(kind, str) and kind in _KINDS and isinstance(message.get("parts"), list):
+        return _KINDS[kind]
     classes = message.get("id")
     if message.get("lc") and isinstance(classes, list) and classes and isinstance(classes[-1], str):
         return classes[-1].lower()
@@ -127,53 +199,77 @@ def _role(message: Mapping[str, Any]) -> str:
 
 
 def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
-    role = _role(message)
-    for key in ("message", "kwargs", "data"):  # of a choice or OpenInference; LangChain's two forms
+    role, outer = _role(message), _kind(message)
+    for key in ("message", "kwargs", "data", "raw_item"):  # a choice, OpenInference; LangChain's two forms; Agents SDK
         inner = message.get(key)
         message = inner if isinstance(inner, dict) else message
-    kind = _kind(message)
-    if kind in _ITEMS:
-        return list(_item(message))
+    if _kind(message) in _ITEMS:
+        return list(_part_events(message, hosted=outer.startswith("handoff_call")))
     texts: list[str] = []
-    calls: list[Call] = []
-    answered = False
-    parts = next((message[key] for key in ("content", "parts", "contents") if message.get(key) is not None), None)
-    for part in _parts(parts):
-        part_kind = _kind(part)
-        if part_kind in _RESULTS or "functionResponse" in part or "function_response" in part:
-            answered = True
-        elif isinstance(part.get("functionCall") or part.get("function_call"), dict):
-            calls += calls_of([part.get("functionCall") or part.get("function_call")])
-        elif part_kind in _CALLS:
-            server = first_field(part, "server_name")
-            calls += (
-                Call(f"{server}/{call.tool}" if server else call.tool, call.arguments) for call in calls_of([part])
-            )
-        elif part_kind in _TEXTS:
-            texts.append(text_of(part.get("text") if isinstance(part.get("text"), str) else part.get("content")))
+    events: list[Event] = []
+    asked = False
+    for part in _parts(first_value(message, "content", "parts", "contents", "blocks")):
+        if _PARTS.get(_kind(part)) == "text" and not any(key in part for key in _GEMINI):
+            texts.append(_text(part))
+            asked = asked or _kind(part) == "user-prompt"
+        else:
+            events += _part_events(part)
     text = "\n".join(text for text in texts if text)
     if role in _USER:
-        # Anthropic and Gemini send the results of tools as the user.
-        return [] if answered else [LoggedRequest(text)]
-    if role not in _ASSISTANT:
-        return []
+        # Anthropic and Gemini send the results of tools as the user, pydantic-ai the next request with them.
+        answered = any(isinstance(event, Outcome) for event in events)
+        return [*events, *([] if answered and not asked else [LoggedRequest(text)])]
     more = message.get("additional_kwargs")
-    listed = message.get("tool_calls") or message.get("toolCalls")
-    if not listed and isinstance(more, dict):
-        listed = more.get("tool_calls")
-    known = {call.tool for call in calls}
+    more = more if isinstance(more, dict) else {}
+    if role in _TOOL and not events:
+        call_id = first_field({**more, **message}, *CALL_IDS)
+        return [Outcome(call_id, failed_of(message))] if call_id else []
+    if role not in _ASSISTANT:
+        return events if role in _TOOL else []  # Koog has calls in messages of the tool
+    known = {event.tool for event in events if isinstance(event, Call)}
+    listed = first_value(message, "tool_calls", "toolCalls") or more.get("tool_calls")
     # LangChain has a call of Anthropic's both in the content and in the list.
-    calls += (call for call in calls_of(listed) if call.tool not in known)
+    calls = [call for call in calls_of(listed) if call.tool not in known]
     calls += calls_of([message["function_call"]]) if isinstance(message.get("function_call"), dict) else ()
-    return [*([LoggedReply(text)] if text else []), *calls]
+    sources = message.get("sources")
+    if isinstance(sources, list):  # of an answer of LlamaIndex: the outputs of tools
+        calls += calls_of([each for each in sources if isinstance(each, dict) and "tool_name" in each])
+    return [*([LoggedReply(text)] if text else []), *calls, *events]
 
 
-def _item(item: Mapping[str, Any]) -> Iterator[Call]:
-    kind, server = _kind(item), first_field(item, "server_label")
-    name = first_field(item, "name") or ("tool_search" if kind == "tool_search_call" else "")
-    if name:
-        arguments = item.get("arguments") if item.get("arguments") is not None else item.get("input")
-        yield Call(f"{server}/{name}" if server else name, arguments)
+#: Gemini names its parts by their field.
+_GEMINI = ("functionCall", "function_call", "functionResponse", "function_response")
+
+
+def _part_events(part: Mapping[str, Any], hosted: bool = False) -> Iterator[Call | Outcome]:
+    """The call or the result that a part of a content, or an item of Responses, is."""
+    kind = _kind(part)
+    what = _PARTS.get(kind)
+    called, returned = first_value(part, *_GEMINI[:2]), first_value(part, *_GEMINI[2:])
+    if isinstance(called, dict) or isinstance(returned, dict):
+        # Without ids, which Gemini gives since 2025, results are told by the name.
+        if isinstance(called, dict):
+            calls = calls_of([{**called, "id": first_field(called, "id") or f"={first_field(called, 'name')}"}])
+            yield from calls
+        if isinstance(returned, dict):
+            yield Outcome(first_field(returned, "id") or f"={first_field(returned, 'name')}", failed_of(returned))
+    elif what in {"call", "hosted"}:
+        name = first_field(part, *NAMES) or (kind.removesuffix("_call") if kind in _ITEMS else "")
+        for call in calls_of([{**part, "name": name}]):
+            yield replace(call, hosted=call.hosted or hosted)
+    elif (what in {"result", "error"} or kind.endswith("_tool_result")) and not (
+        kind == "retry-prompt" and not first_field(part, "tool_name")
+    ):
+        listed = any(
+            isinstance(each, dict) and _kind(each) == "tool_reference" for each in _as_list(part.get("content"))
+        )
+        yield Outcome(first_field(part, *CALL_IDS), what == "error" or failed_of(part), listed)
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    """The text of a part; pydantic-ai lists texts and images."""
+    given = part.get("text") if isinstance(part.get("text"), str) else part.get("content")
+    return "\n".join(filter(None, (text_of(each) for each in _as_list(given))))
 
 
 def _parts(content: Any) -> Iterator[Mapping[str, Any]]:
@@ -229,8 +325,8 @@ def _stream_events(pieces: Sequence[Any], depth: int) -> list[Event]:
             items += answer_events([piece.get("item")], depth + 1)
         elif kind == "content_block_start" and isinstance(piece.get("content_block"), dict):
             block = piece["content_block"]
-            if _kind(block) in _CALLS:
-                deltas.append({"index": piece.get("index"), "name": block.get("name"), "arguments": ""})
+            if _PARTS.get(_kind(block)) in {"call", "hosted"}:
+                deltas.append({**block, "index": piece.get("index"), "input": None, "arguments": ""})
         elif kind == "content_block_delta" and isinstance(piece.get("delta"), dict):
             delta = piece["delta"]
             texts.append(delta["text"] if isinstance(delta.get("text"), str) else "")

@@ -1,7 +1,8 @@
 """OpenTelemetry: spans and log records of generative AI, as OTLP in JSON or as single spans.
 
 The attributes are those of the semantic conventions (`gen_ai.*`, of 2024 to 2026, and `mcp.*`), of OpenInference
-(`llm.*`), of OpenLLMetry (`gen_ai.prompt.N.*`, `traceloop.*`) and of Vercel's AI SDK (`ai.*`).
+(`llm.*`), of OpenLLMetry (`gen_ai.prompt.N.*`, `traceloop.*`), of Vercel's AI SDK (`ai.*`) and of pydantic-ai. Phoenix
+writes spans as rows of `attributes.*` and `context.*`, or with attributes that hold objects.
 """
 
 from __future__ import annotations
@@ -11,8 +12,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.importing.traces.events import Call, Event, LoggedExchange, first_field, json_of, seconds_of
-from bench.importing.traces.messages import answer_events, events_of
+from bench.importing.traces.events import (
+    Call,
+    Event,
+    LoggedExchange,
+    LoggedRequest,
+    first_field,
+    first_value,
+    json_of,
+    seconds_of,
+)
+from bench.importing.traces.messages import answer_events, events_of, is_messages
 
 _GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches")
 _SCOPES = ("scopeSpans", "scope_spans", "scopeLogs", "scope_logs", "instrumentationLibrarySpans")
@@ -26,9 +36,11 @@ _TOOL_KINDS = (
     ("traceloop.span.kind", "tool"),
     ("ai.operationId", "ai.toolcall"),
 )
-_TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "mcp.tool.name", "traceloop.entity.name")
+TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "mcp.tool.name", "traceloop.entity.name")
+TOOL_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id")
 _ARGUMENTS = (
     "gen_ai.tool.call.arguments",
+    "tool_arguments",
     "ai.toolCall.args",
     "mcp.tool.arguments",
     "input.value",
@@ -36,11 +48,18 @@ _ARGUMENTS = (
     "tool.parameters",
 )
 #: Where a request and an answer stand: whole, as JSON; and flattened, as `llm.input_messages.0.message.role`.
-_INPUTS = ("gen_ai.input.messages", "ai.prompt.messages", "gen_ai.prompt")
+_INPUTS = ("gen_ai.input.messages", "ai.prompt.messages", "gen_ai.prompt", "pydantic_ai.all_messages")
+#: Lists of events in one attribute, of pydantic-ai until version 1 of its instrumentation.
+_EVENTS = ("events", "all_messages_events")
 _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _FLAT_INPUTS, _FLAT_OUTPUTS = ("gen_ai.prompt", "llm.input_messages"), ("gen_ai.completion", "llm.output_messages")
 #: Events that are one message each, until version 1.36 of the conventions.
 _MESSAGE = re.compile(r"gen_ai\.(user|assistant|system|tool)\.message")
+#: The first words of OpenInference's attributes that Phoenix nests.
+_NESTED = frozenset({"llm", "tool", "tool_call", "openinference", "input", "output", "session"})
+_PARENTS = ("parentSpanId", "parent_span_id", "parent_id")
+#: What the request is called in the input of an agent.
+_REQUESTS = ("messages", "input", "user_msg", "query", "question", "task", "message", "prompt", "text")
 #: Values inside an attribute value, and parts of a flattened key.
 _MOST_DEPTH = 40
 _MOST_STEPS = 12
@@ -56,7 +75,7 @@ class _Span:
 
 def is_opentelemetry(value: Mapping[str, Any]) -> bool:
     """Whether an object is OTLP, or one span or log record."""
-    if any(isinstance(value.get(key), list) for key in (*_GROUPS, *_SCOPES)):
+    if any(isinstance(value.get(key), list) for key in (*_GROUPS, *_SCOPES)) or "context.trace_id" in value:
         return True
     ids = any(key in value for key in ("traceId", "trace_id", "spanId", "span_id", "startTimeUnixNano"))
     context = value.get("context")
@@ -70,9 +89,12 @@ class OpenTelemetry:
 
     def __init__(self) -> None:
         self._spans: dict[tuple[str, str], _Span] = {}
+        self._roots: dict[str, LoggedExchange] = {}
+        self._asked: set[str] = set()
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchanges of OTLP or of one span."""
+        value = _span_of_row(value) if "context.trace_id" in value else value
         groups: list[Mapping[str, Any]] = [group for key in _GROUPS for group in _objects(value.get(key))]
         groups = groups or [value]
         scopes: list[Mapping[str, Any]] = [
@@ -86,10 +108,17 @@ class OpenTelemetry:
             for record in logs:
                 yield from self._log(record)
             for record in spans:
-                yield from _exchanges(record)
+                for exchange in _exchanges(record):
+                    if any(isinstance(event, LoggedRequest) for event in exchange.events):
+                        self._asked.add(exchange.trace)
+                    yield exchange
+                if (root := _root(record)) is not None:
+                    self._roots.setdefault(root.trace, root)
 
     def finish(self) -> Iterator[LoggedExchange]:
-        """The exchanges that log records make together, each span one."""
+        """The exchanges that log records make together, each span one; and requests that only a trace's root has."""
+        told = self._asked | {trace for trace, _ in self._spans}
+        yield from (root for trace, root in self._roots.items() if trace not in told)
         for (trace, _), span in self._spans.items():
             span.messages.sort(key=lambda pair: pair[0])
             events = tuple(event for _, batch in span.messages for event in batch)
@@ -120,10 +149,11 @@ def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
     trace, _ = _ids(span)
     time = _time(span, "startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
     conversation = first_field(attributes, *_CONVERSATIONS)
-    tool = _tool(attributes, first_field(span, "name"))
-    if tool:
-        arguments = next((attributes[key] for key in _ARGUMENTS if attributes.get(key) is not None), None)
-        yield LoggedExchange((Call(tool, arguments),), trace, conversation, time)
+    if name := _tool(attributes, first_field(span, "name")):
+        arguments = first_value(attributes, *_ARGUMENTS)
+        ids = (_ids(span)[1], first_field(span, *_PARENTS))
+        call = Call(name, arguments, first_field(attributes, *TOOL_CALL_IDS), _failed(span, attributes), False, *ids)
+        yield LoggedExchange((call,), trace, conversation, time)
         return
     request_events, answered = _request_events(attributes), _answer_events(attributes)
     for event in _objects(span.get("events")):
@@ -143,9 +173,35 @@ def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
 
 def _tool(attributes: Mapping[str, Any], span: str) -> str:
     """The tool that a span executes; empty if it executes none."""
-    if all(first_field(attributes, key).lower() != kind for key, kind in _TOOL_KINDS):
-        return ""
-    return first_field(attributes, *_TOOL_NAMES) or re.sub(r"^(execute_tool|tools/call) ", "", span)
+    name = first_field(attributes, *TOOL_NAMES)
+    if any(first_field(attributes, key).lower() == kind for key, kind in _TOOL_KINDS):
+        return name or re.sub(r"^(execute_tool|tools/call) ", "", span)
+    # pydantic-ai's `running tool` until version 2 of its instrumentation.
+    return name if span.startswith("running tool") else ""
+
+
+def _failed(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool | None:
+    """Whether a span ended in an error; None where its status is not set, as most leave it."""
+    status = span.get("status")
+    code = first_field(status, "code", "status_code") if isinstance(status, dict) else first_field(span, "status_code")
+    if code.upper() in {"2", "ERROR", "STATUS_CODE_ERROR"} or first_field(attributes, "error.type"):
+        return True
+    return False if code.upper() in {"1", "OK", "STATUS_CODE_OK"} else None
+
+
+def _root(span: Mapping[str, Any]) -> LoggedExchange | None:
+    """What the first span of a trace was asked, by OpenInference and OpenLLMetry; None for other spans."""
+    attributes = attributes_of(span.get("attributes"))
+    kind = first_field(attributes, "openinference.span.kind", "traceloop.span.kind").lower()
+    if first_field(span, *_PARENTS) or kind not in {"agent", "chain", "workflow"}:
+        return None
+    given = json_of(first_value(attributes, "input.value", "traceloop.entity.input"))
+    given = given.get("inputs", given) if isinstance(given, dict) else given
+    if isinstance(given, dict):
+        given = next((given[key] for key in _REQUESTS if isinstance(given.get(key), str | list) and given[key]), None)
+    events = tuple(events_of(given)) if isinstance(given, str) or is_messages(given) else ()
+    time = _time(span, "startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
+    return LoggedExchange(events, _ids(span)[0], first_field(attributes, *_CONVERSATIONS), time) if events else None
 
 
 def _request_events(attributes: Mapping[str, Any]) -> list[Event]:
@@ -158,7 +214,8 @@ def _request_events(attributes: Mapping[str, Any]) -> list[Event]:
     for prefix in _FLAT_INPUTS:
         if messages := unflatten(attributes, prefix):
             return events_of(messages)
-    return []
+    listed = _objects(json_of(first_value(attributes, *_EVENTS)))
+    return [event for each in listed for event in _event(first_field(each, "event.name"), each)]
 
 
 def _answer_events(attributes: Mapping[str, Any]) -> list[Event]:
@@ -177,6 +234,8 @@ def _event(name: str, body: Any) -> list[Event]:
     """The events of one `gen_ai.*.message` or `gen_ai.choice`; the fields of span events are JSON."""
     if not isinstance(body, Mapping):
         body = {"content": body}
+    whole = json_of(body.get("body"))  # Koog: the SDK of Java has no bodies of events
+    body = {**body, **whole} if isinstance(whole, dict) else body
     if match := _MESSAGE.fullmatch(name):
         return events_of({**body, "role": match[1], "tool_calls": json_of(body.get("tool_calls"))})
     if name == "gen_ai.choice" and str(body.get("index") or 0) == "0":
@@ -187,10 +246,31 @@ def _event(name: str, body: Any) -> list[Event]:
 
 
 def attributes_of(given: Any) -> dict[str, Any]:
-    """Attributes as an object: OTLP lists pairs of key and value, others write an object."""
+    """Attributes as an object: OTLP lists pairs of key and value, others write an object.
+
+    Phoenix stores those of OpenInference as objects in each other; they are given by their whole keys as well.
+    """
     if isinstance(given, dict):
-        return given
+        nested = [(key, value) for key, value in given.items() if key.partition(".")[0] in _NESTED]
+        return {**given, **{key: each for name, value in nested for key, each in _flat(name, value, 0)}}
     return {pair["key"]: _plain(pair.get("value")) for pair in _objects(given) if isinstance(pair.get("key"), str)}
+
+
+def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    """An attribute that holds objects and lists, and each value in it by its whole key."""
+    yield key, value
+    if isinstance(value, dict | list) and depth < _MOST_STEPS:
+        pairs = value.items() if isinstance(value, dict) else ((str(number), each) for number, each in enumerate(value))
+        for name, each in pairs:
+            yield from _flat(f"{key}.{name}", each, depth + 1)
+
+
+def _span_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of Phoenix's table of spans as the span that it is."""
+    span = {key: value for key, value in row.items() if not key.startswith(("attributes.", "context."))}
+    for group in ("attributes", "context"):
+        span[group] = {key[len(group) + 1 :]: value for key, value in row.items() if key.startswith(f"{group}.")}
+    return span
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

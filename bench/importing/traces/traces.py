@@ -21,6 +21,7 @@ from bench.importing.traces.forms import TRAFFIC_FORMS, Records, TrafficForm
 from bench.importing.traces.joining import Joiner, Turn
 from bench.importing.traces.masking import mask_text
 from bench.importing.traces.reading import LogReader, Unread
+from bench.importing.traces.roles import FAILED, SEARCH, Roles
 from bench.importing.traces.tool_names import CalledNames
 
 #: Characters of an earlier message, and of a search, that a row keeps.
@@ -53,6 +54,21 @@ class UnknownTool:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A name that was called and is no gold.
+
+    Attributes:
+        name: as it was called.
+        why: a built-in tool, a handoff, a search for tools, or every call of it failed.
+        requests: how many requests called it.
+    """
+
+    name: str
+    why: str
+    requests: int
+
+
+@dataclass(frozen=True)
 class Traffic:
     """Queries out of logs. Called is not the same as right: read them before you use them as gold.
 
@@ -65,6 +81,7 @@ class Traffic:
         ambiguous: texts that several queries have, with different tools.
         masked: placeholder -> how often it stands in the queries.
         unknown_tools: names outside the catalogue, the most frequent first; without one, names that no tool can have.
+        set_aside: names that were called and are no gold, the most frequent first.
         records: form -> records of the logs.
         unread: lines that could not be read, and records in no known form.
         remarks: (place, why) of the first of these.
@@ -78,6 +95,7 @@ class Traffic:
     ambiguous: int
     masked: Mapping[str, int]
     unknown_tools: tuple[UnknownTool, ...]
+    set_aside: tuple[SetAside, ...]
     records: Mapping[str, int]
     unread: int
     remarks: tuple[tuple[str, str], ...]
@@ -96,19 +114,23 @@ def read_traffic(
     *,
     form: TrafficForm | None = None,
     search_tools: Sequence[str] = (),
+    bridge_tools: Sequence[str] = (),
     tools: str | Path | Sequence[str | Path] = (),
     keep_personal_data: bool = False,
 ) -> Traffic:
     """Queries with the tools that were called, out of logs, as `bench data from-traffic` writes them.
 
-    A query is a turn of a user. Its tools are those called until the next turn, in order, each once. Called is not the
-    same as right: read the queries before you use them as gold.
+    A query is a turn of a user. Its tools are those called until the next turn, in order, each once, without those
+    whose every call failed. Called is not the same as right: read the queries before you use them as gold.
 
     Args:
-        files: logs, JSON Lines or JSON: OpenTelemetry, requests and answers of OpenAI and similar APIs, exports of
-            Langfuse and LangSmith, logs of MCP gateways.
-        form: `otel`, `openai`, `langfuse`, `langsmith` or `mcp`; None to recognise the form of each record.
-        search_tools: tools that search for tools. Their calls are no gold; what they searched for is kept.
+        files: logs, JSON Lines or JSON: OpenTelemetry, requests and answers of OpenAI and similar APIs, messages of
+            agent frameworks, exports of Langfuse and LangSmith, logs of MCP gateways.
+        form: `otel`, `openai`, `langfuse`, `langsmith`, `agents` or `mcp`; None to recognise the form of each record.
+        search_tools: more tools that search for tools, beside those that hosts and gateways have. Their calls are no
+            gold; what they searched for is kept.
+        bridge_tools: more tools that call the tool that their arguments name, beside `call_tool` and the like. The
+            tool inside is gold. A tool of the catalogue by such a name is one, unless it calls another of it.
         tools: sources of a catalogue, as paths or as `"SERVER=PATH"`; calls of other tools are left out.
         keep_personal_data: do not mask e-mail addresses, keys and long numbers.
 
@@ -135,7 +157,8 @@ def read_traffic(
     if form is not None and form not in TRAFFIC_FORMS:
         raise UsageError(f"form is {form!r}; it must be {', '.join(TRAFFIC_FORMS[:-1])} or {TRAFFIC_FORMS[-1]}.")
     names = CalledNames(read_catalogue([Source.of(str(each)) for each in tools]).tools) if tools else None
-    reader, joiner, told = LogReader(), Joiner(search_tools), _Told()
+    roles = Roles(search_tools, bridge_tools, names.find if names is not None else None)
+    reader, joiner, told = LogReader(), Joiner(roles), _Told()
     for number, file in enumerate(files):
         path = expand_path(file)
         _read(path, reader, joiner, Records(form, f"file {number}"), told)
@@ -155,6 +178,7 @@ def read_traffic(
         ambiguous=sum(count > 1 for count in texts.values()),
         masked=dict(sorted(rows.masked.items())),
         unknown_tools=rows.unknown(),
+        set_aside=rows.set_aside(search_tools),
         records=dict(told.records),
         unread=told.unread,
         remarks=tuple(told.remarks),
@@ -214,6 +238,7 @@ class _QueryRows:
         self._known: dict[str, str | None] = {}
         self._seen: set[tuple[str, frozenset[str]]] = set()
         self._unknown: Counter[str] = Counter()
+        self._aside: Counter[tuple[str, str]] = Counter()
         self.queries: list[dict[str, Any]] = []
         self.dropped: Counter[str] = Counter()
         self.masked: Counter[str] = Counter()
@@ -223,11 +248,14 @@ class _QueryRows:
         """Take a turn as a row, or count why it is none."""
         text, counts = self._mask(turn.text) if len(turn.text) <= MOST_TEXT else (turn.text, Counter())
         tools = self._tools(turn)
+        self._aside.update((one_line(name, 120), why) for name, why in turn.aside)
         reason = (
             NO_TEXT
             if not text
             else TOO_LONG
             if len(turn.text) > MOST_TEXT
+            else FAILED
+            if not turn.tools and any(why == FAILED for _, why in turn.aside)
             else NO_CALL
             if not turn.tools
             else UNKNOWN
@@ -261,6 +289,15 @@ class _QueryRows:
             near = self._names.near(name) if self._names is not None and number < _MOST_NEAR else []
             unknown_tools.append(UnknownTool(name, count, tuple(near)))
         return tuple(unknown_tools)
+
+    def set_aside(self, search_tools: Sequence[str]) -> tuple[SetAside, ...]:
+        """The names that are no gold, without the search tools that the user named."""
+        counted = sorted(self._aside.items(), key=lambda pair: (-pair[1], pair[0]))
+        return tuple(
+            SetAside(name, why, count)
+            for (name, why), count in counted
+            if not (why == SEARCH and {name, name.rpartition("/")[2]} & set(search_tools))
+        )
 
     def _mask_turn(self, text: str, counts: Counter[str]) -> str:
         # A text that was cut may end in half a key: its last word goes.

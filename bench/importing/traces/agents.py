@@ -1,0 +1,105 @@
+"""Streams of agent frameworks, one step in a record: spans of OpenAI's Agents SDK, events of LlamaIndex's workflows.
+
+The Agents SDK exports objects `trace` and `trace.span`, whose `span_data` has a type. LlamaIndex's events are written
+with their class beside their fields (`qualified_name` and `value`), or as their fields alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.importing.traces.events import (
+    CALL_IDS,
+    Call,
+    Event,
+    LoggedExchange,
+    Outcome,
+    failed_of,
+    first_field,
+    first_value,
+    seconds_of,
+)
+from bench.importing.traces.messages import answer_events, calls_of, events_of
+
+_SPANS = frozenset({"trace", "trace.span"})
+#: Where a span of the Agents SDK has what a model was sent and what it answered; processors add it to `response`.
+_INPUTS, _ANSWERS = ("input", "_input"), ("output", "response", "_response")
+#: Fields of LlamaIndex's events that no other records have.
+_EVENT_FIELDS = ("tool_kwargs", "current_agent_name")
+_SESSIONS = ("session_id", "sessionId", "run_id", "workflow_id", "handler_id")
+
+
+def is_agents(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a trace or span of the Agents SDK, or an event of LlamaIndex."""
+    if value.get("object") in _SPANS:
+        return value["object"] == "trace" or isinstance(value.get("span_data"), dict)
+    event = _workflow_event(value)
+    return any(key in event for key in _EVENT_FIELDS) or (event is not value and "user_msg" in event)
+
+
+def _workflow_event(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = value.get("value")
+    return inner if isinstance(inner, dict) and first_field(value, "qualified_name", "type") else value
+
+
+class Agents:
+    """Reads records one after the other."""
+
+    def __init__(self, session: str) -> None:
+        """`session`: what events of LlamaIndex without any id belong to, one stream in a file."""
+        self._session = session
+
+    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
+        """The exchange of a span or event."""
+        if value.get("object") == "trace":
+            # It says only which conversation it belongs to.
+            yield LoggedExchange((), first_field(value, "id"), first_field(value, "group_id"))
+        elif value.get("object") == "trace.span":
+            yield LoggedExchange(
+                tuple(_span_events(value)), first_field(value, "trace_id"), "", seconds_of(value.get("started_at"))
+            )
+        else:
+            session = first_field(value, *_SESSIONS) or self._session
+            yield LoggedExchange(tuple(_workflow_events(_workflow_event(value))), session, session)
+
+    def finish(self) -> Iterator[LoggedExchange]:
+        """Nothing: each record is complete."""
+        return iter(())
+
+
+def _span_events(span: Mapping[str, Any]) -> list[Event]:
+    data = span.get("span_data")
+    if not isinstance(data, dict):
+        return []
+    kind, name = data.get("type"), first_field(data, "name")
+    if kind == "function" and name:
+        about = data.get("mcp_data")
+        server = first_field(about, "server") if isinstance(about, dict) else ""
+        place = {"span": first_field(span, "id"), "parent": first_field(span, "parent_id")}
+        failed = bool(span.get("error")) or failed_of(data)
+        return [Call(f"{server}/{name}" if server else name, data.get("input"), failed=failed, **place)]
+    if kind == "handoff":
+        return [Call("transfer_to_" + re.sub(r"\W", "_", first_field(data, "to_agent")).lower(), hosted=True)]
+    if kind in {"generation", "response"}:
+        given = first_value(data, *_INPUTS)
+        return [*(events_of(given) if given is not None else []), *answer_events(first_value(data, *_ANSWERS))]
+    return []
+
+
+def _workflow_events(event: Mapping[str, Any]) -> list[Event]:
+    if first_field(event, "tool_name"):  # ToolCall, ToolCallResult
+        output = event.get("tool_output")
+        ended = [Outcome(first_field(event, *CALL_IDS), failed_of(output))] if isinstance(output, dict) else []
+        return [*calls_of([event]), *ended]
+    if event.get("tool_calls"):  # AgentOutput
+        return list(calls_of(event["tool_calls"]))
+    if isinstance(event.get("input"), list):  # AgentInput, AgentSetup: the conversation so far
+        return events_of(event["input"])
+    history = event.get("chat_history")
+    if first_field(event, "user_msg"):  # AgentWorkflowStartEvent
+        before = history if isinstance(history, list) else []
+        return events_of([*before, {"role": "user", "content": event["user_msg"]}])
+    response = event.get("response")
+    return answer_events(response) if isinstance(response, dict) else []
