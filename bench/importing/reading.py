@@ -43,12 +43,14 @@ class Document:
         where: the file as the user named it, with the line of a JSON Lines file; for errors.
         label: the same without the folders above the source; for what is stored.
         file: the file; of a value that was passed from Python, an empty path.
+        line: the line of a JSON Lines file; 0 for the whole of a file.
     """
 
     value: Any
     where: str
     label: str
     file: Path = field(default_factory=Path)
+    line: int = 0
 
 
 class ByteBudget:
@@ -172,7 +174,7 @@ def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
                 value = check_json(_json(line), where)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{where} is not JSON: {_reason(error)}.") from None
-            documents.append(Document(value, where, f"{label}, line {number}", path))
+            documents.append(Document(value, where, f"{label}, line {number}", path, number))
     return documents
 
 
@@ -266,23 +268,29 @@ def pointer(*steps: object) -> str:
 _NULL = re.compile(r"(~|null|Null|NULL)?")
 _BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
+#: The key `<<`, which stands for the keys of another object; in quotes it is a key like any other.
+_MERGE = object()
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 @dataclass
 class _Open:
-    """A collection that is being read: its value, the key that waits for one, its anchor and its size."""
+    """A collection that is being read: its value, the key that waits for one, its anchor, its size, what is merged."""
 
     value: Any
     anchor: str | None
     key: Any = None
     has_key: bool = False
+    merged: list[dict[str, Any]] = field(default_factory=list)
     size: int = 1
     height: int = 1
 
 
 def _yaml(text: str, path: Path) -> Any:
     """The value of a YAML document by the core schema of YAML 1.2, which is what OpenAPI asks for.
+
+    Merge keys of YAML 1.1 (`<<: *shared`) are read too, because many documents have them: an object's own keys come
+    before those that are merged, and what is merged first before what is merged later.
 
     The value is built from the parser's events: no tag makes an object, `no` and `2024-01-01` are texts, and an alias
     counts as often as it is written, so that a few lines cannot stand for a billion values.
@@ -313,6 +321,10 @@ def _yaml(text: str, path: Path) -> Any:
                 stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor))
             elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
                 done = stack.pop()
+                if done.merged:
+                    done.value = {
+                        key: each for part in (*reversed(done.merged), done.value) for key, each in part.items()
+                    }
                 if done.anchor is not None:
                     anchors[done.anchor] = (done.value, done.size, done.height)
                 _put(stack[-1], done.value, done.size, done.height, event, fail)
@@ -346,6 +358,12 @@ def _put(into: _Open, value: Any, size: int, height: int, event: Any, fail: Any)
         fail(event, f"aliases written out, the document has more than {MOST_VALUES} values")
     if isinstance(into.value, list):
         into.value.append(value)
+    elif into.has_key and into.key is _MERGE:
+        parts = value if isinstance(value, list) else [value]
+        if not all(isinstance(part, dict) for part in parts):
+            fail(event, "`<<` merges objects; its value must be one, or a list of them")
+        into.merged += parts
+        into.has_key = False
     elif into.has_key:
         into.value[into.key] = value
         into.has_key = False
@@ -354,9 +372,9 @@ def _put(into: _Open, value: Any, size: int, height: int, event: Any, fail: Any)
             fail(event, "a key is a list or an object")
         # OpenAPI's response codes are often unquoted: 200 is the key "200".
         key = event.value if hasattr(event, "value") else str(value)
-        if key == "<<":
-            fail(event, "`<<` merges objects, which YAML 1.2 does not have; write the keys out")
-        if key in into.value:
+        if key == "<<" and not getattr(event, "style", None):
+            key = _MERGE
+        elif key in into.value:
             fail(event, f"an object has the key {one_line(key, 60)!r} twice")
         into.key, into.has_key = key, True
 

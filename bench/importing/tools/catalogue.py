@@ -15,6 +15,7 @@ from bench.data.tables import Tool
 from bench.importing.reading import ByteBudget, Document, pointer, read_documents
 from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools_of
 from bench.importing.tools.openapi import is_openapi
+from bench.importing.tools.references import References
 from bench.importing.tools.tool import DocumentTool, Skipped, name_fault
 
 MOST_TOOLS = 200_000
@@ -96,14 +97,18 @@ def catalogue_of(
         UsageError: there are too many tools.
         DataError: a source is no catalogue, there is no tool at all, or two different tools have the same id.
     """
-    remarks: list[tuple[str, str]] = []
+    budget = ByteBudget()
+    remarks: list[tuple[Document, str, str]] = []
     entries: list[tuple[Document, Source, DocumentTool]] = []
+    parts: set[Path] = set()
     size = 0
     for document, source in documents:
+        folder = source.path if source.path != document.file else Path()
+        references = References(document.value, document.file, folder, budget) if is_openapi(document.value) else None
         try:
-            for item in tools_of(document.value, form):
+            for item in tools_of(document.value, form, references):
                 if isinstance(item, Skipped):
-                    remarks.append((_place(document.label, item.steps), item.reason))
+                    remarks.append((document, _place(document.label, item.steps), item.reason))
                 else:
                     entries.append((document, source, item))
                     size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
@@ -117,14 +122,23 @@ def catalogue_of(
             # A folder may hold other files; a file that somebody names is meant.
             if source.path == document.file:
                 raise DataError(f"{document.where} cannot be imported: {error}.") from None
-            remarks.append((document.label, f"{error}"))
+            remarks.append((document, document.label, f"{error}"))
+        parts |= references.files if references is not None else set()
+    if parts:  # what an API has in other files is no catalogue beside it
+        entries = [entry for entry in entries if not _is_part(entry[0], parts)]
+        remarks = [remark for remark in remarks if not _is_part(remark[0], parts)]
     if not entries:
         names = [str(document.file) if document.file.name else document.where for document, _ in documents]
-        what = f"; {remarks[0][0]}: {remarks[0][1]}" if remarks else ""
+        what = f"; {remarks[0][1]}: {remarks[0][2]}" if remarks else ""
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
         raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
-    tools = _distinct(_assign_ids(entries), drop_duplicates, remarks)
-    return Catalogue(tuple(tools), tuple(remarks))
+    told = [(place, reason) for _, place, reason in remarks]
+    tools = _distinct(_assign_ids(entries), drop_duplicates, told)
+    return Catalogue(tuple(tools), tuple(told))
+
+
+def _is_part(document: Document, parts: set[Path]) -> bool:
+    return Path(os.path.realpath(document.file)) in parts and not is_openapi(document.value)
 
 
 def _assign_ids(entries: Sequence[tuple[Document, Source, DocumentTool]]) -> list[_Placed]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from bench.base.text import one_line
 from bench.importing.tools.openapi import is_openapi, operations
+from bench.importing.tools.references import References
 from bench.importing.tools.schemas import from_openapi
 from bench.importing.tools.tool import DocumentTool, Skipped, Steps, name_fault, read_tool
 
@@ -30,12 +31,15 @@ class NoCatalogueError(Exception):
     """A document is in no known form; the message says what it is, without a full stop."""
 
 
-def tools_of(value: Any, form: Form | None = None) -> Iterator[DocumentTool | Skipped]:
+def tools_of(
+    value: Any, form: Form | None = None, references: References | None = None
+) -> Iterator[DocumentTool | Skipped]:
     """The tools of a document, in its order, and what is not taken over.
 
     Args:
         value: JSON data.
         form: the form to read it as; None to recognise the form of each tool.
+        references: what the references of an OpenAPI document stand for; None for those inside it alone.
 
     Raises:
         NoCatalogueError: it is no catalogue, or none of this form.
@@ -43,7 +47,7 @@ def tools_of(value: Any, form: Form | None = None) -> Iterator[DocumentTool | Sk
     if form == "openapi" or (form is None and is_openapi(value)):
         if not isinstance(value, dict) or not isinstance(value.get("paths"), dict):
             raise NoCatalogueError("it is no OpenAPI document: it has no `paths`")
-        yield from operations(value)
+        yield from operations(references or References(value))
         return
     entries = _list_tools(value, "", (), form)
     if entries is None and isinstance(value, dict) and isinstance(value.get("mcpServers"), dict):

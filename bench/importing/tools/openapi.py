@@ -1,15 +1,19 @@
-"""OpenAPI 3.0 and 3.1 and Swagger 2: one tool per operation. Nothing outside the document is read."""
+"""OpenAPI 3.0 and 3.1 and Swagger 2: one tool per operation."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
-from bench.importing.tools.schemas import from_openapi, resolve_reference
+from bench.importing.tools.references import MOST_HOPS, LostReferenceError, Node, References
+from bench.importing.tools.schemas import fields_of, from_openapi
 from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps, read_tool
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
@@ -17,8 +21,6 @@ _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch"
 _MOST_RESPONSE = 256 << 10
 #: Schemas that all operations together may refer to, each time counted.
 _MOST_REFERRED = 10_000_000
-#: References that lead to references.
-_MOST_HOPS = 20
 
 
 def is_openapi(value: Any) -> bool:
@@ -26,119 +28,186 @@ def is_openapi(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(key), str) for key in ("openapi", "swagger"))
 
 
-def operations(root: dict[str, Any]) -> Iterator[DocumentTool | Skipped]:
+def operations(references: References) -> Iterator[DocumentTool | Skipped]:
     """The operations of a document as tools, in its order, and what could not be taken over.
 
     The name of a tool is its `operationId`, else the method and the path. Its parent is its first tag, else the first
-    segment of the path. Parameters and the properties of the request body are the properties of one schema; schemas
-    that are referred to are among its `$defs`, so that schemas that contain themselves stay what they are.
+    segment of the path. Parameters and the fields of the request body are the properties of one schema; schemas that
+    are referred to are among its `$defs`, so that schemas that contain themselves stay what they are.
+
+    A body of alternatives has the fields of all; those that every alternative requires are required, whether the body
+    is or not. A body that is no object is the property `body`. A name that is taken gets the place before it:
+    `body_name` beside the parameter `name`.
+
+    Raises:
+        UsageError: a file that is referred to is too large, or there are too many.
+        DataError: such a file is malformed, or the operations refer to too many schemas.
+        UnavailableError: such a file is YAML and PyYAML is not installed.
     """
-    paths = root.get("paths")
-    if not isinstance(paths, dict):
+    schemas = _Schemas(references)
+    paths = schemas.follow(_member(references.root, "paths"))
+    if paths is None or not isinstance(paths.value, dict):
         yield Skipped(("paths",), "the document has no `paths`")
         return
-    schemas = _Schemas(root)
-    for path, item in paths.items():
+    wordless: list[str] = []
+    for path in paths.value:
         place: Steps = ("paths", path)
-        if isinstance(item, dict) and isinstance(item.get("$ref"), str):
-            target = resolve_reference(root, item["$ref"])
-            if target is None:
-                yield Skipped(place, f"the path is described outside the document ({one_line(item['$ref'], 120)})")
-                continue
-            item = target
-        if not isinstance(item, dict):
-            yield Skipped(place, "the path is not an object")
+        item = schemas.chain(_member(paths, path))
+        if item is None or not all(isinstance(node.value, dict) for node in item):
+            fault = "the path is not an object" if item else "the path is a reference that leads nowhere"
+            yield from (Skipped(place, text) for text in schemas.new_losses("the path has no operations") or [fault])
             continue
-        for method in item:
-            if method in _METHODS:
-                yield from _operation(schemas, path, method, item, (*place, method))
+        for method in dict.fromkeys(key for node in item for key in node.value if key in _METHODS):
+            for result in _operation(schemas, path, method, item, (*place, method)):
+                if isinstance(result, DocumentTool) and not (result.tool.description or result.tool.title).strip():
+                    wordless.append(f"{method.upper()} {path}")
+                yield result
+    if wordless:
+        count = "one operation has" if len(wordless) == 1 else f"{len(wordless)} operations have"
+        yield Skipped(
+            ("paths",),
+            f"{count} no text, neither a summary nor a description; the first is {one_line(wordless[0], 120)}",
+        )
+
+
+def _member(node: Node, key: str) -> Node:
+    """A member of an object, null if there is none."""
+    return Node(node.value.get(key) if isinstance(node.value, dict) else None, node.file)
+
+
+def _get(chain: Sequence[Node], key: str) -> Node:
+    """A member of an object that is described in several places: that of the first place which has it, or null."""
+    return next((_member(node, key) for node in chain if node.value.get(key) is not None), Node(None))
 
 
 def _operation(
-    schemas: _Schemas, path: str, method: str, item: dict[str, Any], place: Steps
+    schemas: _Schemas, path: str, method: str, item: Sequence[Node], place: Steps
 ) -> Iterator[DocumentTool | Skipped]:
-    operation = item[method]
-    if not isinstance(operation, dict):
-        yield Skipped(place, "the operation is not an object")
+    operation = schemas.chain(_get(item, method))
+    if operation is None or not all(isinstance(node.value, dict) for node in operation):
+        fault = "the operation is not an object" if operation else "the operation is a reference that leads nowhere"
+        yield from (Skipped(place, text) for text in schemas.new_losses("there is no operation") or [fault])
         return
-    call = f"{method.upper()} {path}"
-    name = operation.get("operationId")
-    tags = operation.get("tags")
+    name = _get(operation, "operationId").value
+    tags = _get(operation, "tags").value
     parent = tags[0] if isinstance(tags, list) and tags and isinstance(tags[0], str) else ""
     if not parent.strip():
         parent = next((step for step in path.split("/") if step and not step.startswith("{")), "")
-    summary = operation.get("summary") or item.get("summary")
+    summary = schemas.text(_get(operation, "summary")) or schemas.text(_get(item, "summary"))
+    description = schemas.text(_get(operation, "description")) or summary or schemas.text(_get(item, "description"))
     schema, fault = schemas.close(_schema(operation, item, schemas), MOST_SCHEMA)
     returns, too_long = schemas.close(_response(operation, schemas), _MOST_RESPONSE)
     if fault:
         yield Skipped(place, f"the input schema is {fault}")
     else:
         yield read_tool(
-            name if name else call,
-            operation.get("description") or summary,
+            name if name else f"{method.upper()} {path}",
+            description,
             title=summary,
             schema=schema,
             returns=returns,
             annotations={"method": method.upper(), "path": path},
-            deprecated=operation.get("deprecated") is True,
+            deprecated=_get(operation, "deprecated").value is True,
             place=place,
             parent=parent,
         )
         if too_long:
             yield Skipped((*place, "responses"), f"the response schema is {too_long}; the tool has none")
-    for target in schemas.new_losses():
-        reason = (
-            f"the reference {one_line(target, 120)} leads out of the document or nowhere; any value is allowed there"
-        )
-        yield Skipped(place, reason)
+    yield from (Skipped(place, reason) for reason in schemas.new_losses("any value is allowed there"))
 
 
 class _Schemas:
     """The schemas of a document that others refer to, each converted once, by their names under `$defs`."""
 
-    def __init__(self, root: dict[str, Any]) -> None:
-        self.root = root
-        self._names: dict[str, str] = {}
-        #: `#/$defs/NAME` -> the reference that it stands for.
-        self._targets: dict[str, str] = {}
+    def __init__(self, references: References) -> None:
+        self._references = references
+        #: (file, fragment) -> `#/$defs/NAME`.
+        self._names: dict[tuple[Path, str], str] = {}
+        #: `#/$defs/NAME` -> the schema that it stands for.
+        self._targets: dict[str, Node] = {}
         #: Converted schemas with the references in them and their size, by `#/$defs/NAME`.
         self._converted: dict[str, tuple[Any, list[str], int]] = {}
-        self._lost: dict[str, None] = {}
-        self._told = 0
+        #: References that stand for nothing, and why; those that nothing was said of yet.
+        self._lost: dict[str, str] = {}
+        self._untold: dict[str, None] = {}
         self._referred = 0
 
-    def __call__(self, target: str) -> str | None:
+    def convert(self, node: Node) -> Any:
+        """JSON Schema out of a Schema Object; schemas that it refers to are named, as under `$defs`."""
+        return from_openapi(node.value, partial(self._name, start=node.file))
+
+    def _name(self, reference: str, start: Path) -> str | None:
         """The new target of a reference; None if there is nothing at the old one."""
-        if target not in self._names:
-            if resolve_reference(self.root, target) is None:
-                self._lost[target] = None
-                return None
+        node = self._resolve(reference, start)
+        if node is None:
+            return None
+        if (node.file, node.fragment) not in self._names:
             # A name that a pointer in a URL holds as it is.
-            base = re.sub(r"[^A-Za-z0-9._-]+", ".", target.rpartition("/")[2]) or "root"
+            text = node.fragment.rpartition("/")[2] if "/" in node.fragment else node.file.stem
+            base = re.sub(r"[^A-Za-z0-9._-]+", ".", text) or "root"
             number, name = 2, base
             while f"#/$defs/{name}" in self._targets:
                 name, number = f"{base}-{number}", number + 1
-            self._names[target] = name
-            self._targets[f"#/$defs/{name}"] = target
-        return f"#/$defs/{self._names[target]}"
+            self._names[node.file, node.fragment] = f"#/$defs/{name}"
+            self._targets[f"#/$defs/{name}"] = node
+        return self._names[node.file, node.fragment]
 
-    def follow(self, value: Any) -> Any:
+    def _resolve(self, reference: str, start: Path) -> Node | None:
+        try:
+            return self._references.resolve(reference, start)
+        except LostReferenceError as error:
+            self._lose(reference, str(error))
+            return None
+
+    def _lose(self, reference: str, reason: str) -> None:
+        if reference not in self._lost:
+            self._untold[reference] = None
+        self._lost.setdefault(reference, reason)
+
+    def chain(self, node: Node) -> list[Node] | None:
+        """An object and, if it is a reference, what that stands for, in turn; None if that leads nowhere."""
+        chain = [node]
+        while isinstance(chain[-1].value, dict) and isinstance(chain[-1].value.get("$ref"), str):
+            reference = chain[-1].value["$ref"]
+            after = self._resolve(reference, chain[-1].file)
+            if after is not None and len(chain) > MOST_HOPS:
+                self._lose(reference, "leads back to itself")
+            if after is None or len(chain) > MOST_HOPS:
+                return None
+            chain.append(after)
+        return chain
+
+    def follow(self, node: Node) -> Node | None:
         """A Parameter, Request Body or Response Object, which may be a reference to one; None if that leads nowhere."""
-        for _ in range(_MOST_HOPS):
-            if not isinstance(value, dict) or not isinstance(value.get("$ref"), str):
-                return value
-            target = value["$ref"]
-            value = resolve_reference(self.root, target)
-            if value is None:
-                break
-        self._lost[target] = None
-        return None
+        chain = self.chain(node)
+        return None if chain is None else chain[-1]
 
-    def new_losses(self) -> list[str]:
-        """The references that led nowhere since this was last asked."""
-        losses = list(self._lost)[self._told :]
-        self._told += len(losses)
-        return losses
+    def text(self, node: Node) -> str:
+        """A text, which may be in a file of its own; empty if there is none."""
+        after = self.follow(node)
+        return after.value if after is not None and isinstance(after.value, str) else ""
+
+    def defined(self, schema: Any) -> Any:
+        """What a `$ref` of a converted schema stands for, converted; other values as they are."""
+        for _ in range(MOST_HOPS):
+            target = schema.get("$ref") if isinstance(schema, dict) else None
+            if not isinstance(target, str) or target not in self._targets:
+                break
+            schema = self._definition(target)[0]
+        return schema
+
+    def _definition(self, target: str) -> tuple[Any, list[str], int]:
+        if target not in self._converted:
+            converted = self.convert(self._targets[target])
+            size = len(json.dumps(converted, ensure_ascii=False)) + len(target) - len("#/$defs/")
+            self._converted[target] = converted, _references(converted), size
+        return self._converted[target]
+
+    def new_losses(self, effect: str) -> list[str]:
+        """A sentence for each reference that led nowhere since this was last asked, with what follows from it."""
+        losses = list(self._untold)
+        self._untold.clear()
+        return [f"the reference {one_line(name, 120)} {self._lost[name]}; {effect}" for name in losses]
 
     def close(self, schema: Any, most: int) -> tuple[Any, str]:
         """The schema with all schemas that it refers to, directly or not, under `$defs`; or what is wrong with it.
@@ -155,14 +224,10 @@ class _Schemas:
             name = target.removeprefix("#/$defs/")
             if target not in self._targets or name in definitions:
                 continue
-            if target not in self._converted:
-                converted = from_openapi(resolve_reference(self.root, self._targets[target]), self)
-                text = json.dumps(converted, ensure_ascii=False)
-                self._converted[target] = converted, _references(converted), len(text) + len(name)
             self._referred += 1
             if self._referred > _MOST_REFERRED:
                 raise DataError("the operations of an API refer to too many schemas; import a part of the document.")
-            definitions[name], inner, more = self._converted[target]
+            definitions[name], inner, more = self._definition(target)
             size += more
             pending.extend(inner)
         if size > most:
@@ -185,30 +250,35 @@ def _references(schema: Any) -> list[str]:
     return references
 
 
-def _schema(operation: dict[str, Any], item: dict[str, Any], schemas: _Schemas) -> dict[str, Any]:
+def _schema(operation: Sequence[Node], item: Sequence[Node], schemas: _Schemas) -> dict[str, Any]:
     """Parameters and request body as one object schema."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     # An operation's parameter replaces that of the path with the same name and place.
-    given: dict[tuple[str, str], dict[str, Any]] = {}
+    given: dict[tuple[str, str], Node] = {}
     for holder in (item, operation):
-        listed = holder.get("parameters")
-        for each in listed if isinstance(listed, list) else []:
-            parameter = schemas.follow(each)
-            if isinstance(parameter, dict) and isinstance(parameter.get("name"), str):
-                given[parameter["name"], str(parameter.get("in"))] = parameter
-    body: Any = None
+        listed = schemas.follow(_get(holder, "parameters"))
+        for each in listed.value if listed is not None and isinstance(listed.value, list) else []:
+            parameter = schemas.follow(Node(each, listed.file))
+            if parameter is not None and isinstance(parameter.value, dict):
+                name = parameter.value.get("name")
+                if isinstance(name, str):
+                    given[name, str(parameter.value.get("in"))] = parameter
+    body: _Body | None = None
     for (name, where), parameter in given.items():
+        needed = parameter.value.get("required") is True
         if where == "body":  # Swagger 2
-            body = (parameter.get("schema"), parameter.get("required") is True, parameter.get("description"))
+            body = _Body(_schema_of(parameter, schemas), needed, parameter.value.get("description"))
             continue
+        name = _free_name(name, where, properties)
         properties[name] = _of_parameter(parameter, schemas)
-        if parameter.get("required") is True or where == "path":
+        if needed or where == "path":
             required.append(name)
-    request = schemas.follow(operation.get("requestBody"))
-    if isinstance(request, dict):
-        body = (_content(request), request.get("required") is True, request.get("description"))
-    if body is not None and body[0] is not None:
+    request = schemas.follow(_get(operation, "requestBody"))
+    if request is not None and isinstance(request.value, dict):
+        needed = request.value.get("required") is True
+        body = _Body(_content(request, schemas), needed, request.value.get("description"))
+    if body is not None and body.schema.value is not None:
         _add_body(body, properties, required, schemas)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
@@ -216,64 +286,89 @@ def _schema(operation: dict[str, Any], item: dict[str, Any], schemas: _Schemas) 
     return schema
 
 
-def _of_parameter(parameter: dict[str, Any], schemas: _Schemas) -> Any:
-    source = parameter.get("schema")
-    if source is None:
-        source = _content(parameter)
-    if source is None:
-        # Swagger 2 has the keywords of the schema beside the name.
-        source = {key: value for key, value in parameter.items() if key not in _NOT_SCHEMA}
-    schema = from_openapi(source, schemas)
-    description = parameter.get("description")
-    if isinstance(schema, dict) and isinstance(description, str) and description:
-        schema = {**schema, "description": description}
-    return schema
+def _free_name(name: str, where: str, properties: Mapping[str, Any]) -> str:
+    """A name that is not taken: with the place before it if it is."""
+    if name in properties:
+        name = f"{where}_{name}"
+    while name in properties:
+        name += "_"
+    return name
+
+
+def _of_parameter(parameter: Node, schemas: _Schemas) -> Any:
+    schema = schemas.convert(_schema_of(parameter, schemas))
+    return _described(schema, parameter.value.get("description"))
+
+
+def _schema_of(parameter: Node, schemas: _Schemas) -> Node:
+    """The schema of a parameter: its own, that of its media type, or, as in Swagger 2, the keywords beside its name."""
+    for source in (_member(parameter, "schema"), _content(parameter, schemas)):
+        if source.value is not None:
+            return source
+    beside = {key: value for key, value in parameter.value.items() if key not in _NOT_SCHEMA}
+    return Node(beside, parameter.file)
 
 
 _NOT_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "style"})
 
 
-def _content(holder: dict[str, Any]) -> Any:
-    """The schema of a media type: that of JSON if there is one, else the first."""
-    content = holder.get("content")
-    if not isinstance(content, dict) or not content:
-        return None
-    media = next((value for key, value in content.items() if "json" in key.lower()), next(iter(content.values())))
-    return media.get("schema") if isinstance(media, dict) else None
-
-
-def _add_body(body: tuple[Any, bool, Any], properties: dict[str, Any], required: list[str], schemas: _Schemas) -> None:
-    """The properties of the body beside the parameters; a body that is no plain object is the property `body`."""
-    source, needed, description = body
-    flat = schemas.follow(source)
-    body_properties = flat.get("properties") if isinstance(flat, dict) else None
-    alternatives = isinstance(flat, dict) and any(key in flat for key in ("allOf", "anyOf", "oneOf"))
-    if isinstance(body_properties, dict) and not alternatives and not body_properties.keys() & properties:
-        properties.update({name: from_openapi(each, schemas) for name, each in body_properties.items()})
-        names = flat.get("required")
-        if needed and isinstance(names, list):
-            required.extend(name for name in names if isinstance(name, str))
-        return
-    name = "body"
-    while name in properties:
-        name += "_"
-    schema = from_openapi(source, schemas)
+def _described(schema: Any, description: Any) -> Any:
+    """The schema with a description that stands beside it."""
     if isinstance(schema, dict) and isinstance(description, str) and description:
-        schema = {**schema, "description": description}
-    properties[name] = schema
-    if needed:
-        required.append(name)
+        return {**schema, "description": description}
+    return schema
 
 
-def _response(operation: dict[str, Any], schemas: _Schemas) -> Any:
+def _content(holder: Node, schemas: _Schemas) -> Node:
+    """The schema of a media type: that of JSON if there is one, else the first; null if there is none."""
+    content = schemas.follow(_member(holder, "content"))
+    if content is None or not isinstance(content.value, dict):
+        return Node(None)
+    kinds = sorted(content.value, key=lambda kind: "json" not in kind.lower())
+    media = (schemas.follow(_member(content, kind)) for kind in kinds)
+    sources = (_member(each, "schema") for each in media if each is not None)
+    return next((source for source in sources if source.value is not None), Node(None))
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A request body: its schema, whether the request must have one, and its description, of any type."""
+
+    schema: Node
+    needed: bool
+    description: Any
+
+
+def _add_body(body: _Body, properties: dict[str, Any], required: list[str], schemas: _Schemas) -> None:
+    """The fields of the body beside the parameters; what of it is no object is the property `body`."""
+    whole = schemas.convert(body.schema)
+    fields = fields_of(whole, schemas.defined)
+    others = fields.others if fields.properties else (whole,)
+    rest = {"anyOf": list(others)} if len(others) > 1 else next(iter(others), None)
+    names = {name: _free_name(name, "body", properties) for name in fields.properties}
+    for name, about in fields.properties.items():
+        properties[names[name]] = about
+        # What only the server sets is required of its answers alone.
+        read_only = isinstance(about, dict) and about.get("readOnly") is True
+        if name in fields.required and rest is None and not read_only:
+            required.append(names[name])
+    if rest is not None:
+        name = _free_name("body", "request", properties)
+        properties[name] = _described(rest, body.description)
+        if body.needed and not fields.properties:
+            required.append(name)
+
+
+def _response(operation: Sequence[Node], schemas: _Schemas) -> Any:
     """The schema of the first successful response; None if there is none."""
-    responses = operation.get("responses")
-    if not isinstance(responses, dict):
+    responses = schemas.follow(_get(operation, "responses"))
+    if responses is None or not isinstance(responses.value, dict):
         return None
-    for code in sorted(responses):
-        if code.startswith("2") or (code == "default" and len(responses) == 1):
-            response = schemas.follow(responses[code])
-            if isinstance(response, dict):
-                schema = response.get("schema", _content(response))
-                return None if schema is None else from_openapi(schema, schemas)
+    for code in sorted(responses.value):
+        if code.startswith("2") or (code == "default" and len(responses.value) == 1):
+            response = schemas.follow(_member(responses, code))
+            if response is not None and isinstance(response.value, dict):
+                schema = _member(response, "schema")
+                schema = schema if schema.value is not None else _content(response, schemas)
+                return None if schema.value is None else schemas.convert(schema)
     return None

@@ -3,56 +3,142 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from bench.data.tables import SCHEMA_LISTS, SCHEMA_VALUES, SCHEMAS_BY_NAME, Parameter
 
-#: References and `allOf` that are followed to find the properties of one schema.
-_MOST_STEPS = 1000
+#: Schemas that are read to find the properties of one, and how deep in each other.
+_MOST_STEPS, _MOST_DEPTH = 1000, 60
 #: References that lead to references.
 _MOST_HOPS = 20
 
 
 def parameters_of(schema: Any) -> tuple[Parameter, ...]:
-    """The top-level properties of an object schema, those behind `allOf` and `$ref` to its own `$defs` included.
-
-    A parameter of an alternative (`anyOf`, `oneOf`) is optional. Types of nested objects stay in the schema.
-    """
-    parameters: dict[str, Parameter] = {}
-    required: set[str] = set()
-    for part, certain in _parts(schema):
-        properties = part.get("properties")
-        if isinstance(properties, dict):
-            for name, about in properties.items():
-                parameters.setdefault(name, _parameter(name, about, schema))
-        names = part.get("required")
-        if certain and isinstance(names, list):
-            required.update(name for name in names if isinstance(name, str))
+    """The fields of an object schema, as `fields_of` reads them. Types of nested objects stay in the schema."""
+    fields = fields_of(schema, partial(_follow_reference, root=schema))
     return tuple(
-        Parameter(each.name, each.type, each.description, each.name in required, each.default)
-        for each in parameters.values()
+        replace(_parameter(name, about, schema), required=name in fields.required)
+        for name, about in fields.properties.items()
     )
 
 
-def _parts(schema: Any) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The object schemas that together describe the arguments, and whether all arguments must follow each."""
-    pending: list[tuple[Any, bool]] = [(schema, True)]
-    seen: set[int] = set()
-    for _ in range(_MOST_STEPS):
-        if not pending:
-            return
-        part, certain = pending.pop()
-        part = _follow_reference(part, schema)
-        if not isinstance(part, dict) or id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part, certain
-        for key in ("oneOf", "anyOf", "allOf"):
-            inner = part.get(key)
-            if isinstance(inner, list):
-                pending.extend((each, certain and key == "allOf") for each in reversed(inner))
+@dataclass(frozen=True)
+class Fields:
+    """What a schema says of an object that follows it.
+
+    Attributes:
+        properties: the schema of each field that the object may have, in order of first appearance.
+        required: the names that each such object has.
+        others: the alternatives that are no objects.
+        is_object: whether there are such objects at all.
+    """
+
+    properties: Mapping[str, Any]
+    required: frozenset[str]
+    others: tuple[Any, ...] = ()
+    is_object: bool = True
+
+
+def fields_of(schema: Any, follow: Callable[[Any], Any]) -> Fields:
+    """The fields of an object schema, with those behind references, `allOf`, `anyOf` and `oneOf`.
+
+    A field of an alternative is required if all alternatives require it; `null` is none. A schema that contains itself
+    is read once.
+
+    Args:
+        schema: JSON Schema.
+        follow: what a `$ref` stands for; other values as they are.
+    """
+    return _FieldsReader(follow).read(schema, 0) or Fields({}, frozenset(), is_object=False)
+
+
+class _FieldsReader:
+    """The fields of all schemas that one is made of."""
+
+    def __init__(self, follow: Callable[[Any], Any]) -> None:
+        self._follow = follow
+        #: By identity; None for a schema that is being read, and for `null`.
+        self._read: dict[int, Fields | None] = {}
+
+    def read(self, schema: Any, depth: int) -> Fields | None:
+        """The fields of a schema; None for one that says nothing here: `null`, and one that contains itself."""
+        part = self._follow(schema)
+        if not isinstance(part, dict):
+            return Fields({}, frozenset())
+        if id(part) not in self._read:
+            if depth > _MOST_DEPTH or len(self._read) > _MOST_STEPS:
+                return Fields({}, frozenset())
+            self._read[id(part)] = None
+            self._read[id(part)] = self._combine(part, depth + 1)
+        return self._read[id(part)]
+
+    def _combine(self, part: dict[str, Any], depth: int) -> Fields | None:
+        stated = part.get("type")
+        types = {each for each in (stated if isinstance(stated, list) else [stated]) if isinstance(each, str)}
+        if types == {"null"}:
+            return None
+        named = part.get("properties")
+        properties = dict(named) if isinstance(named, dict) else {}
+        names = part.get("required")
+        required = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+        is_object = "object" in types if types else bool(properties) or not part.keys() & {"enum", "const", "items"}
+        others: list[Any] = []
+        for each in _schemas(part, "allOf"):
+            if (inner := self.read(each, depth)) is not None:
+                _add(properties, inner.properties)
+                required |= inner.required
+                others += inner.others
+                is_object = is_object and inner.is_object
+        for key in ("anyOf", "oneOf"):
+            readings = [(each, inner) for each in _schemas(part, key) if (inner := self.read(each, depth)) is not None]
+            objects = [inner for _, inner in readings if inner.is_object]
+            for each, inner in readings:
+                others += inner.others if inner.is_object else [each]
+            _add(properties, _join([inner.properties for inner in objects]))
+            if objects:
+                required |= frozenset.intersection(*(inner.required for inner in objects))
+            elif readings:
+                is_object = False
+        if "object" in types:
+            others = []
+        return Fields(properties, frozenset(required), tuple(others), is_object)
+
+
+def _schemas(part: Mapping[str, Any], key: str) -> list[Any]:
+    inner = part.get(key)
+    return inner if isinstance(inner, list) else []
+
+
+def _add(properties: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Properties that an object has as well; of one that it has already, both schemas hold."""
+    for name, about in more.items():
+        properties[name] = _combined("allOf", [properties[name], about]) if name in properties else about
+
+
+def _join(alternatives: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The properties of alternatives; of one that several have, one of the schemas holds."""
+    abouts: dict[str, list[Any]] = {}
+    for properties in alternatives:
+        for name, about in properties.items():
+            abouts.setdefault(name, []).append(about)
+    return {name: _combined("anyOf", each) for name, each in abouts.items()}
+
+
+def _combined(key: str, schemas: Sequence[Any]) -> Any:
+    """One schema out of several, each named once, with the first description and default."""
+    distinct: list[Any] = []
+    for schema in schemas:
+        if schema not in distinct:
+            distinct.append(schema)
+    if len(distinct) == 1:
+        return distinct[0]
+    told = [schema for schema in distinct if isinstance(schema, dict)]
+    kept = {word: schema[word] for word in ("default", "description") for schema in reversed(told) if word in schema}
+    return {key: distinct, **kept}
 
 
 def _follow_reference(part: Any, root: Any) -> Any:
@@ -119,6 +205,10 @@ def _type(about: Mapping[str, Any], root: Any) -> str:
     return " or ".join(dict.fromkeys(names))
 
 
+#: Keywords that add fields to those of a `$ref` beside them, as OpenAPI 3.1 allows.
+_BESIDE_REFERENCES = frozenset({"properties", "required", "allOf", "anyOf", "oneOf"})
+
+
 def from_openapi(schema: Any, reference: Callable[[str], str | None]) -> Any:
     """JSON Schema out of a Schema Object of Swagger 2, OpenAPI 3.0 or Gemini; one of OpenAPI 3.1 is JSON Schema.
 
@@ -135,7 +225,9 @@ def from_openapi(schema: Any, reference: Callable[[str], str | None]) -> Any:
     if isinstance(target, str):
         new = reference(target)
         kept = {"description": schema["description"]} if isinstance(schema.get("description"), str) else {}
-        return {"$ref": new, **kept} if new is not None else kept
+        referred = {"$ref": new, **kept} if new is not None else kept
+        beside = from_openapi({key: schema[key] for key in _BESIDE_REFERENCES & schema.keys()}, reference)
+        return {**beside, "allOf": [referred, *_schemas(beside, "allOf")]} if beside else referred
     converted: dict[str, Any] = {}
     for key, value in schema.items():
         if key in SCHEMA_LISTS and isinstance(value, list):

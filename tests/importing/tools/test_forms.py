@@ -192,7 +192,7 @@ def test_parameters_behind_references_and_alternatives_are_found() -> None:
             },
             "Id": {"anyOf": [{"type": "integer"}, {"type": "string"}], "description": "An id."},
         },
-        "oneOf": [{"properties": {"b": True}, "required": ["b"]}],
+        "oneOf": [{"properties": {"b": True}, "required": ["b"]}, {"properties": {"c": True}, "required": ["c"]}],
     }
     # A `$ref` stands for all of the schema that has it, as in JSON Schema before 2019-09.
     (tool,) = read([{"name": "t", "inputSchema": schema}]).tools
@@ -200,7 +200,10 @@ def test_parameters_behind_references_and_alternatives_are_found() -> None:
     del schema["$ref"]
     schema["allOf"] = [{"$ref": "#/$defs/Args"}]
     (tool,) = read([{"name": "t", "inputSchema": schema}]).tools
-    assert [(each.name, each.required) for each in tool.parameters] == [("a", True), ("b", False)]
+    assert [(each.name, each.required) for each in tool.parameters] == [("a", True), ("b", False), ("c", False)]
+    schema["oneOf"][1]["required"] = ["b", "c"]
+    (tool,) = read([{"name": "t", "inputSchema": schema}]).tools
+    assert [(each.name, each.required) for each in tool.parameters] == [("a", True), ("b", True), ("c", False)]
 
 
 @pytest.mark.parametrize(("form", "names"), [("mcp", ["send"]), ("anthropic", ["find"]), ("openai", ["go"])])

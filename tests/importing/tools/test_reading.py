@@ -77,6 +77,20 @@ def test_yaml_is_read_as_another_writer_wrote_it(value: Any) -> None:
         ("- !!binary aGk=\n- !custom {a: 1}", ["aGk=", {"a": 1}]),
         ("{}", {}),
         ("[]", []),
+        # Merge keys: what the object has itself comes first, then the first that is merged.
+        (
+            "a: &a {x: 1, y: 2}\nb: &b {y: 3, z: 4}\nc: {<<: [*a, *b], x: 9}\nd:\n  <<: *b\n  <<: *a\n  q: 0\ne: &e\n"
+            "  <<: *a\nf: *e\n",
+            {
+                "a": {"x": 1, "y": 2},
+                "b": {"y": 3, "z": 4},
+                "c": {"x": 9, "y": 2, "z": 4},
+                "d": {"x": 1, "y": 3, "z": 4, "q": 0},
+                "e": {"x": 1, "y": 2},
+                "f": {"x": 1, "y": 2},
+            },
+        ),
+        ("a: {'<<': 1}\nb: {<<: {}}", {"a": {"<<": 1}, "b": {}}),
         ("a: |\n  two\n  lines\n", {"a": "two\nlines\n"}),
     ],
 )
@@ -86,6 +100,9 @@ def test_yaml_has_the_types_of_its_core_schema(text: str, value: Any) -> None:
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60))
+MERGES = "a0: &a0 {k: [x, x]}\n" + "".join(
+    f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: x}}\n" for n in range(1, 60)
+)
 DEEP_ALIASES = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200))
 
 
@@ -126,7 +143,10 @@ def test_what_is_wrong_in_json_is_said_with_its_place(text: str, sentence: str) 
         ("[" * 5000, "f.yaml, line 1: nested deeper than 100 levels."),
         ("a: {b: 1\n", "f.yaml is not YAML: "),
         ("a: 1\na: 2", "f.yaml, line 2: an object has the key 'a' twice."),
-        ("a: .\n<<: {b: 1}", "f.yaml, line 2: `<<` merges objects"),
+        ("a: .\n<<: 3", "f.yaml, line 2: `<<` merges objects; its value must be one, or a list of them."),
+        ("a: {<<: [{}, 1]}", "f.yaml, line 1: `<<` merges objects; its value must be one, or a list of them."),
+        ("a: &a {<<: *a}", "f.yaml, line 1: the alias *a stands for nothing, or for what contains it."),
+        (MERGES, "f.yaml, line 19: aliases written out, the document has more than 5000000 values."),
         ("? [a]\n: 1", "f.yaml, line 1: a key is a list or an object."),
         ("a: &a [1]\n*a : 2", "f.yaml, line 2: a key is a list or an object."),
         ("a: 1\n---\nb: 2", "f.yaml, line 2: a second document begins here; a file holds one."),
