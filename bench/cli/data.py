@@ -246,7 +246,7 @@ def stats(dataset: str, as_json: bool) -> None:
 @json_option
 def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
-    from bench.validation.audit import CHEAP, Audit
+    from bench.validation.audit import CHEAP, Audit, scripts_table
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
@@ -266,6 +266,13 @@ def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    if shared.scripts.plain:
+        out.print("scripts: all texts are in Latin letters")
+    else:
+        by_script = scripts_table(shared.scripts)
+        out.print(by_script)
+        for note in by_script.notes:
+            out.print(note)
     best, dependence = shared.ceilings, shared.dependence
     if best is None or dependence is None:
         return
