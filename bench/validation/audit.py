@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.dataset import Dataset
@@ -15,6 +16,7 @@ from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 from bench.validation.ceilings import Ceilings, ceilings
 from bench.validation.dataset import Finding, audit, audit_against
+from bench.validation.power import METRIC, Power, audit_power
 from bench.validation.scripts import Scripts, audit_scripts
 from bench.validation.units import Dependence, audit_units
 
@@ -39,6 +41,7 @@ class Audit(Shown):
         ceilings: the best means that any ranking reaches; None without queries.
         dependence: how alike methods answer the queries of a unit, and a proposal; None without queries.
         scripts: which scripts texts are in, and which methods cannot read them.
+        power: how many groups of queries show a difference.
     """
 
     dataset: str
@@ -47,16 +50,23 @@ class Audit(Shown):
     ceilings: Ceilings | None
     dependence: Dependence | None
     scripts: Scripts
+    power: Power
 
     @staticmethod
-    def of(dataset: Dataset, against: Sequence[Dataset] = ()) -> Audit:
-        """Audit a dataset; `against` are others that may share queries and tools with it."""
+    def of(dataset: Dataset, against: Sequence[Dataset] = (), results: Path | None = None) -> Audit:
+        """Audit a dataset.
+
+        Args:
+            dataset: the dataset.
+            against: others that may share queries and tools with it.
+            results: a folder of results, whose differences on this dataset say how many groups are needed.
+        """
         findings = [*audit(dataset), *(finding for other in against for finding in audit_against(dataset, other))]
         # A catalogue without queries has nothing that could be dependent, and no gold to miss.
         best = ceilings(dataset) if dataset.queries else None
         alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
         scripts = audit_scripts(dataset, [build_method(method) for method in LEXICAL])
-        return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike, scripts)
+        return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike, scripts, audit_power(dataset, results))
 
     @cached_property
     def table(self) -> pandas.DataFrame:
@@ -75,6 +85,7 @@ class Audit(Shown):
             "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in self.findings],
             "ceilings": dataclasses.asdict(self.ceilings) if self.ceilings else None,
             "scripts": dataclasses.asdict(self.scripts),
+            "power": dataclasses.asdict(self.power),
             "unit": self.unit,
             "proposed_unit": dependence.proposed if dependence else None,
             "units": [
@@ -103,7 +114,23 @@ class Audit(Shown):
         if self.dependence is not None and self.dependence.proposed != self.unit:
             notes.append(f"the data speak for the unit {self.dependence.proposed}")
         findings = table_of(("check", "what", "count", "share", "", "examples"), rows, self.dataset, notes)
-        return [findings] if self.scripts.plain else [findings, scripts_table(self.scripts)]
+        scripts = [] if self.scripts.plain else [scripts_table(self.scripts)]
+        return [findings, *scripts, power_table(self.power)]
+
+
+def power_table(power: Power) -> Table:
+    """How many groups show a difference, for methods that are alike, typical and unlike."""
+    rows = [
+        [format_fixed(item.difference, 2), *(f"{count:,}" for count in (*item.groups, item.queries[1]))]
+        for item in power.needed
+    ]
+    source = f"{power.pairs} pairs of kept results on this dataset" if power.pairs else "pairs of methods on our board"
+    notes = [f"How much differences vary is from {source}, whose means are at most 5 points apart."]
+    if power.detectable:
+        shown = ", ".join(format_fixed(value) for value in power.detectable)
+        notes.append(f"The {power.groups} groups of the {power.judged} judged queries show {shown}.")
+    heads = (f"difference of {METRIC}", "groups: alike", "typical", "unlike", "typical queries")
+    return table_of(heads, rows, "groups of queries that show a difference with 80% power at the 5% level", notes)
 
 
 def scripts_table(scripts: Scripts) -> Table:
