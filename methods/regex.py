@@ -12,6 +12,7 @@ from pydantic import Field
 
 from bench.base.errors import require
 from bench.base.parameters import ParameterSet
+from bench.base.words import is_unspaced
 from bench.data.tables import Tool
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, list_parts
@@ -23,7 +24,7 @@ from bench.search.words import words
 
 #: Characters of a pattern; hosted tool search refuses longer ones.
 LONGEST = 200
-#: Shorter words are in the middle of too many others.
+#: Shorter words are in the middle of too many others, those of scripts without spaces apart.
 _LEAST_WORD = 3
 _MOST_WORDS = 100
 #: Bytes that a compiled pattern and its automaton may take. A pattern that needs more is unusable.
@@ -65,7 +66,8 @@ class Regex(Method):
     returned. Hosted services do not say how they order matches: this order puts first what most and rare patterns find.
 
     With `llm=rules`, each distinct word of the request with three letters or more is a pattern, in the singular and
-    without regard to case. So it finds `weather` in `getWeatherReport`, and also `art` in `start`.
+    without regard to case, and so is each pair of characters of a script without spaces, such as Chinese. So it finds
+    `weather` in `getWeatherReport`, and also `art` in `start`.
 
     Patterns come from outside. They are matched by RE2, whose time is linear in the text whatever the pattern; it has
     no lookaround and no backreferences. A pattern that RE2 does not accept, or of more than 200 characters, is left out
@@ -224,8 +226,8 @@ def _usable(patterns: Sequence[str]) -> _Patterns:
 
 
 def _of_words(request: str) -> list[str]:
-    """A pattern for each word of a request; words have letters and digits alone, which mean themselves."""
-    parts = dict.fromkeys(singular(word) for word in words(request) if len(word) >= _LEAST_WORD)
+    """A pattern for each word of a request; words have letters, marks and digits alone, which mean themselves."""
+    parts = dict.fromkeys(singular(word) for word in words(request) if len(word) >= _LEAST_WORD or is_unspaced(word))
     return [f"(?i){part}" for part in list(parts)[:_MOST_WORDS]]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from bench.api.catalogue import DatasetLike, MethodLike, ensure_loaded, method_spec, value_of
 from bench.base.config import current_session
 from bench.base.errors import UsageError
+from bench.base.paths import expand_path, results_folder
 from bench.data.tables import Template
 from bench.evaluation.tune import Tuning, tune_method
 from bench.metrics import parse_metric
@@ -61,12 +63,13 @@ def tune(
     )
 
 
-def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = ()) -> Audit:
-    """Report problems of a dataset: duplicates, leaks, contradictions, ceilings. The same as `bench data audit`.
+def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = (), results: str | Path | None = None) -> Audit:
+    """Report problems of a dataset, and what it can show. The same as `bench data audit`.
 
     Args:
         dataset: the dataset.
         against: other datasets, which may share queries and tools with it.
+        results: a folder of results; BENCH_RESULTS or `results` if None.
 
     Raises:
         UsageError, UnavailableError, DataError: a dataset cannot be loaded.
@@ -76,4 +79,5 @@ def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = ()) -> Audit
         >>> found.table.set_index("check").loc["leaked-query", ["count", "total"]].tolist()
         [0, 134]
     """
-    return Audit.of(ensure_loaded(dataset), [ensure_loaded(other) for other in against])
+    kept = results_folder() if results is None else expand_path(results)
+    return Audit.of(ensure_loaded(dataset), [ensure_loaded(other) for other in against], kept)

@@ -13,12 +13,12 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
 from bench.base.locks import lock, replace_folder
-from bench.base.paths import cache_folder, storage_errors
+from bench.base.paths import cache_folder, results_folder, storage_errors
 from bench.cli import PluggedGroup
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
-from bench.cli.options import complete_datasets, json_option, settings_options, source_options
+from bench.cli.options import complete_datasets, json_option, results_option, settings_options, source_options
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.data.origins import count_origins, from_traces, synthetic
@@ -243,15 +243,20 @@ def stats(dataset: str, as_json: bool) -> None:
     shell_complete=complete_datasets,
     help="Another dataset: which queries and tools are in both. May be given several times.",
 )
+@results_option
 @source_options
 @json_option
-def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
-    """Report problems of a dataset: duplicates, leaks, contradictions, ceilings, and which queries are dependent."""
-    from bench.validation.audit import CHEAP, Audit
+def audit(dataset: str, against: tuple[str, ...], results: Path | None, as_json: bool) -> None:
+    """Report problems of a dataset, and what it can show.
+
+    Duplicates, leaks, contradictions, scripts that methods cannot read, how many queries show a difference, ceilings,
+    and which queries are dependent.
+    """
+    from bench.validation.audit import CHEAP, Audit, power_table, scripts_table
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
-    shared = Audit.of(loaded, [load_dataset(other, bars) for other in against])
+    shared = Audit.of(loaded, [load_dataset(other, bars) for other in against], results or results_folder())
     if as_json:
         print_json(shared.to_dict())
         return
@@ -267,6 +272,18 @@ def audit(dataset: str, against: tuple[str, ...], as_json: bool) -> None:
     out = console()
     out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
     out.print(table)
+    if shared.scripts.plain:
+        out.print("scripts: all texts are in Latin letters")
+    else:
+        by_script = scripts_table(shared.scripts)
+        out.print(by_script)
+        for note in by_script.notes:
+            out.print(note)
+    needed = power_table(shared.power)
+    out.print(needed.title)
+    out.print(needed)
+    for note in needed.notes:
+        out.print(note)
     best, dependence = shared.ceilings, shared.dependence
     if best is None or dependence is None:
         return

@@ -7,9 +7,10 @@ another one if
 - the TF-IDF cosine of these texts is at least `COSINE`, or
 - their names are equal up to case, and the cosine is at least `COSINE_OF_NAMESAKES`.
 
-The rule reads texts alone and no model, so that the same files give the same tools on every machine. The limits were
-set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them nearly all pairs do
-the same, below them most do not. `docs/datasets.md` has the shares and their intervals.
+The rule reads texts alone and no model, so that the same files give the same tools on every machine. Words are runs of
+letters and digits after case folding, in every script: another rule would change what datasets with distractors hold.
+The limits were set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them
+nearly all pairs do the same, below them most do not. `docs/datasets.md` has the shares and their intervals.
 """
 
 from __future__ import annotations
@@ -43,19 +44,15 @@ def near_duplicates(tools: Sequence[Tool], judged: Sequence[Tool]) -> dict[str, 
         return {}
     texts, others = ([f"{tool.name} {tool.description}" for tool in collection] for collection in (tools, judged))
     near: defaultdict[str, set[str]] = defaultdict(set)
-    pairs = similar_pairs(texts, others, min(COSINE, COSINE_OF_NAMESAKES))
+    words, other_words = ([_WORD.findall(text.casefold()) for text in collection] for collection in (texts, others))
+    pairs = similar_pairs(words, other_words, min(COSINE, COSINE_OF_NAMESAKES))
     for i, j, cosine in zip(*(array.tolist() for array in pairs), strict=True):
         if cosine >= COSINE - 1e-9 or tools[i].name.casefold() == judged[j].name.casefold():
             near[tools[i].tool_id].add(judged[j].tool_id)
     same: defaultdict[frozenset[str], set[str]] = defaultdict(set)
-    for tool, text in zip(judged, others, strict=True):
-        same[_words(text)].add(tool.tool_id)
-    for tool, text in zip(tools, texts, strict=True):
-        words = _words(text)
-        if words and words in same:
-            near[tool.tool_id] |= same[words]
+    for tool, tool_words in zip(judged, map(frozenset, other_words), strict=True):
+        same[tool_words].add(tool.tool_id)
+    for tool, tool_words in zip(tools, map(frozenset, words), strict=True):
+        if tool_words and tool_words in same:
+            near[tool.tool_id] |= same[tool_words]
     return {tool: tuple(sorted(ids)) for tool, ids in near.items()}
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))

@@ -7,26 +7,26 @@ appendix A.6), for texts that are short:
   fewer than `FEWEST` runs are not judged by it: an ordinary opening ("I'm planning a picnic in") is most of them.
 - cosine: the TF-IDF cosine with one text of the other collection is at least `COSINE`, whatever the order of the words.
 
-Words are runs of letters and digits after case folding. The limits were set by reading pairs of ToolLens, whose test
+Words are those of `bench.base.words` after case folding. The limits were set by reading pairs of ToolLens, whose test
 and train queries share templates: above them most pairs ask the same thing of the same places, names and dates, below
 them many ask for something else with the same words.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.words import words as split
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 RUN, FEWEST, SHARED, COSINE = 4, 10, 0.8, 0.9
 
-_WORD = re.compile(r"[^\W_]+")
 #: Texts that are compared with the whole other collection at once; bounds the memory.
 _BLOCK = 256
 
@@ -67,18 +67,18 @@ def likeness(texts: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.fl
 
 
 def similar_pairs(
-    texts: Sequence[str], others: Sequence[str], least: float
+    words: Sequence[Sequence[str]], others: Sequence[Sequence[str]], least: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """The pairs of a text and one of another collection whose TF-IDF cosine, weighted as in `likeness`, is large.
 
     Args:
-        texts, others: the collections.
+        words, others: the words of the texts of each collection.
         least: the smallest cosine, above 0.
 
     Returns:
-        (pairs,) positions in `texts`, positions in `others`, and cosines; by position.
+        (pairs,) positions in one collection, positions in the other, and cosines; by position.
     """
-    rows, columns = _weigh(_words(texts), _words(others))
+    rows, columns = _weigh(words, others)
     turned = columns.T.tocsr()
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     for start in range(0, rows.shape[0], _BLOCK):
@@ -92,7 +92,7 @@ def similar_pairs(
 
 
 def _words(texts: Sequence[str]) -> list[list[str]]:
-    return [_WORD.findall(text.casefold()) for text in texts]
+    return [split(text.casefold()) for text in texts]
 
 
 def _weigh(words: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> tuple[csr_array, csr_array]:

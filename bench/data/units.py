@@ -8,9 +8,9 @@ The relations:
 
 - `gold`: the same set of gold tools. Queries without gold are not linked.
 - `group`: the same `Query.group`, given by the loader. Queries without a group are not linked.
-- `text`: near-duplicate wording. The words of a text are its runs of letters after case folding, so digits and
-  punctuation do not count; two texts are near-duplicates if the Jaccard index of their sets of words is at least 0.8.
-  Two texts without a word are near-duplicates.
+- `text`: near-duplicate wording. The words of a text are those of `bench.base.words` after case folding, without
+  digits; two texts are near-duplicates if the Jaccard index of their sets of words is at least 0.8. Two texts without a
+  word are near-duplicates.
 - `parent`: all gold of both queries is under one and the same parent. A query with gold under several parents, or
   without gold, is not linked.
 """
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
+from bench.base.words import words
 from bench.data.card import RELATIONS, Relation, UnitSizes
 from bench.data.parents import parent_codes
 from bench.stats.units import effective_units
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 #: The name of the rule that links no queries.
 NONE = "none"
 
-_WORD = re.compile(r"[^\W\d_]+")
+_DIGIT = re.compile(r"\d")
 #: Rows whose candidates are compared at once; bounds the memory of `text`.
 _BLOCK = 256
 
@@ -164,7 +165,7 @@ def _group_keys(dataset: Dataset) -> list[Hashable]:
 
 
 def _text_keys(dataset: Dataset) -> list[Hashable]:
-    return [frozenset(_WORD.findall(query.text.casefold())) for query in dataset.queries]
+    return [frozenset(words(_DIGIT.sub(" ", query.text.casefold()))) for query in dataset.queries]
 
 
 def _parent_keys(dataset: Dataset) -> list[Hashable]:

@@ -77,6 +77,20 @@ def declared_training_sets(name: str) -> tuple[str, ...]:
     Returns:
         The ids as they are written, in their order; none for a model without a card, or with one that names none.
     """
+    return _declared(name, "datasets")
+
+
+def declared_languages(name: str) -> tuple[str, ...]:
+    """The codes of the languages that the card of a model names; none, as in `declared_training_sets`, is no claim.
+
+    Args:
+        name: a model as methods name it.
+    """
+    return _declared(name, "language")
+
+
+def _declared(name: str, key: str) -> tuple[str, ...]:
+    """The texts under a key of a card's front matter, as they are written and in their order."""
     card = _card(name)
     if card is None:
         return ()
@@ -88,7 +102,7 @@ def declared_training_sets(name: str) -> tuple[str, ...]:
         metadata = metadata_load(card)
     except Exception:  # A model is usable without a card, and so with one of which the YAML reader makes nothing.
         return ()
-    declared = metadata.get("datasets") if isinstance(metadata, dict) else None
+    declared = metadata.get(key) if isinstance(metadata, dict) else None
     names = declared if isinstance(declared, list) else [declared]
     return tuple(item for item in names[:_MOST_SETS] if isinstance(item, str) and 0 < len(item) <= _LONGEST)
 

@@ -6,6 +6,7 @@ all-MiniLM-L6-v2) is here on every machine, so figures compare.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,21 @@ def count_tokens(texts: Sequence[str]) -> NDArray[np.int64]:
     """
     require(*_NEEDS, what="counting tokens")
     return _Tokeniser(EMBEDDED).count(texts)
+
+
+def unknown_share(texts: Sequence[str]) -> float | None:
+    """The share of the WordPiece tokens of texts that stand for signs which the vocabulary lacks; None without a token.
+
+    Raises:
+        UnavailableError: the tokeniser is not installed.
+    """
+    require(*_NEEDS, what="counting tokens")
+    tokenizer = _load(embedded_model() / "tokenizer.json")
+    unknown = tokenizer.token_to_id("[UNK]")
+    counts = Counter(
+        code for tokens in tokenizer.encode_batch(list(texts), add_special_tokens=False) for code in tokens.ids
+    )
+    return counts[unknown] / counts.total() if counts else None
 
 
 def tokeniser() -> str:

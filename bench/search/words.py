@@ -1,16 +1,10 @@
-"""Word tokens for lexical methods."""
+"""Tokens for lexical methods."""
 
 from __future__ import annotations
 
-import re
+from bench.base.words import words
 
-#: Runs of letters and digits in any script; the underscore separates, so snake_case names fall apart.
-_WORD = re.compile(r"[^\W_]+")
-
-
-def words(text: str) -> list[str]:
-    """Lower-cased word tokens."""
-    return _WORD.findall(text.lower())
+__all__ = ["whitespace", "words"]
 
 
 def whitespace(text: str) -> list[str]:

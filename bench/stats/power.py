@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def minimum_detectable_effect(sd: float, queries: int, level: float = 0.05, power: float = 0.8) -> float:
     """The mean difference that a two-sided test of this size finds with probability `power`.
@@ -47,6 +50,21 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
         return None
     # The inverse of the effect for n queries is n, though its square comes out a hair above.
     return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
+
+
+def expected_error(sd: float, correlation: float, units: NDArray[np.int64]) -> float:
+    """The standard error of a mean over queries of which those of a unit correlate: σ √(Σ n_g (1 + (n_g - 1) ρ)) / n.
+
+    Kish 1965, section 5.4, for units of n_g queries, n in all.
+
+    Args:
+        sd: standard deviation of a query's value, σ.
+        correlation: of two queries of one unit, ρ; a negative one is taken as 0.
+        units: (queries,) the unit of each query, numbered from 0 without a gap; at least one query.
+    """
+    sizes = np.bincount(units)
+    spread = float((sizes * (1 + (sizes - 1) * max(correlation, 0.0))).sum())
+    return sd * math.sqrt(spread) / len(units)
 
 
 def needed_units(effect: float, error: float, units: int) -> int | None:

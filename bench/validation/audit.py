@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.data.dataset import Dataset
@@ -15,6 +16,8 @@ from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 from bench.validation.ceilings import Ceilings, ceilings
 from bench.validation.dataset import Finding, audit, audit_against
+from bench.validation.power import METRIC, Power, audit_power
+from bench.validation.scripts import Scripts, audit_scripts
 from bench.validation.units import Dependence, audit_units
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 #: The methods whose answers the audit compares: they need no model and no past queries.
 CHEAP = ("bm25", "tfidf")
+#: Lexical methods that read other words: those of the tool's text (as `tfidf` and others do), of its fields, of its
+#: name; and what stands between spaces.
+LEXICAL = ("bm25", "bm25-fields", "names", "bm25-okapi")
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,6 +40,8 @@ class Audit(Shown):
         findings: counts with examples; a `harmful` one above zero is a defect or a leak, others are properties.
         ceilings: the best means that any ranking reaches; None without queries.
         dependence: how alike methods answer the queries of a unit, and a proposal; None without queries.
+        scripts: which scripts texts are in, and which methods cannot read them.
+        power: how many groups of queries show a difference.
     """
 
     dataset: str
@@ -41,15 +49,24 @@ class Audit(Shown):
     findings: tuple[Finding, ...]
     ceilings: Ceilings | None
     dependence: Dependence | None
+    scripts: Scripts
+    power: Power
 
     @staticmethod
-    def of(dataset: Dataset, against: Sequence[Dataset] = ()) -> Audit:
-        """Audit a dataset; `against` are others that may share queries and tools with it."""
+    def of(dataset: Dataset, against: Sequence[Dataset] = (), results: Path | None = None) -> Audit:
+        """Audit a dataset.
+
+        Args:
+            dataset: the dataset.
+            against: others that may share queries and tools with it.
+            results: a folder of results, whose differences on this dataset say how many groups are needed.
+        """
         findings = [*audit(dataset), *(finding for other in against for finding in audit_against(dataset, other))]
         # A catalogue without queries has nothing that could be dependent, and no gold to miss.
         best = ceilings(dataset) if dataset.queries else None
         alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
-        return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike)
+        scripts = audit_scripts(dataset, [build_method(method) for method in LEXICAL])
+        return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike, scripts, audit_power(dataset, results))
 
     @cached_property
     def table(self) -> pandas.DataFrame:
@@ -67,6 +84,8 @@ class Audit(Shown):
         return {
             "findings": [{**dataclasses.asdict(finding), "share": finding.share} for finding in self.findings],
             "ceilings": dataclasses.asdict(self.ceilings) if self.ceilings else None,
+            "scripts": dataclasses.asdict(self.scripts),
+            "power": dataclasses.asdict(self.power),
             "unit": self.unit,
             "proposed_unit": dependence.proposed if dependence else None,
             "units": [
@@ -94,4 +113,46 @@ class Audit(Shown):
         notes = [f"unit of independence: {self.unit}"]
         if self.dependence is not None and self.dependence.proposed != self.unit:
             notes.append(f"the data speak for the unit {self.dependence.proposed}")
-        return [table_of(("check", "what", "count", "share", "", "examples"), rows, self.dataset, notes)]
+        findings = table_of(("check", "what", "count", "share", "", "examples"), rows, self.dataset, notes)
+        scripts = [] if self.scripts.plain else [scripts_table(self.scripts)]
+        return [findings, *scripts, power_table(self.power)]
+
+
+def power_table(power: Power) -> Table:
+    """How many groups show a difference, for methods that are alike, typical and unlike."""
+    rows = [
+        [format_fixed(item.difference, 2), *(f"{count:,}" for count in (*item.groups, item.queries[1]))]
+        for item in power.needed
+    ]
+    source = f"{power.pairs} pairs of kept results on this dataset" if power.pairs else "pairs of methods on our board"
+    notes = [f"How much differences vary is from {source}, whose means are at most 5 points apart."]
+    if power.detectable:
+        shown = ", ".join(format_fixed(value) for value in power.detectable)
+        notes.append(f"The {power.groups} groups of the {power.judged} judged queries show {shown}.")
+    heads = (f"difference of {METRIC}", "groups: alike", "typical", "unlike", "typical queries")
+    return table_of(heads, rows, "groups of queries that show a difference with 80% power at the 5% level", notes)
+
+
+def scripts_table(scripts: Scripts) -> Table:
+    """The scripts of tools and queries, and how many judged queries each lexical method cannot read."""
+    methods = list(scripts.rows[0].unread) if scripts.rows else []
+    tools, queries = (sum(getattr(row, kind) for row in scripts.rows) for kind in ("tools", "queries"))
+    rows = [
+        [
+            row.name,
+            f"{row.tools} of {tools}",
+            f"{row.queries} of {queries}",
+            *(f"{row.unread[method]} of {row.judged}" for method in methods),
+            "unknown" if row.unknown_tokens is None else format_fixed(row.unknown_tokens),
+        ]
+        for row in scripts.rows
+    ]
+    notes = []
+    if methods:
+        notes.append("Under a lexical method: judged queries that share nothing it reads with any gold tool.")
+    if scripts.languages:
+        declared = ", ".join(scripts.languages)
+        notes.append(f"The embedded encoder's model card declares the language {declared}, and the table counts tokens")
+        notes.append("that it does not know. What other models read is unknown.")
+    heads = ("script", "tools", "queries", *methods, "unknown tokens")
+    return table_of(heads, rows, "scripts", notes)

@@ -42,6 +42,14 @@ def test_a_text_taken_from_a_longer_one_is_a_copy_but_not_the_other_way_round() 
     assert not near_copies([longer], [LONG])[0]
 
 
+def test_a_text_without_spaces_is_compared_by_its_parts() -> None:
+    text = "请帮我预订一张明天上午从北京开往上海的高铁票"
+    assert near_copies([text.replace("票", "座"), "请帮我预订一间酒店"], ["写封邮件", text]).tolist() == [
+        True,
+        False,
+    ]
+
+
 @pytest.mark.parametrize(("texts", "others"), [([], ["a"]), (["a"], []), ([""], [""]), (["?!"], ["?!"])])
 def test_nothing_has_no_copies(texts: list[str], others: list[str]) -> None:
     assert not near_copies(texts, others).any()

@@ -118,6 +118,9 @@ def test_queries_with_gold_under_one_parent_are_one_unit() -> None:
         ("a b c d e f g x", "a b c d e f g y", False),
         ("a b c", "c b a a", True),
         ("mail", "mails", False),
+        # Eleven of 13 pairs of characters; five of nine.
+        ("明天帮我预订去上海的火车票", "后天帮我预订去上海的火车票", True),
+        ("明天帮我预订车票", "后天帮他预订车票", False),
         ("", "**", True),
         ("", "a", False),
     ],

@@ -1,0 +1,148 @@
+"""Which scripts the tools and queries of a dataset are in, and which methods cannot read them.
+
+A text is in the script of most of its words. For a tool that is its description, and its name where it has none: names
+are in Latin letters in most languages. What a lexical method cannot read shows in its scores: a judged query of which
+every gold tool scores 0, as a tool that shares nothing with it, cannot be answered by this method. For the embedded
+encoder there are two facts, how many of its tokens stand for signs that it does not know and which languages its model
+card declares; of other models nothing is known here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.words import script, words
+from bench.data.dataset import Dataset
+from bench.evaluation.ask import prepare
+from bench.interface import Library, Method
+from bench.interface.views import Queries
+from bench.models.declared import declared_languages
+from bench.models.files import EMBEDDED
+from bench.models.tokens import can_count_tokens, unknown_share
+from bench.search.scoring import ScoringMethod
+
+LATIN, NO_WORDS = "Latin", "no words"
+#: Scripts whose names are not those with which the names of their characters begin.
+_NAMES = {
+    "CJK": "Han",
+    "IDEOGRAPHIC": "Han",
+    "HIRAGANA": "kana",
+    "KATAKANA": "kana",
+    "KATAKANA-HIRAGANA": "kana",
+    "TAI": "Tai",
+    "NEW": "Tai",
+}
+#: Queries that are scored at once; bounds the memory.
+_BLOCK = 256
+#: Texts of a script that are put into tokens.
+_MOST_TEXTS = 1000
+
+
+@dataclass(frozen=True)
+class Script:
+    """The texts of a dataset that are in one script.
+
+    Attributes:
+        name: such as Latin, Han, kana, Hangul or Thai; `no words` for texts without a letter or digit.
+        tools, queries: how many are in it; queries of every split.
+        judged: judged queries of the default split.
+        unread: lexical method -> of how many of these it gives every gold tool the score of one that shares nothing.
+        unknown_tokens: share of the embedded encoder's tokens that are unknown signs, over at most 1,000 tools and
+            1,000 queries; None if the tokeniser is not installed, or there is no text.
+    """
+
+    name: str
+    tools: int
+    queries: int
+    judged: int
+    unread: Mapping[str, int]
+    unknown_tokens: float | None
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """The scripts of a dataset.
+
+    Attributes:
+        rows: the script of most texts first.
+        languages: what the embedded encoder's model card declares; none if it is not installed.
+    """
+
+    rows: tuple[Script, ...]
+    languages: tuple[str, ...]
+
+    @property
+    def plain(self) -> bool:
+        """Whether every text is in Latin letters."""
+        return all(row.name == LATIN for row in self.rows)
+
+
+def script_of(text: str) -> str:
+    """The script of most words of a text; of equals, the first by name. Digits are in no script."""
+    tokens = words(text)
+    letters = (next(filter(str.isalpha, token), "") for token in tokens)
+    counts = Counter(_name(letter) for letter in letters if letter)
+    if counts:
+        return min(counts, key=lambda name: (-counts[name], name))
+    return LATIN if tokens else NO_WORDS
+
+
+def _name(letter: str) -> str:
+    name = script(letter)
+    return _NAMES.get(name, name.capitalize())
+
+
+def audit_scripts(dataset: Dataset, methods: Sequence[Method]) -> Scripts:
+    """Find the scripts, and what cannot be read.
+
+    Args:
+        dataset: with or without queries.
+        methods: fresh lexical ones, which score every tool and learn from no past queries.
+    """
+    tools = np.array([script_of(tool.description if words(tool.description) else tool.name) for tool in dataset.tools])
+    queries = np.array([script_of(query.text) for query in dataset.queries], dtype=np.str_)
+    rows = dataset.rows(dataset.card.split)
+    rows = rows[dataset.gold.counts[rows] > 0]
+    unread = {str(method.spec): _unread(method, dataset, rows) for method in methods} if len(rows) else {}
+    counts = Counter(tools.tolist()) + Counter(queries.tolist())
+    found = []
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
+        judged = queries[rows] == name
+        found.append(
+            Script(
+                name,
+                int((tools == name).sum()),
+                int((queries == name).sum()),
+                int(judged.sum()),
+                {spec: int((judged & missed).sum()) for spec, missed in unread.items()},
+                _unknown(dataset, tools == name, queries == name),
+            )
+        )
+    return Scripts(tuple(found), declared_languages(EMBEDDED) if can_count_tokens() else ())
+
+
+def _unread(method: Method, dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """(rows,) whether every gold tool of a query scores 0."""
+    if not isinstance(method, ScoringMethod):
+        raise TypeError(f"{method.spec} does not score every tool")
+    prepare(method, Library.of(dataset, dataset.card.template))
+    gold = dataset.gold.members()
+    missed = np.zeros(len(rows), dtype=np.bool_)
+    for start in range(0, len(rows), _BLOCK):
+        part = rows[start : start + _BLOCK]
+        scores = method.score(Queries(tuple(dataset.queries[row].text for row in part), np.arange(len(part))))
+        missed[start : start + _BLOCK] = [not scores[i, gold.row(int(row))].any() for i, row in enumerate(part)]
+    return missed
+
+
+def _unknown(dataset: Dataset, tools: NDArray[np.bool_], queries: NDArray[np.bool_]) -> float | None:
+    if not can_count_tokens():
+        return None
+    texts = [dataset.tools[code].text(dataset.card.template) for code in np.flatnonzero(tools)[:_MOST_TEXTS]]
+    texts += [dataset.queries[row].text for row in np.flatnonzero(queries)[:_MOST_TEXTS]]
+    return unknown_share(texts)
