@@ -89,7 +89,7 @@ def test_annotations_are_the_marks_of_the_reference(azure: Dataset, mirror: Path
     """They are read from the table of consolidated tools; the reference has them again, but for seven tools."""
     names = {"Destructive": "destructiveHint", "Idempotent": "idempotentHint", "OpenWorld": "openWorldHint"}
     names |= {"ReadOnly": "readOnlyHint", "Secret": "secretHint", "LocalRequired": "localRequiredHint"}
-    marked = {}
+    marked: dict[str, dict[str, bool]] = {}
     said: dict[str, bool] | None = None
     for line in (mirror / FOLDER / loader.COMMANDS).read_text("utf-8").splitlines():
         if "Destructive | " in line:
@@ -134,14 +134,14 @@ def test_a_consolidated_tool_meets_what_its_tools_meet(azure: Dataset, consolida
         assert json.loads(tool.annotations or "") == {f"{key}Hint": mark["value"] for key, mark in metadata.items()}
     standing: defaultdict[str, set[str]] = defaultdict(set)
     for name, entry in entries.items():
-        for tool in entry["mappedToolList"]:
-            standing[tool].add(name)
+        for mapped in entry["mappedToolList"]:
+            standing[mapped].add(name)
     several = 0
     for query, single in zip(consolidated.queries, azure.queries, strict=True):
-        (tool,) = single.gold
+        (asked,) = single.gold
         assert (query.text, query.slices, query.group) == (single.text, single.slices, single.group)
-        assert set(query.meeting) == standing[tool]
-        several += len(standing[tool]) > 1
+        assert set(query.meeting) == standing[asked]
+        several += len(standing[asked]) > 1
     assert several == 1
     assert consolidated.source == azure.source
 
