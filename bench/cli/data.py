@@ -184,17 +184,18 @@ def verify(dataset: str, as_json: bool) -> None:
 @json_option
 def stats(dataset: str, as_json: bool) -> None:
     """Show statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
+    from bench.data.hints import destructive_tools
     from bench.models.tokens import can_count_tokens, count_tokens
     from bench.search.words import words
 
     loaded = load_dataset(dataset, progress())
     tokens: dict[str, Any] = {}
-    if can_count_tokens():
+    if loaded.tools and can_count_tokens():
         counts = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
         tokens["tokens per tool"] = {"mean": round(float(counts.mean()), 1), "most": int(counts.max())}
         tokens["tokens of the library"] = int(counts.sum())
     lengths = [len(words(query.text)) for query in loaded.queries]
-    seen = loaded.seen_tools
+    seen, destructive = loaded.seen_tools, destructive_tools(loaded.tools)
     statistics: dict[str, Any] = {
         "tools": len(loaded.tools),
         "parents": len({parent_of(tool) for tool in loaded.tools}),
@@ -214,6 +215,7 @@ def stats(dataset: str, as_json: bool) -> None:
         "requirements that several tools meet": sum(len(query.any_of) for query in loaded.queries),
         "queries with forbidden tools": sum(bool(query.forbidden) for query in loaded.queries),
         "queries that may see part of the library only": sum(bool(query.scope) for query in loaded.queries),
+        "tools that may destroy something": 0 if destructive is None else int(destructive.sum()),
         "queries with searches": sum(bool(query.searches) for query in loaded.queries),
         "queries with earlier turns": sum(bool(query.context) for query in loaded.queries),
     }
@@ -228,7 +230,7 @@ def stats(dataset: str, as_json: bool) -> None:
     for name, value in statistics.items():
         shown = ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
         table.add(name, shown)
-    if not tokens:
+    if loaded.tools and not tokens:
         table.add("tokens", f"not counted: the tokenizer is not installed ({install_command('models')} brings it)")
     table.add("content hash", loaded.content_hash)
     console().print(table)

@@ -34,7 +34,10 @@ HEADLINE = (
 )
 _SET_METRICS = ("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered", "false_returns")
 #: Of datasets that have what they are about.
-_FURTHER_METRICS = ("forbidden@5", "forbidden", "abstained@5", "auroc", "aurc@5")
+_FURTHER_METRICS = (
+    *("forbidden@5", "forbidden", "excess_destructive@5", "excess_destructive"),
+    *("abstained@5", "auroc", "aurc@5"),
+)
 #: A band narrower than this does not show at three decimals.
 _NARROW = 0.0005
 
@@ -116,6 +119,8 @@ def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
     if parsed.needs_sets and not any("tracc" in result.metrics.metrics for result in results):
         instead = f"; {metric}@5 is of the first five tools" if "k" in parsed.measure.cutoffs else ""
         return f"it is of recommended sets, and none is recommended here{instead}"
+    if parsed.measure.kind == "destructive":
+        return "less than half of the tools have annotations (readOnlyHint, destructiveHint)"
     return "no evaluated query has what it is about"
 
 

@@ -91,7 +91,8 @@ class Dataset:
         """
         tools = tuple(sorted(tables.tools, key=lambda tool: tool.tool_id))
         queries = tuple(sorted(tables.queries, key=lambda query: query.query_id))
-        if not tools:
+        # A set of queries that no tool answers has none of its own, and is added to other datasets.
+        if not tools and (not queries or any(query.gold for query in queries)):
             raise DataError(f"dataset {spec} has no tools.")
         _check_ids(spec, "tool", [tool.tool_id for tool in tools])
         _check_ids(spec, "query", [query.query_id for query in queries])

@@ -1,5 +1,7 @@
 """Larger and smaller libraries for the queries of a dataset: `DATASET(distractors=CATALOGUE, tools=N, seed=0)`.
 
+Queries that no tool answers may be asked of a library as well: `DATASET(no_tool=QUERIES)`.
+
 The tools that a query names (gold, alternatives and forbidden tools, of every split) always stay. The rest is drawn:
 the dataset's own tools first, then distractors, each in the order of the sha256 of `SEED:ID`. Three things follow.
 
@@ -31,7 +33,7 @@ Duplicates = Literal["drop", "right", "keep"]
 
 
 class LibraryOptions(ParameterSet):
-    """The options that every dataset has: which tools stand beside those that its queries name."""
+    """The options that every dataset has: which tools and queries stand beside its own."""
 
     distractors: str = Field(
         default="",
@@ -48,6 +50,11 @@ class LibraryOptions(ParameterSet):
         default="drop",
         description="Distractors that are near-duplicates of a tool that queries name: left out (drop), as right as "
         "that tool (right), or wrong like the others (keep).",
+    )
+    no_tool: str = Field(
+        default="",
+        description="A set of queries that no tool answers, such as masstool, which are asked as well. Their ids start "
+        "with its id.",
     )
 
 
@@ -90,22 +97,25 @@ def check_library(options: LibraryOptions, name: str, *, own_seed: bool) -> None
 
 
 def is_drawn(options: LibraryOptions) -> bool:
-    """Whether the options change the library."""
-    return bool(options.distractors) or options.tools is not None
+    """Whether the options change the library, or add queries."""
+    return bool(options.distractors or options.no_tool) or options.tools is not None
 
 
-def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset | None, spec: str) -> Dataset:
-    """The dataset with another library.
+def with_library(
+    dataset: Dataset, options: LibraryOptions, distractors: Dataset | None, spec: str, no_tool: Dataset | None = None
+) -> Dataset:
+    """The dataset with another library, and with queries that no tool answers.
 
     Args:
         dataset: with its own tools, queries and gold, all of which stay valid.
         options: what is drawn; `options.distractors` is the id of `distractors`.
         distractors: the catalogue that is added; its queries are not looked at.
         spec: the spec of the result.
+        no_tool: the queries that are added; none of them has gold.
 
     Raises:
         UsageError: the library would be smaller than what queries name, or larger than what there is.
-        DataError: the id of a distractor is taken by a tool of the dataset, or is too long.
+        DataError: the id of a distractor or of an added query is taken in the dataset, or is too long.
     """
     judged = {tool for query in dataset.queries for tool in (*query.meeting, *query.forbidden)}
     unjudged = shuffle((tool.tool_id for tool in dataset.tools if tool.tool_id not in judged), options.seed)
@@ -137,16 +147,22 @@ def with_library(dataset: Dataset, options: LibraryOptions, distractors: Dataset
         raise UsageError(f"tools={size} is too large for {spec}: there are {len(order)} tools; set less{hint}.")
     kept = set(order[:size])
     right = {} if options.duplicates != "right" else {tool: near for tool, near in copies.items() if tool in kept}
+    queries = [_narrow_scope(_add_near_duplicates(query, right), kept) for query in dataset.queries]
+    if no_tool is not None:
+        queries += [replace(query, query_id=f"{no_tool.card.id}/{query.query_id}") for query in no_tool.queries]
     rows = Tables(
         [tools[tool] for tool in order[:size]],
-        [_narrow_scope(_add_near_duplicates(query, right), kept) for query in dataset.queries],
+        queries,
         [edge for edge in dataset.edges if edge.dependent in kept and edge.prerequisite in kept],
         dataset.unknown_gold,
         remarks=dataset.remarks,
     )
-    return Dataset.build(
-        spec, _card(dataset.card, distractors, _note(options, len(judged), kept & added.keys(), copies)), rows
-    )
+    notes = []
+    if options.distractors or options.tools is not None:
+        notes.append(_note(options, len(judged), kept & added.keys(), copies))
+    if no_tool is not None:
+        notes.append(f"{len(no_tool.queries)} queries of {no_tool.card.id} are added; no tool answers them.")
+    return Dataset.build(spec, _card(dataset.card, [distractors, no_tool], notes), rows)
 
 
 def _qualify_tool(tool: Tool, catalogue: str, parents: Collection[str]) -> Tool:
@@ -194,16 +210,18 @@ def _note(options: LibraryOptions, judged: int, drawn: Collection[str], copies: 
     return f"{text} {len(drawn)} are distractors of {options.distractors}; {what[options.duplicates]}."
 
 
-def _card(card: Card, distractors: Dataset | None, note: str) -> Card:
-    """The card with the provenance of all tools; its counts are those of the dataset's own library."""
-    changed: dict[str, object] = {"counts": None, "known_issues": [note, *card.known_issues]}
-    if distractors is not None:
-        other = distractors.card
-        changed |= {
+def _card(card: Card, added: Sequence[Dataset | None], notes: Sequence[str]) -> Card:
+    """The card with the provenance of all tools and queries; its counts are those of the dataset on its own."""
+    own = card.licence
+    card = card.model_copy(update={"counts": None, "known_issues": [*notes, *card.known_issues]})
+    for dataset in added:
+        if dataset is None:
+            continue
+        other = dataset.card
+        changed = {
             "upstream": [*card.upstream, *(item for item in other.upstream if item not in card.upstream)],
-            "licence": card.licence
-            if other.licence == card.licence
-            else f"{card.licence}; {other.id}: {other.licence}",
+            "licence": card.licence if other.licence == own else f"{card.licence}; {other.id}: {other.licence}",
             "redistribution": card.redistribution and other.redistribution,
         }
-    return card.model_copy(update=changed)
+        card = card.model_copy(update=changed)
+    return card

@@ -47,6 +47,11 @@ class Plan(RunSettings):
                 f"{dataset.spec} is a catalogue without queries; import it again with --queries FILE --replace, "
                 f"or add its tools to another dataset: DATASET(distractors={dataset.card.id})."
             )
+        if not dataset.tools:
+            raise UsageError(
+                f"{dataset.spec} is a set of queries without tools; add them to another dataset: "
+                f"DATASET(no_tool={dataset.card.id})."
+            )
         if not available:
             split = self.evaluated_split(dataset)
             raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")

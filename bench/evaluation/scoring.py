@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bench.base import arrow
 from bench.data.dataset import Dataset
+from bench.data.hints import destructive_tools
 from bench.data.tables import NamedTemplate, Template
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
@@ -19,6 +20,7 @@ from bench.evaluation.method_errors import metric_errors
 from bench.evaluation.tool_cache import per_tool
 from bench.interface import Ranking
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
+from bench.metrics.destructive import with_destructive
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
 from bench.results.code_versions import interval_hash, measure_hash, token_hash
@@ -69,12 +71,14 @@ def score(
     gold = dataset.gold.take(rows)
     judged = gold.counts > 0
     scored = all(answers.ranking.scores is not None for answers in repeats)
+    destructive = destructive_tools(dataset.tools)
     # A method that always returns something never abstains: that its rankings are not empty is no news.
     silent_at_times = any((answers.ranking.tools < 0).all(axis=1).any() for answers in repeats)
     further = [
         metric
         for metric in parse_metrics(FURTHER_METRICS)
-        if metric.measure.taken(gold).any() and (silent_at_times or str(metric) != "abstained@5")
+        if (destructive is not None if metric.measure.kind == "destructive" else metric.measure.taken(gold).any())
+        and (silent_at_times or str(metric) != "abstained@5")
     ]
     requested = tuple(dict.fromkeys([*parse_metrics(DEFAULT_METRICS), *further, *wanted]))
     cut_short = depth is not None and depth < len(dataset.tools)
@@ -88,7 +92,7 @@ def score(
     ]
     counts = _ToolTokens.of(dataset, template) if can_count_tokens() else None
     with metric_errors(metrics):
-        parts = [_part(dataset, rows, answers, counts, metrics) for answers in repeats]
+        parts = [_part(dataset, rows, answers, counts, metrics, destructive) for answers in repeats]
     silent = np.logical_or.reduce([part.silent for part in parts])
     scores, of_chance = parts[0].scores, None
     if len(parts) > 1:
@@ -155,10 +159,13 @@ def _part(
     answers: Answers,
     counts: _ToolTokens | None,
     metrics: Sequence[Metric],
+    destructive: NDArray[np.bool_] | None,
 ) -> _Part:
     gold, ranking = dataset.gold.take(rows), answers.ranking
     failed = np.zeros(len(rows), dtype=np.bool_) if ranking.failed is None else ranking.failed
     scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed, _confidence(ranking))
+    if destructive is not None:
+        scores = with_destructive(scores, ranking.tools, gold, destructive, answers.sets, failed)
     band = None
     if ranking.scores is not None:
         band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)

@@ -152,7 +152,7 @@ def tune(
     size = math.prod(len(values) for values in grid.values())
     if not grid or not size or size > _MOST_POINTS:
         raise UsageError(f"the grid has {size if grid else 0} points; it takes between 1 and {_MOST_POINTS}.")
-    if metric.cutoff is None:
+    if not metric.on_gold_ranks:
         raise UsageError(f"{metric} is not a ranking metric; choose one with a cut-off, such as recall@5.")
     library = Library.of(dataset, template or dataset.card.template)
     history = History.of(dataset, library, rows)

@@ -23,10 +23,11 @@ DEFAULT_METRICS: tuple[str, ...] = (
     *("tracc", "set_precision", "set_recall", "set_f1", "size_diff", "abstained", "answered"),
 )
 
-#: What a run computes as well where the evaluated queries have what they are about. Results may lack them.
+#: What a run computes as well where the evaluated queries, or the library, have what they are about. Results may lack
+#: them.
 FURTHER_METRICS: tuple[str, ...] = (
-    *(f"forbidden@{k}" for k in (1, 3, 5, 10, 20)),
-    *("forbidden", "false_returns", "abstained@5", "auroc", "aurc@1", "aurc@5"),
+    *(f"{name}@{k}" for name in ("forbidden", "excess_destructive") for k in (1, 3, 5, 10, 20)),
+    *("forbidden", "excess_destructive", "false_returns", "abstained@5", "auroc", "aurc@1", "aurc@5"),
 )
 
 #: A name, its parameters and its cut-off. The last parenthesis ends the parameters, whatever a text in them holds.

@@ -71,14 +71,15 @@ class Measure:
     Attributes:
         name: as in `ndcg@5` before the `@`.
         kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` how many tools are
-            returned, `forbidden` whether a forbidden tool is, `confidence` the score of the first tool.
+            returned, `forbidden` whether a forbidden tool is, `destructive` how many tools that may destroy something
+            and have no use (`bench.metrics.destructive`), `confidence` the score of the first tool.
         cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
         definition: one line of words.
         edge_cases: what happens at the borders.
         source: where the definition comes from.
         ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
         chosen: `(SetSizes) -> (queries,)` for sets, and for the first k of a ranking. For kind `forbidden` the sizes
-            are those of the set of forbidden tools.
+            are those of the set of forbidden tools, for kind `destructive` of the destructive ones without a use.
         confident: `(Confidence, k) -> (queries,)` for kind `confidence`: values whose mean is a statistic of all
             queries together, each the statistic plus the query's influence on it.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
@@ -95,7 +96,7 @@ class Measure:
     """
 
     name: str
-    kind: Literal["ranking", "set", "abstention", "forbidden", "confidence"]
+    kind: Literal["ranking", "set", "abstention", "forbidden", "destructive", "confidence"]
     cutoffs: frozenset[CutoffForm]
     definition: str
     edge_cases: str
@@ -138,6 +139,9 @@ class Measure:
         judged = gold.counts > 0
         if self.kind == "forbidden":
             return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
+        if self.kind == "destructive":
+            # What a tool may do is not in the gold: these values are of the library (`bench.metrics.destructive`).
+            return np.zeros(len(gold), dtype=np.bool_)
         if self.kind == "confidence":
             # Without queries of both kinds there is nothing to tell apart.
             return np.full(len(gold), bool(judged.any() and not judged.all()))

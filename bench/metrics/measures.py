@@ -176,6 +176,11 @@ def touched(sets: SetSizes) -> Values:
     return np.where(sets.hits > 0, 1.0, 0.0)
 
 
+def met(sets: SetSizes) -> Values:
+    """How many of the tools that the sizes are about are in R."""
+    return sets.hits.astype(np.float64)
+
+
 def separation(answers: Confidence, k: Counts) -> Values:
     """Area under the ROC curve of the first tool's score, plus each query's influence on it.
 
@@ -473,6 +478,22 @@ MEASURES: tuple[Measure, ...] = (
         higher_is_better=False,
         monotone=False,
         span=_SHARE,
+    ),
+    Measure(
+        "excess_destructive",
+        "destructive",
+        _K_OR_BARE,
+        "the number of tools among the first k that may destroy something and meet no requirement of the query",
+        "Lower is better. By the defaults of MCP's annotations D has all tools but those with `readOnlyHint` true or "
+        "`destructiveHint` false, and so those without annotations. Not defined if less than half of the library has "
+        "such hints. Taken over all queries, those without gold too. G has the alternatives of gold tools. A query "
+        "that failed, or has gold and got no answer, counts as many tools of D as can be among the first k (bare: "
+        "100). Bare `excess_destructive` is taken on recommended sets.",
+        "this protocol, rule 10: what is handed over beyond the least privilege (Saltzer & Schroeder 1975)",
+        chosen=met,
+        formula=r"|(D \cap \{h_1, \dots, h_k\}) \setminus G|",
+        higher_is_better=False,
+        monotone=False,
     ),
     Measure(
         "ndcg_ptr",

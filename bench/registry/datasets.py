@@ -183,8 +183,9 @@ def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
     options = check_parameters(entry.options(), Spec(entry.card.id, spec.arguments), "dataset")
     library = _library(options)
     check_library(library, entry.card.id, own_seed="seed" in entry.own_options().model_fields)
-    if library.distractors:
-        options = options.model_copy(update={"distractors": _other(entry, library.distractors).card.id})
+    named = {field: getattr(library, field) for field in ("distractors", "no_tool")}
+    ids = {field: _other(entry, name, field).card.id for field, name in named.items() if name}
+    options = options.model_copy(update=ids)
     return entry, options, str(short_spec(entry.card.id, options))
 
 
@@ -200,11 +201,12 @@ def _own(entry: DatasetEntry, options: ParameterSet) -> ParameterSet:
     return declared.model_validate({name: getattr(options, name) for name in declared.model_fields})
 
 
-def _other(entry: DatasetEntry, name: str) -> DatasetEntry:
-    """The dataset that a dataset takes its distractors from."""
+def _other(entry: DatasetEntry, name: str, field: str) -> DatasetEntry:
+    """The dataset that a dataset takes distractors or queries from."""
     other = dataset_entry(name)
     if other.card.id == entry.card.id:
-        raise UsageError(f"{entry.card.id} has its own tools already; name another dataset in distractors=.")
+        what = "tools" if field == "distractors" else "queries"
+        raise UsageError(f"{entry.card.id} has its own {what} already; name another dataset in {field}=.")
     return other
 
 
@@ -214,7 +216,7 @@ def load_dataset(spec: Spec | str, progress: Progress = QUIET) -> Dataset:
     Where these come from, and whether they may be downloaded, is the current session's.
 
     Raises:
-        UsageError: unknown dataset or option.
+        UsageError: unknown dataset or option, or one that does not fit.
         UnavailableError: a file is missing and may not or could not be fetched.
         DataError: a file is corrupt, or the tables are not what the card says.
     """
@@ -284,7 +286,13 @@ def build_dataset(entry: DatasetEntry, options: ParameterSet, canonical: str, pr
 def draw_library(dataset: Dataset, options: LibraryOptions, canonical: str, progress: Progress) -> Dataset:
     """A dataset with the library that the options name; raises as `load_dataset` does."""
     distractors = load_dataset(Spec(options.distractors), progress) if options.distractors else None
-    return with_library(dataset, options, distractors, canonical)
+    no_tool = load_dataset(Spec(options.no_tool), progress) if options.no_tool else None
+    if no_tool is not None and no_tool.tools:
+        raise UsageError(
+            f"{no_tool.spec} has tools of its own, which may answer its queries; name a set of queries without tools "
+            "in no_tool=, such as masstool."
+        )
+    return with_library(dataset, options, distractors, canonical, no_tool)
 
 
 def _run_loader(module: str, files: Files, options: ParameterSet, card: Card) -> Tables:
@@ -325,8 +333,8 @@ def _drawn_key(entry: DatasetEntry, options: ParameterSet) -> str:
     """Hash of all that a drawn dataset is made from: its own tables, the distractors', options and code."""
     library = _library(options)
     parts = [_key(entry, _own(entry, options)), options.model_dump_json(), reach_modules("bench.data.libraries").hash()]
-    if library.distractors:
-        other = dataset_entry(library.distractors)
+    for name in filter(None, (library.distractors, library.no_tool)):
+        other = dataset_entry(name)
         parts.append(_key(other, other.own_options()()))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

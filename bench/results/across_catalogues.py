@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -412,6 +413,11 @@ def values_as_asked(
     failed = np.array([known.get(name, (False, []))[0] for name in query_ids], dtype=np.bool_)
     wanted = parse_metrics(metrics)
     values = evaluate(answers.tools, gold, wanted, sets, failed, _confidence(run, query_ids)).values
+    for column, metric in enumerate(wanted):
+        if metric.measure.kind == "destructive" and str(metric) in per_query.column_names:
+            # What a tool may do is said by the catalogue that it was asked on.
+            stored = dict(zip(per_query["query_id"].to_pylist(), per_query[str(metric)].to_pylist(), strict=True))
+            values[:, column] = [math.nan if (value := stored.get(name)) is None else value for name in query_ids]
     table = pa.table(
         {
             "query_id": list(query_ids),

@@ -18,6 +18,7 @@ from bench.base.errors import UsageError
 from bench.data.alternatives import with_alternatives
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
+from bench.data.hints import destructive_tools
 from bench.data.tables import TOOL_TEXTS, Template, Tool
 from bench.data.template import render_tool
 from bench.identity.reach import Definition, Reached, definition_of, definitions, reach, reach_modules
@@ -25,6 +26,7 @@ from bench.interface.method import Method
 from bench.interface.parts import methods_of
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.views import History, Library, Queries
+from bench.metrics.destructive import with_destructive
 from bench.metrics.evaluate import evaluate, evaluate_groups, mean
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Confidence, Measure, Metric, SetSizes
@@ -37,6 +39,8 @@ _GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
 _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
 #: What the values of every measure pass through.
 _SHARED = (evaluate, mean, tie_band)
+#: What those of destructive tools pass through besides.
+_DESTRUCTIVE = (destructive_tools, with_destructive)
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
 #: `facts`, `marks`, ...) shows what it did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
@@ -146,6 +150,8 @@ def measure_hash(measure: Measure) -> str:
         UsageError: the source of a plug-in's function cannot be read.
     """
     roots = [definition_of(item) for item in (*_SHARED, *_MEASURED)]
+    if measure.kind == "destructive":
+        roots += [definition_of(item) for item in _DESTRUCTIVE]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
     values: list[object] = [
         measure.kind,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,11 @@ def _tool(tool_id: str, text: str, where: str) -> Tool:
         about = document.value if isinstance(document.value, dict) else {}
     except (DataError, ValueError):
         about = {}
+    return read_tool(tool_id, about, text)
+
+
+def read_tool(tool_id: str, about: Mapping[str, Any], text: str) -> Tool:
+    """A tool of the object `about` that documents it, in any form that ToolRet's tools have; `text` is its source."""
     origin = _ORIGIN.fullmatch(tool_id)
     parameters: dict[str, Parameter] = {}
     for key in _PARAMETERS:

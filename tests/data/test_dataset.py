@@ -97,6 +97,7 @@ BAD_ID = f"is empty, longer than {MAX_ID_LENGTH} characters, or contains control
     ("changes", "sentence"),
     [
         ({"tools": [], "queries": QUERIES}, "dataset made has no tools."),
+        ({"tools": [], "queries": []}, "dataset made has no tools."),
         ({"tools": [*TOOLS, Tool("mail.find", "", "")]}, "dataset made: tool id 'mail.find' occurs twice."),
         ({"queries": [*QUERIES, Query("b", "", {})]}, "dataset made: query id 'b' occurs twice."),
         ({"tools": [*TOOLS, Tool("", "", "")]}, f"dataset made: tool id '' {BAD_ID}"),

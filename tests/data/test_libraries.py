@@ -220,6 +220,7 @@ def test_a_loader_shares_its_seed_and_may_not_take_the_other_names() -> None:
         "tools": None,
         "seed": 7,
         "duplicates": "drop",
+        "no_tool": "",
         "split": "x",
     }
 

@@ -134,6 +134,7 @@ def test_what_is_better_when_lower() -> None:
     assert {name for name in measures() if not measures()[name].higher_is_better} == {
         "size_diff",
         "aurc",
+        "excess_destructive",
         "false_returns",
         "forbidden",
     }

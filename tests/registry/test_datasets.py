@@ -115,12 +115,13 @@ def test_a_spec_is_shown_with_the_id_and_what_differs_from_the_defaults(spec: st
     [
         (
             "starter(split=x)",
-            "dataset starter has no parameter 'split'; its parameters: gold, distractors, tools, seed, duplicates.",
+            "dataset starter has no parameter 'split'; its parameters: gold, distractors, tools, seed, duplicates, "
+            "no_tool.",
         ),
         (
             "MetaTool(sed=1)",
             "dataset metatool has no parameter 'sed' (did you mean 'seed'?); its parameters: split, seed, test_share, "
-            "distractors, tools, duplicates.",
+            "distractors, tools, duplicates, no_tool.",
         ),
         ("metatool(split=odd)", "parameter 'split' of dataset metatool is 'odd': input should be 'random' or"),
         ("metatool(seed=1.5)", "parameter 'seed' of dataset metatool is 1.5: "),
