@@ -92,21 +92,21 @@ def _place(variables: Mapping[str, str]) -> _Place | None:
         if not number:
             return None
         api, project = _needed(variables, "CI_API_V4_URL"), quote(_needed(variables, "CI_PROJECT_ID"), safe="")
-        notes = f"{api}/projects/{project}/merge_requests/{int(number)}/notes"
+        notes = f"{api}/projects/{project}/merge_requests/{quote(number, safe='')}/notes"
         token = _needed(variables, "COMMENT_TOKEN", "a project access token with the scope api, in a masked variable")
         return _Place(notes, f"{notes}/{{}}", "PUT", {"PRIVATE-TOKEN": token}, f"{api}/user")
     if "GITHUB_REPOSITORY" not in variables:
         raise UnavailableError(
             "--comment is for jobs of GitHub and GitLab: the environment has neither GITHUB_REPOSITORY nor GITLAB_CI."
         )
-    number = _pull_request(_needed(variables, "GITHUB_EVENT_PATH"))
-    if number is None:
+    pull_request = _pull_request(_needed(variables, "GITHUB_EVENT_PATH"))
+    if pull_request is None:
         return None
     token = _needed(variables, "GITHUB_TOKEN", "${{ github.token }} of a job with `pull-requests: write`")
     api = variables.get("GITHUB_API_URL") or "https://api.github.com"
     issues = f"{api}/repos/{quote(variables['GITHUB_REPOSITORY'])}/issues"
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-    return _Place(f"{issues}/{number}/comments", f"{issues}/comments/{{}}", "PATCH", headers)
+    return _Place(f"{issues}/{pull_request}/comments", f"{issues}/comments/{{}}", "PATCH", headers)
 
 
 def _needed(variables: Mapping[str, str], name: str, what: str = "") -> str:
