@@ -17,11 +17,10 @@ from typing import Literal
 import pytest
 from kit.interpreter import Interpreter
 from kit.once import Once
+from kit.packages import FOLDERS, ROOT, build, copied
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("bench", "datasets", "leaderboard", "methods")
 OWN_NAMES = ("methods", "datasets", "leaderboard")
 
 
@@ -92,23 +91,6 @@ def test_methods_and_datasets_are_imported_below_bench(
 packages = pytest.mark.slow("packages built and installed")
 
 
-def copied(folder: Path) -> Path:
-    """A copy of the checkout as git has it: building leaves no trace in it, and takes no trace of earlier builds."""
-    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", ".*cache")
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
-def build(source: Path, out: Path, *options: str) -> Path:
-    command = [sys.executable, "-m", "build", "--no-isolation", "--skip-dependency-check", "--outdir", str(out)]
-    done = subprocess.run([*command, *options, str(source)], capture_output=True, text=True)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
-    return out
-
-
 @pytest.fixture(scope="session")
 def wheel(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel built from the checkout, once in a run."""
@@ -157,7 +139,7 @@ def test_a_wheel_holds_every_source_and_data_file_below_bench_and_nothing_else(w
         ("bench/leaderboard/pages/templates/*.j2", 10),
         ("bench/leaderboard/pages/static/*", 4),
         ("bench/lab/reproduce/artefacts.toml", 1),
-        ("bench/gating/example_files/*", 7),
+        ("bench/gating/example_files/*", 8),
         ("bench/py.typed", 1),
     ],
 )

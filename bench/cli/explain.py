@@ -151,8 +151,9 @@ def _print_query(explained: Explained, others: Sequence[Explained]) -> None:
 
 
 def _names(explained: Sequence[Explained]) -> list[str]:
-    """Short names of the results: the method's spec, or its name and the result's id where that is long or no help."""
-    specs = [_plain(item.result.manifest.method.spec) for item in explained]
+    """Short names of the results: alias or spec, or the method's name and the result's id where that is no help."""
+    methods = [item.result.manifest.method for item in explained]
+    specs = [_plain(method.alias or method.spec) for method in methods]
     names = [spec if len(spec) <= _NAME_WIDTH else spec.partition("(")[0][:_NAME_WIDTH] for spec in specs]
     if len(set(names)) < len(names):
         names = [f"{name} {item.result.manifest.result_id[:6]}" for name, item in zip(names, explained, strict=True)]

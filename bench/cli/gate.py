@@ -15,7 +15,7 @@ from bench.base.bars import progress
 from bench.base.errors import BenchError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import mask
-from bench.base.text import terminal_text
+from bench.base.text import one_line, terminal_text
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
@@ -59,7 +59,12 @@ class _GateCommand(VerbCommand):
     "--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown, for a comment."
 )
 @more_option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
-@click.option("--github", is_flag=True, help="Also print GitHub workflow annotations.")
+@click.option("--github", is_flag=True, help="Also print GitHub workflow annotations, and add to the job's summary.")
+@click.option(
+    "--comment",
+    is_flag=True,
+    help="In a job of GitHub or GitLab: comment on the pull or merge request, with GITHUB_TOKEN or COMMENT_TOKEN.",
+)
 @results_option
 @source_options
 @json_option
@@ -72,6 +77,7 @@ def command(
     markdown_file: Path | None,
     junit_file: Path | None,
     github: bool,
+    comment: bool,
     results: Path | None,
     as_json: bool,
 ) -> None:
@@ -93,7 +99,8 @@ def command(
     typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
-    for path, shown in ((markdown_file, markdown(report, typed)), (junit_file, junit(report))):
+    reported = markdown(report, typed)
+    for path, shown in ((markdown_file, reported), (junit_file, junit(report))):
         if path is None:
             continue
         try:
@@ -101,6 +108,11 @@ def command(
         except BenchError as error:
             _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN
+    # What tells of the gate elsewhere does not change what it decided.
+    if github and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
+        _append_summary(Path(summary), reported)
+    if comment:
+        _comment(reported)
     shown = harmless_json(to_json(report)) if as_json else text(report)
     if github and not as_json:
         shown = quote_for_github(shown, secrets.token_hex(16)) + "\n"
@@ -123,6 +135,35 @@ def _print(shown: str, to_stderr: bool = False) -> bool:
             _print(f"bench: cannot print the report: {error.strerror}; the gate counts as not run.\n", to_stderr=True)
         return isinstance(error, BrokenPipeError)
     return True
+
+
+def _append_summary(path: Path, reported: str) -> None:
+    """Add the report to the summary of a job of GitHub, after what earlier steps wrote there."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(reported)
+    except OSError as error:
+        _warn(f"the job's summary was not written ({error.strerror}).")
+
+
+def _comment(reported: str) -> None:
+    from bench.gating.comment import write_comment
+
+    try:
+        write_comment(reported, os.environ)
+    except BenchError as error:
+        # A pull request from a fork has a token that only reads.
+        _warn(str(error))
+
+
+def _warn(sentence: str) -> None:
+    """Say on standard error what was not done; on GitHub, as an annotation of the run."""
+    sentence = one_line(mask(sentence), 500)
+    if os.environ.get("GITHUB_ACTIONS"):
+        sentence = "::warning title=bench gate::" + sentence.replace("%", "%25")
+    else:
+        sentence = f"bench: {sentence}"
+    _print(f"{sentence}\n", to_stderr=True)
 
 
 def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path | None) -> GateReport:

@@ -15,12 +15,15 @@ from bench.cli.help import VerbCommand
 def command(folder: Path) -> None:
     """Write an example to start from into FOLDER  [default: tool-search].
 
-    It has the tools of two MCP servers, queries, a gate policy, a workflow for GitHub, and a README with the commands
-    from here to a gate that fails on a worsened description. Nothing is overwritten.
+    It has the tools of two MCP servers, queries, a gate policy, jobs for GitHub and GitLab, and a README with the
+    commands from here to a gate that fails on a worsened description. Nothing is overwritten.
     """
     from bench.gating.example import FIRST_COMMAND, write_example
+    from bench.gating.source import find_source
 
     written = write_example(folder)
     click.echo(f"wrote {len(written)} files to {folder}: start with README.md, or with")
     enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
     click.echo(f"  {enter}{FIRST_COMMAND}")
+    if note := find_source().note:
+        click.echo(f"before CI runs: {note}")

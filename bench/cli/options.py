@@ -39,11 +39,12 @@ def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Ids of stored results for the shell."""
+    """Names and ids of stored results for the shell."""
     from bench.results.store import StoredResult, find_results
 
-    ids = [item.manifest.result_id for item in find_results(results_folder()) if isinstance(item, StoredResult)]
-    return [name for name in ids if name.startswith(incomplete)]
+    stored = [item.manifest for item in find_results(results_folder()) if isinstance(item, StoredResult)]
+    names = [name for item in stored for name in (item.method.alias, item.result_id) if name is not None]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
 def results_option(function: F) -> F:

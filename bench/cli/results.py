@@ -68,6 +68,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     manifest, scored = result.manifest, result.metrics
     data = manifest.dataset
     out.print(Text(result.label, style="bold"))
+    if manifest.method.alias is not None:
+        out.print(Text(f"method: {manifest.method.spec_label}", style="dim"))
     counts = f"{judged_sample(data)} ({data.split}), {scored.n_failed} failed"
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
@@ -260,7 +262,7 @@ def _chosen(members: Sequence[StoredResult], metrics: Sequence[str], room: int, 
 
 
 def _method_label(result: StoredResult, most: Usual, shared: Sequence[Mark]) -> str:
-    label = result.manifest.method.spec + (f" + {result.manifest.method.cut}" if result.manifest.method.cut else "")
+    label = result.manifest.method.label
     row_marks = [mark for mark in marks(result, most) if mark not in shared]
     return f"{label} ({', '.join(mark.text for mark in row_marks)})" if row_marks else label
 

@@ -33,6 +33,7 @@ from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
+from bench.results.aliases import check_free, read_alias, set_alias
 from bench.results.store import StoredResult
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
@@ -54,6 +55,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     metavar="NAME=VALUE",
     help="Set a parameter of the method (requires a single --method).",
 )
+@click.option("--as", "name", metavar="NAME", help="Call the results so, in every table and command.")
 @settings_options()
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
@@ -76,6 +78,7 @@ def command(
     methods: tuple[str, ...],
     datasets: tuple[str, ...],
     parameters: tuple[str, ...],
+    name: str | None,
     metrics: tuple[str, ...],
     everything: bool,
     overwrite: Overwrite,
@@ -95,7 +98,7 @@ def command(
     """
     use_session(cache=False if no_cache else None)
     if experiment is not None:
-        given = [methods, datasets, parameters, metrics, *settings.values()]
+        given = [methods, datasets, parameters, name, metrics, *settings.values()]
         if any(value not in (None, ()) for value in given):
             raise UsageError(f"{experiment} defines the run; remove the options that repeat it.")
         chosen = read_experiment(experiment)
@@ -119,6 +122,7 @@ def command(
     )
     executor = chosen_executor(jobs, address, runner.load)
     plans = list(dict.fromkeys(_check_plan(plan) for plan in chosen.plans()))
+    alias = None if name is None else _check_alias(name, runner.results, plans)
     extra = [str(metric) for metric in runner.metrics]
     done: list[StoredResult] = []
     problems: list[BenchError] = []
@@ -128,6 +132,8 @@ def command(
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} failed: {outcome}")
         else:
+            if alias is not None:
+                outcome = set_alias(outcome, alias)
             done.append(outcome)
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} {outcome.label}: {outcome.manifest.result_id}")
@@ -155,6 +161,15 @@ def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> t
             raise UsageError(f"--set {parameter!r} is not of the form NAME=VALUE.")
         values[name.strip()] = parse_value(value)
     return (str(parse(methods[0]).with_arguments(values)),)
+
+
+def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:
+    """An alias that is free for the one method of the plans, before anything runs."""
+    alias, specs = read_alias(name), {str(plan.method) for plan in plans}
+    if len(specs) > 1:
+        raise UsageError(f"--as goes with one method; {name!r} cannot name {len(specs)} of them.")
+    check_free(results, alias, specs.pop())
+    return alias
 
 
 def _check_plan(plan: Plan) -> Plan:

@@ -207,7 +207,7 @@ def by_dataset(results: Sequence[StoredResult]) -> list[Field]:
 
 def _names(results: Sequence[StoredResult]) -> tuple[str, ...]:
     """What tells the systems apart, as short as it can be."""
-    plain = [_method(result) for result in results]
+    plain = [result.manifest.method.label for result in results]
     labels = [result.label for result in results]
     if len(set(plain)) < len(plain) and len(set(labels)) == len(labels):
         # The same method on several catalogues.
@@ -216,8 +216,3 @@ def _names(results: Sequence[StoredResult]) -> tuple[str, ...]:
         f"{name} [{result.manifest.result_id[:6]}]" if plain.count(name) > 1 else name
         for name, result in zip(plain, results, strict=True)
     )
-
-
-def _method(result: StoredResult) -> str:
-    method = result.manifest.method
-    return method.spec + (f" + {method.cut}" if method.cut else "")

@@ -191,7 +191,7 @@ def rounded_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def label_of(method: MethodIdentity, dataset: DatasetIdentity) -> str:
     """`method @ dataset` of two identities."""
-    return f"{method.spec}{f' + {method.cut}' if method.cut else ''} @ {dataset.spec}"
+    return f"{method.label} @ {dataset.spec}"
 
 
 def make_baseline(

@@ -183,6 +183,7 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
     evidence["scoring"] = {name: code_of(baseline.scoring, name) for name in baseline.values}
     evidence["method"]["marks"] = [mark.text for mark in baseline.method.marks]
     evidence["method"].pop("learns")
+    evidence["method"].pop("alias", None)
     return evidence
 
 

@@ -1,4 +1,4 @@
-"""The example that a team starts from: tools of two servers, queries, a policy, a workflow."""
+"""The example that a team starts from: tools of two servers, queries, a policy, a job of CI."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import secrets
 from pathlib import Path
 
-import bench
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
+from bench.gating.source import find_source
 
 _SOURCES = Path(__file__).with_name("example_files")
 #: Where a file goes -> what it is called in the package, which has no hidden files.
@@ -20,9 +20,10 @@ _FILES = {
     "gate.toml": "gate.toml",
     ".gitignore": "gitignore",
     ".github/workflows/tool-search.yml": "github.yml",
+    ".gitlab-ci.yml": "gitlab.yml",
 }
-#: In a file of the example, the version of bench that wrote it: another may have other scoring code.
-_VERSION = "BENCH_VERSION"
+#: In a file of the example, what pip is told to install: the bench that wrote it, as another may have other code.
+_SOURCE = "BENCH_SOURCE"
 #: What the example's README begins with.
 FIRST_COMMAND = "bench data import desk-example tools --queries queries.csv"
 
@@ -39,9 +40,9 @@ def write_example(folder: Path) -> list[Path]:
         UsageError: the whole example is there already, or a file that is not as in the example; nothing is written.
         StorageError: a file cannot be written; none of those that were missing stays.
     """
+    source = find_source().requirement
     texts = {
-        folder / place: (_SOURCES / name).read_text("utf-8").replace(_VERSION, bench.__version__)
-        for place, name in _FILES.items()
+        folder / place: (_SOURCES / name).read_text("utf-8").replace(_SOURCE, source) for place, name in _FILES.items()
     }
     there = [path for path in texts if os.path.lexists(path)]
     for path in there:

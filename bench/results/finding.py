@@ -1,4 +1,4 @@
-"""Results by the names that people give: a folder, an id or its beginning, `method@dataset`."""
+"""Results by the names that people give: a folder, an id or its beginning, an alias, `method@dataset`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.paths import read_regular
 from bench.base.spec import parse
-from bench.base.text import slug
+from bench.base.text import one_line, slug
 from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import method_names
 from bench.registry.datasets import resolve
@@ -31,9 +31,10 @@ _WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
 
 
 def find_result(results: Path, name: str, *, older: bool = False) -> StoredResult:
-    """A result by its folder, its id (or at least four characters of its beginning), or `method@dataset`.
+    """A result by its folder, its id (or at least four characters of its beginning), its alias, or `method@dataset`.
 
-    `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`.
+    `method@dataset` is what `bench run` would store today. One of older code is named by `method@dataset#id`. An alias
+    can take the place of the method; alone, it names the newest result that has it, as an id would.
 
     Args:
         results: the folder of results.
@@ -44,13 +45,22 @@ def find_result(results: Path, name: str, *, older: bool = False) -> StoredResul
         UsageError: none or several fit, or only results of older code do.
         ResultError: it cannot be read, or a file of it has changed since it was stored.
     """
-    result = _by_name(results, name, older=older)
+    result = name_result(results, name, older=older)
     result.check_digests()
     return result
 
 
-def _by_name(results: Path, name: str, *, older: bool) -> StoredResult:
-    if _is_folder(name) and ((Path(name) / MANIFEST).is_file() or "@" not in name):
+def name_result(results: Path, name: str, *, older: bool) -> StoredResult:
+    """As `find_result`, but its tables are not held against their digests."""
+    if _is_folder(name) and (Path(name) / MANIFEST).is_file():
+        return StoredResult.read(Path(name))
+    named_so = [] if "@" in name else _with_alias(results, name)
+    if len({item.manifest.dataset.spec for item in named_so}) > 1:
+        datasets = ", ".join(sorted({f"{name}@{item.manifest.dataset.spec}" for item in named_so}))
+        raise UsageError(f"{name!r} names results on several datasets: {datasets}. Name one of them.")
+    if named_so:
+        return latest(named_so)[-1]
+    if _is_folder(name) and "@" not in name:
         return StoredResult.read(Path(name))
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
@@ -59,7 +69,7 @@ def _by_name(results: Path, name: str, *, older: bool) -> StoredResult:
         if not matches:
             method, dataset = _canonical_method(method), _canonical_dataset(dataset)
             matches = _find_method_results(results, method, dataset)
-        exact = [item for item in matches if item.label == f"{method} @ {dataset}"]
+        exact = [item for item in matches if f"{method} @ {dataset}" in {item.label, _whole(item.manifest)}]
         if whole:
             matches = [item for item in matches if item.manifest.result_id.startswith(whole["id"])]
         else:
@@ -103,7 +113,7 @@ def _find_method_results(results: Path, method: str, dataset: str) -> list[Store
                 if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
                     damaged.append(error)
                 continue
-            if label in {item.label, _uncut(item.manifest)}:
+            if label in {item.label, _whole(item.manifest), _uncut(item.manifest)}:
                 matches.append(item)
     if damaged and not matches:
         # Better than to say that there is none.
@@ -121,6 +131,18 @@ def _with_id(results: Path, start: str) -> list[StoredResult]:
     named = [StoredResult.read(folder) for folder in fits] if len(fits) == 1 else list(_readable(fits))
     matches = [item for item in named if item.manifest.result_id.startswith(start)]
     return matches or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
+
+
+def _with_alias(results: Path, alias: str) -> list[StoredResult]:
+    """The results that have an alias. Most are passed over by the text of their manifests, which has it as it is."""
+    matches = []
+    for folder in folders_of(results):
+        with suppress(OSError, ResultError):
+            text = read_regular(folder / MANIFEST, LARGEST_JSON)
+            if b'"alias"' in text and alias.encode("utf-8", "replace") in text:
+                item = StoredResult.read(folder)
+                matches += [item] if item.manifest.method.alias == alias else []
+    return matches
 
 
 def _readable(folders: Iterable[Path]) -> Iterator[StoredResult]:
@@ -177,18 +199,22 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
         UsageError: there are only results of other code.
     """
     built: Built = {}
-    states = [is_of_today(item.manifest, named=True, built=built) for item in matches]
+    # An alias does not say which module is imported: the manifest does, and whoever gave the result away wrote it.
+    states = [is_of_today(item.manifest, named=not _is_alias(item.manifest, name), built=built) for item in matches]
     if True in states or older or not matches:
         return [item for item, state in zip(matches, states, strict=True) if state] or matches
     first = latest(matches)[0]
+    named = not _is_alias(first.manifest, name)
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
     which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
     if None in states:
+        why = "the method cannot be built here" if named else "an alias imports no code of a method"
+        spec = "" if named else f"its method, {one_line(_whole(first.manifest), 200).replace(' @ ', '@')}, or by "
         raise UsageError(
-            f"whether {name} is of today's code cannot be known, because the method cannot be built here ({which}); "
-            f"name it by its id: {name}#{first.manifest.result_id}."
+            f"whether {name} is of today's code cannot be known, because {why} ({which}); "
+            f"name it by {spec}its id: {name}#{first.manifest.result_id}."
         )
-    now, name_of_today = today(first.manifest, named=True, built=built), adopt_name(first.manifest, built)
+    now, name_of_today = today(first.manifest, named=named, built=built), adopt_name(first.manifest, built)
     if now is not None and name_of_today is not None and now.identifier == name_of_today.result_id:
         way = f"`bench rescore {first.manifest.result_id}` renames it, as its ranking is known to be today's"
     else:
@@ -206,6 +232,16 @@ def _is_folder(name: str) -> bool:
 
 def _uncut(manifest: Manifest) -> str:
     return f"{manifest.method.spec} @ {manifest.dataset.spec}"
+
+
+def _whole(manifest: Manifest) -> str:
+    return f"{manifest.method.spec_label} @ {manifest.dataset.spec}"
+
+
+def _is_alias(manifest: Manifest, name: str) -> bool:
+    """Whether a name, `alias@dataset`, names a result by its alias."""
+    alias = manifest.method.alias
+    return alias is not None and name.rpartition("@")[0].strip() == alias
 
 
 def settings(manifest: Manifest, usual: str = "") -> str:

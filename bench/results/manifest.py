@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -50,6 +52,27 @@ _OF_MODELS: tuple[MarkKind, ...] = (
     *("trained on test", "near test", "tools seen"),
     *("declared training set", "near copies unknown"),
 )
+
+
+#: Signs of an alias.
+_LONGEST_ALIAS = 40
+
+
+def valid_alias(text: str) -> str:
+    """An alias, if it can stand for a result wherever one is named; raises `ValueError` with what is wrong."""
+    if not 1 <= len(text) <= _LONGEST_ALIAS:
+        raise ValueError(f"it has {len(text)} signs, and a name has 1 to {_LONGEST_ALIAS}")
+    if "@" in text:
+        raise ValueError("it reads like METHOD@DATASET")
+    odd = [sign for sign in text if unicodedata.category(sign)[0] not in "LMN" and sign not in "._-+"]
+    if odd or unicodedata.normalize("NFKC", text) != text or unicodedata.category(text[0])[0] not in "LN":
+        raise ValueError("a name has letters, digits, and `.`, `_`, `-` or `+` after the first of them")
+    if _LIKE_AN_ID.fullmatch(text):
+        raise ValueError("it reads like the id of a result")
+    return text
+
+
+_LIKE_AN_ID = re.compile("[0-9a-f]{4,12}")
 
 
 class Mark(Record):
@@ -120,7 +143,7 @@ class DatasetIdentity(Record, Sparing):
 class MethodIdentity(Record, Sparing):
     """Which method: `hash` is taken over name, parameters, model revisions and code."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"ranked_by"})
+    spared: ClassVar[frozenset[str]] = frozenset({"ranked_by", "alias"})
 
     spec: str
     full_spec: str
@@ -140,6 +163,18 @@ class MethodIdentity(Record, Sparing):
     #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
     #: was renamed (`bench.results.current.adopted`).
     ranked_by: str = ""
+    #: What its user calls it (`bench run --as`). It is part of no id and of no digest, and may change.
+    alias: Annotated[str, AfterValidator(valid_alias)] | None = None
+
+    @property
+    def label(self) -> str:
+        """What tables call it: its alias, or else its spec, with the cut."""
+        return self.alias or self.spec_label
+
+    @property
+    def spec_label(self) -> str:
+        """Its spec, with the cut."""
+        return self.spec + (f" + {self.cut}" if self.cut else "")
 
 
 class Latency(Record, Sparing):
@@ -225,7 +260,8 @@ class Manifest(Record, Sparing):
     scoring: ScoringCode
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
-    #: sha256 of all the fields above; empty in results of versions that took none. It shows accidents, not forgery.
+    #: sha256 of all the fields above but the method's alias; empty in results of versions that took none. It shows
+    #: accidents, not forgery.
     digest: str = ""
 
     def sealed(self) -> Manifest:
@@ -260,8 +296,10 @@ def is_intact(data: bytes) -> bool:
 
 
 def _digest(fields: Mapping[str, Any]) -> str:
-    """sha256 of all fields of a manifest but its digest."""
+    """sha256 of all fields of a manifest but its digest and the alias."""
     others = {name: value for name, value in fields.items() if name != "digest"}
+    if isinstance(method := others.get("method"), Mapping):
+        others["method"] = {name: value for name, value in method.items() if name != "alias"}
     return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 

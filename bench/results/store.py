@@ -252,9 +252,8 @@ class StoredResult:
 
     @property
     def label(self) -> str:
-        """`method @ dataset`, as people refer to it."""
-        cut = f" + {self.manifest.method.cut}" if self.manifest.method.cut else ""
-        return f"{self.manifest.method.spec}{cut} @ {self.manifest.dataset.spec}"
+        """`method @ dataset`, as people refer to it; an alias takes the place of the method."""
+        return f"{self.manifest.method.label} @ {self.manifest.dataset.spec}"
 
 
 def fits_repeats(repeats: int, metrics: Metrics) -> bool:
@@ -386,7 +385,7 @@ def write_result(
             pq.write_table(table, fresh / name, compression="zstd")
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
-        manifest = manifest.model_copy(update={"files": files}).sealed()
+        manifest = _keep_alias(manifest.model_copy(update={"files": files}).sealed(), folder)
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return StoredResult(folder, manifest, metrics)
 
@@ -412,9 +411,23 @@ def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentit
             (fresh / METRICS).write_text(to_json(metrics), "utf-8")
         files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
         update = {"files": files, "dataset": data or result.manifest.dataset}
-        manifest = result.manifest.model_copy(update=update).sealed()
+        manifest = _keep_alias(result.manifest.model_copy(update=update).sealed(), folder)
         (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return StoredResult(folder, manifest, metrics)
+
+
+def _keep_alias(manifest: Manifest, folder: Path) -> Manifest:
+    """A manifest with the alias of the result that is in a folder as it is replaced; its own, where there is none."""
+    try:
+        standing_alias = StoredResult.read(folder).manifest.method.alias
+    except ResultError:
+        return manifest
+    return with_alias(manifest, standing_alias) if standing_alias is not None else manifest
+
+
+def with_alias(manifest: Manifest, alias: str | None) -> Manifest:
+    """A manifest whose method has another alias; its digest stays, as the alias is no part of it."""
+    return manifest.model_copy(update={"method": manifest.method.model_copy(update={"alias": alias})})
 
 
 def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
@@ -437,7 +450,7 @@ def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
                     shutil.copyfile(result.folder / name, fresh / name)
                 (fresh / METRICS).write_text(to_json(metrics), "utf-8")
                 files = manifest.files | {METRICS: sha256_of(fresh / METRICS)}
-                manifest = manifest.model_copy(update={"files": files}).sealed()
+                manifest = _keep_alias(manifest.model_copy(update={"files": files}).sealed(), result.folder)
                 (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
         stored = StoredResult.read(folder)
         if all(stored.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):

@@ -59,16 +59,16 @@ def declared_names() -> Mapping[str, Name]:
 
 
 def title_of(method: MethodIdentity) -> Title:
-    """The display name of a result's method.
+    """The display name of a result's method: its alias, or the declared name of its method, or else its spec.
 
     A name belongs to a method of this repository. The spec decides, and a run file, which may have any name, has none
     of them: where its own name reads like one, it is quoted.
     """
     cut = f" + {method.cut}" if method.cut else ""
-    title = None if method.run_file else _declared_title(method.spec)
+    title = None if method.run_file or method.alias else _declared_title(method.spec)
     if title is not None:
         return Title(label(title.stem + cut), title.rest)
-    spec = label(method.spec + cut)
+    spec = label(method.label)
     reads = {_fold_name(spec), _fold_name(re.split(r"[(,]", spec, maxsplit=1)[0])}
     return Title(f"“{spec}”" if reads & _taken_names() else spec)
 

@@ -7,24 +7,23 @@ import os
 import re
 import shlex
 import subprocess
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
 import bench as api
 from bench.gating.example import FIRST_COMMAND, write_example
 from bench.gating.policy import read_policy
+from bench.gating.source import find_source
 
 Bench = Callable[..., Any]
 
 FILES = {
     ".github/workflows/tool-search.yml",
     ".gitignore",
+    ".gitlab-ci.yml",
     "README.md",
     "gate.toml",
     "queries.csv",
@@ -40,10 +39,12 @@ def commands(readme: str) -> list[list[str]]:
 
 def test_it_asks_nothing_and_says_the_next_command(bench: Bench) -> None:
     said = bench("init")
-    assert (
-        said.out
-        == f"wrote 7 files to tool-search: start with README.md, or with\n  cd tool-search\n  {FIRST_COMMAND}\n"
-    )
+    first, *lines = said.out.splitlines()
+    assert first == "wrote 8 files to tool-search: start with README.md, or with"
+    assert lines[:2] == ["  cd tool-search", f"  {FIRST_COMMAND}"]
+    # Where CI installs bench from, if there is something to do about it.
+    note = find_source().note
+    assert lines[2:] == ([f"before CI runs: {note}"] if note else [])
     written = {str(path.relative_to("tool-search")) for path in Path("tool-search").rglob("*") if path.is_file()}
     assert written == FILES
     # In a folder that is there, too.
@@ -126,68 +127,15 @@ def test_the_example_has_what_queries_can_have_and_answers_most_of_it(bench: Ben
     assert read_policy(Path("mine/gate.toml")).catalogue == "may change"
 
 
-def test_the_workflow_types_the_same_commands(tmp_path: Path) -> None:
+def test_both_jobs_type_the_same_commands(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     write_example(tmp_path)
-    (job,) = yaml.safe_load((tmp_path / ".github/workflows/tool-search.yml").read_text())["jobs"].values()
+    github = yaml.safe_load((tmp_path / ".github/workflows/tool-search.yml").read_text())
+    (job,) = github["jobs"].values()
     typed = [step["run"] for step in job["steps"] if "run" in step]
-    assert typed[0] == f"pip install tool-retrieval-bench=={api.__version__}"
     measure, _, gate, *_ = commands((tmp_path / "README.md").read_text())
-    assert typed[1:3] == measure[:2]
-    assert typed[3] == f"{gate[-1]} --markdown comment.md --github"
-
-
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "gate.md").read_text("utf-8")
-
-
-def test_the_one_line_jobs_of_the_guide_do_what_they_say(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    yaml = pytest.importorskip("yaml")
-    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)]
-    (github,) = [block[0]["run"] for block in blocks if isinstance(block, list)]
-    jobs = [block["gate"] for block in blocks if isinstance(block, dict) and "gate" in block]
-    (gitlab,) = [job["script"] for job in jobs if isinstance(job["script"], str)]
-    bench("init", "mine")
-    monkeypatch.chdir("mine")
-    bench("data", "import", "desk", "tools", "--queries", "queries.csv")
-    bench("run", "-q", "-m", "bm25", "-d", "desk")
-    bench("bless", "bm25@desk", "--out", "baseline.json", "--by", "a person")
-    for number, line in enumerate((github, gitlab)):
-        install, *commands = line.split(" && ")
-        assert install == "pip install tool-retrieval-bench"
-        # As on a fresh machine.
-        monkeypatch.setenv("BENCH_DATA", f"data-{number}")
-        monkeypatch.setenv("BENCH_RESULTS", f"results-{number}")
-        for command in commands:
-            said = bench(*shlex.split(command)[1:])
-        assert "pass: every rule holds" in said.out
-    assert Path("gate.md").read_text().startswith("## Gate: pass")
-
-
-def test_the_note_on_gitlab_is_posted_with_the_report(tmp_path: Path) -> None:
-    yaml = pytest.importorskip("yaml")
-    safe_loads = [
-        yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
-    ]
-    (line,) = next(block["after_script"] for block in safe_loads if isinstance(block, dict) and "after_script" in block)
-    received: list[tuple[str, str | None, str]] = []
-
-    class Notes(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            received.append((self.path, self.headers["PRIVATE-TOKEN"], parse_qs(body)["body"][0]))
-            self.send_response(201)
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None:
-            """Say nothing."""
-
-    (tmp_path / "gate.md").write_text("## Gate: pass & more\n")
-    with HTTPServer(("127.0.0.1", 0), Notes) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        variables = {"COMMENT_TOKEN": "t", "CI_PROJECT_ID": "3", "CI_MERGE_REQUEST_IID": "4"}
-        url = f"http://127.0.0.1:{server.server_port}/api/v4"
-        environment = {**os.environ, **variables, "CI_API_V4_URL": url, "no_proxy": "*"}
-        subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, check=True, timeout=60)
-        thread.join()
-    assert received == [("/api/v4/projects/3/merge_requests/4/notes", "t", "## Gate: pass & more\n")]
+    assert typed == ['pip install "$BENCH"', *measure[:2], f"{gate[-1]} --github --comment"]
+    (other,) = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
+    junit = '--junit "$CI_PROJECT_DIR/gate.xml"'
+    assert other["script"] == ['cd "$FOLDER"', *typed[:3], f"{gate[-1]} {junit} --comment"]
+    assert github["env"]["BENCH"] == other["variables"]["BENCH"] == find_source().requirement

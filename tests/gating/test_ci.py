@@ -1,0 +1,234 @@
+"""What `bench init` and the guide tell CI, run step by step on a machine on which nothing is installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.comments import TOKEN, Comments, comments
+from kit.jobs import GitHubJob, run_action, run_gitlab
+from kit.once import Once
+from kit.packages import ROOT, build, clean_environment, copied
+
+from bench.gating.example import write_example
+
+yaml = pytest.importorskip("yaml")
+pytestmark = pytest.mark.slow("packages built and installed")
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+GUIDE = (ROOT / "docs" / "gate.md").read_text("utf-8")
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)]
+GITHUB = ".github/workflows/tool-search.yml"
+
+
+@dataclass
+class Machine:
+    """A clean machine with a clone of a team's repository.
+
+    Attributes:
+        variables: of its environment.
+        folder: the clone.
+        wheel: of this checkout, which stands for the address of bench.
+    """
+
+    variables: dict[str, str]
+    folder: Path
+    wheel: Path
+
+    def from_here(self, text: str) -> Any:
+        """A file for CI, which installs this checkout's bench and not the one at an address."""
+        changed, count = re.subn(r"git\+https://\S+|tool-retrieval-bench==\S+", str(self.wheel), text)
+        assert count == 1, text
+        return yaml.safe_load(changed)
+
+    def worsen(self) -> None:
+        """Edit a description, as a pull request does."""
+        path = self.folder / "tools" / "tickets.json"
+        text = path.read_text()
+        worse = re.sub(r"Open a new support ticket.*new ticket\.", "Handles input.", text)
+        assert worse != text
+        path.write_text(worse)
+
+
+@pytest.fixture
+def wheel(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("source") / "checkout"
+    (built,) = once("wheel", lambda folder: build(copied(source), folder, "--wheel")).glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def machine(wheel: Path, tmp_path: Path) -> Machine:
+    """With the example of `bench init`, whose baseline another machine has blessed."""
+    variables = clean_environment(tmp_path)
+    folder = tmp_path / "work" / "repository"
+    write_example(folder)
+    elsewhere = {**os.environ, "BENCH_DATA": str(tmp_path / "d"), "BENCH_RESULTS": str(tmp_path / "r")}
+    for line in (
+        "data import desk-example tools --queries queries.csv",
+        "run -q -m bm25 -d desk-example",
+        "bless bm25@desk-example --out baseline.json --by somebody",
+    ):
+        command = [sys.executable, "-m", "bench", *line.split()]
+        subprocess.run(command, cwd=folder, env=elsewhere, check=True, capture_output=True)
+    return Machine(variables, folder, wheel)
+
+
+@pytest.fixture
+def server() -> Iterator[Comments]:
+    with comments() as server:
+        yield server
+
+
+def test_the_workflow_passes_and_fails_on_a_worsened_description(
+    machine: Machine, server: Comments, tmp_path: Path
+) -> None:
+    workflow = machine.from_here((machine.folder / GITHUB).read_text())
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    (told,) = workflow["jobs"].values()
+    assert [step["uses"] for step in told["steps"] if "uses" in step] == [
+        "actions/checkout@v4",
+        "actions/setup-python@v5",
+        "actions/cache@v4",
+    ]
+    of_job = server.of_github(tmp_path / "event.json")
+    token = of_job.pop("GITHUB_TOKEN")
+
+    def run() -> GitHubJob:
+        variables = {**machine.variables, **of_job, **workflow["env"]}
+        job = GitHubJob(machine.folder, variables, contexts={"github.token": token})
+        job.run(told["steps"], told["defaults"]["run"]["working-directory"])
+        return job
+
+    passed = run()
+    assert [step.code for step in passed.done] == [0, 0, 0, 0], passed.done[-1].said
+    assert passed.summary.read_text().startswith("## Gate: pass")
+    (body,) = server.bodies()
+    assert body.startswith("## Gate: pass")
+    # The cache of GitHub keeps what was downloaded and computed; the dataset and the results are the job's.
+    (shared,) = (tmp_path / "home" / ".local" / "share").iterdir()
+    shutil.rmtree(shared)
+    shutil.rmtree(machine.folder / "results")
+    machine.worsen()
+    failed = run()
+    assert [step.code for step in failed.done] == [0, 0, 0, 1], failed.done[-1].said
+    assert "::error" in failed.done[-1].said
+    (body,) = server.bodies()
+    assert body.startswith("## Gate: regression")
+    assert "tickets/create_ticket" in body
+    assert TOKEN not in "".join(step.said for step in [*passed.done, *failed.done])
+
+
+def test_the_job_of_gitlab_passes_and_fails_on_a_worsened_description(
+    machine: Machine, server: Comments, tmp_path: Path
+) -> None:
+    (job,) = machine.from_here((machine.folder / ".gitlab-ci.yml").read_text()).values()
+    assert job["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}]
+    variables = {**machine.variables, **server.of_gitlab()}
+    (passed,) = run_gitlab(job, machine.folder, variables)
+    assert passed.code == 0, passed.said
+    assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
+    # What is kept for the next job is below the clone, as GitLab wants it.
+    assert all((machine.folder / place).exists() for place in job["cache"]["paths"])
+    report = machine.folder / job["artifacts"]["reports"]["junit"]
+    assert 'failures="0"' in report.read_text()
+    shutil.rmtree(tmp_path / "home" / ".local")
+    shutil.rmtree(machine.folder / "results")
+    machine.worsen()
+    # Without a token for comments, the gate is the same.
+    del variables["COMMENT_TOKEN"]
+    (failed,) = run_gitlab(job, machine.folder, variables)
+    assert failed.code == 1, failed.said
+    assert "needs the variable COMMENT_TOKEN" in failed.said
+    assert 'failures="1"' in report.read_text()
+    assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
+
+
+def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
+    machine: Machine, server: Comments, tmp_path: Path
+) -> None:
+    (workflow,) = [block for block in BLOCKS if isinstance(block, dict) and "jobs" in block]
+    (told,) = workflow["jobs"].values()
+    (step,) = [step for step in told["steps"] if "bench" in step.get("uses", "")]
+    # The clone holds the example in the folder that the guide names.
+    inputs = {name: str(value) for name, value in step["with"].items()}
+    place = machine.folder.parent / "root" / inputs["working-directory"]
+    shutil.move(machine.folder, place)
+    machine.folder = place
+    of_job = server.of_github(tmp_path / "event.json")
+    inputs["token"] = of_job.pop("GITHUB_TOKEN")
+    contexts = {"github.action_path": str(machine.wheel)}
+
+    def run(**change: str) -> GitHubJob:
+        job = GitHubJob(place.parent, {**machine.variables, **of_job}, inputs | change, contexts)
+        return run_action(ACTION, job)
+
+    passed = run()
+    assert [(done.name, done.code) for done in passed.done] == [
+        ("Install bench", 0),
+        ("Import", 0),
+        ("Run", 0),
+        ("Gate", 0),
+    ], passed.done[-1].said
+    assert passed.outputs["exit-code"] == "0"
+    assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
+    assert (place / "bench-gate.xml").is_file()
+    machine.worsen()
+    failed = run(token="")
+    assert failed.done[-1].code == 1
+    assert failed.outputs["exit-code"] == "1"
+    assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
+    # Another policy, and a dataset whose tools are not there.
+    (place / "strict.toml").write_text("nonsense = 3\n")
+    assert run(policy="strict.toml").outputs["exit-code"] == "3"
+    broken = run(tools="no-such-folder")
+    assert [done.name for done in broken.done if done.code] == ["Import"]
+    assert "no-such-folder" in broken.done[-1].said
+
+
+def test_the_hooks_of_pre_commit_stop_a_worsened_description(machine: Machine, tmp_path: Path) -> None:
+    hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
+    # The keys that pre-commit needs of a hook, and what of them a Python hook may have.
+    for hook in hooks.values():
+        assert (
+            {"id", "name", "entry", "language"}
+            <= hook.keys()
+            <= {
+                *("id", "name", "description", "entry", "language", "pass_filenames", "files"),
+            }
+        )
+        assert (hook["language"], hook["pass_filenames"]) == ("python", False)
+    (written,) = [block for block in BLOCKS if isinstance(block, dict) and "repos" in block]
+    (repository,) = written["repos"]
+    # As pre-commit does: one environment for all hooks of a repository, and `entry` and `args` without a shell.
+    installed = subprocess.run(
+        ["pip", "install", str(machine.wheel)], env=machine.variables, capture_output=True, text=True
+    )
+    assert installed.returncode == 0, installed.stdout + installed.stderr
+    where = ["python", "-c", "import bench, sys; print(bench.__file__.startswith(sys.prefix))"]
+    said = subprocess.run(where, cwd=tmp_path, env=machine.variables, capture_output=True, text=True)
+    assert said.stdout == "True\n"
+
+    def commit() -> list[int]:
+        codes = []
+        for used in repository["hooks"]:
+            command = [*hooks[used["id"]]["entry"].split(), *used["args"]]
+            program = shutil.which(command[0], path=machine.variables["PATH"])
+            assert program is not None
+            done = subprocess.run(
+                [program, *command[1:]], cwd=machine.folder, env=machine.variables, capture_output=True, text=True
+            )
+            codes.append(done.returncode)
+        return codes
+
+    assert commit() == [0, 0, 0]
+    machine.worsen()
+    assert commit() == [0, 0, 1]

@@ -1,0 +1,132 @@
+"""Jobs of CI, run as GitHub and GitLab run them: each step with its shell, folder, variables and condition.
+
+Steps that fetch (`actions/checkout` and the like) are passed over: the folder is there already.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
+
+
+@dataclass
+class Done:
+    """A step that ran.
+
+    Attributes:
+        name: of the step, or else its first line.
+        code: with which it ended.
+        said: standard output and error.
+    """
+
+    name: str
+    code: int
+    said: str
+
+
+@dataclass
+class GitHubJob:
+    """The steps of a job or of a composite action.
+
+    Attributes:
+        folder: the workspace; the runner's own files are beside it.
+        variables: of the environment, and those of the job.
+        inputs: of an action.
+        contexts: values of further expressions, such as `github.token`.
+    """
+
+    folder: Path
+    variables: dict[str, str]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    done: list[Done] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> Path:
+        """The job's summary."""
+        return self.folder.parent / "summary.md"
+
+    @property
+    def failed(self) -> bool:
+        """Whether a step has failed."""
+        return any(step.code for step in self.done)
+
+    def run(self, steps: Sequence[Mapping[str, Any]], folder: str = ".") -> None:
+        """Run steps in order; after one that failed, those alone that always run."""
+        for step in steps:
+            condition = str(step.get("if", ""))
+            if "run" not in step or (self.failed and "always()" not in condition) or not self._holds(condition):
+                continue
+            output = self.folder.parent / f"output-{len(self.done)}"
+            output.touch()
+            own = {name: self.expand(str(value)) for name, value in step.get("env", {}).items()}
+            place = self.folder / self.expand(step.get("working-directory", folder))
+            script = self.folder.parent / f"step-{len(self.done)}.sh"
+            script.write_text(self.expand(step["run"]))
+            # A step that names bash gets pipefail, too.
+            strict = ["--noprofile", "--norc", "-e", "-o", "pipefail"] if step.get("shell") == "bash" else ["-e"]
+            files = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(self.summary)}
+            ran = subprocess.run(
+                ["bash", *strict, str(script)],
+                cwd=place,
+                env={**self.variables, **files, **own},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=900,
+            )
+            self.done.append(Done(step.get("name", step["run"].splitlines()[0]), ran.returncode, ran.stdout))
+            self.outputs |= dict(line.split("=", 1) for line in output.read_text().splitlines())
+
+    def expand(self, text: str) -> str:
+        """A text with the values of its expressions; one that is not known is an error."""
+        return _EXPRESSION.sub(lambda match: self._value(match[1].strip()), text)
+
+    def _value(self, name: str) -> str:
+        if name.startswith("inputs."):
+            return self.inputs[name.removeprefix("inputs.")]
+        return self.contexts[name]
+
+    def _holds(self, condition: str) -> bool:
+        terms = [term.strip() for term in condition.split("&&") if term.strip() and "always()" not in term]
+        for term in terms:
+            match = re.fullmatch(r"(inputs\.[\w-]+) != ''", term)
+            assert match, f"a condition that this runner does not know: {term}"
+            if not self._value(match[1]):
+                return False
+        return True
+
+
+def run_action(action: Mapping[str, Any], job: GitHubJob) -> GitHubJob:
+    """Run a composite action; inputs that are not given have their defaults, and those that it does not have fail."""
+    assert job.inputs.keys() <= action["inputs"].keys()
+    missing = {name for name, given in action["inputs"].items() if given.get("required")} - job.inputs.keys()
+    assert not missing, missing
+    job.inputs = {name: str(given.get("default", "")) for name, given in action["inputs"].items()} | dict(job.inputs)
+    job.run(action["runs"]["steps"])
+    return job
+
+
+def run_gitlab(job: Mapping[str, Any], folder: Path, variables: Mapping[str, str]) -> list[Done]:
+    """Run the script of a job of GitLab, in one shell, which ends at the first line that fails."""
+    known = {**variables, "CI_PROJECT_DIR": str(folder)}
+    for name, value in job.get("variables", {}).items():
+        known[name] = re.sub(r"\$(\w+)", lambda match: known[match[1]], str(value))
+    lines = job["script"] if isinstance(job["script"], list) else [job["script"]]
+    ran = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", "\n".join(lines)],
+        cwd=folder,
+        env=known,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
+    return [Done("script", ran.returncode, ran.stdout)]
