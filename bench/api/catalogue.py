@@ -62,6 +62,7 @@ def import_tools(
     drop_unknown_gold: bool = False,
     replace: bool = False,
     unit: str | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Import your tools as a dataset that `bench.run`, `bench data` and the other functions know by its name.
 
@@ -78,6 +79,7 @@ def import_tools(
         drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
         replace: replace a dataset that was added under the same name.
         unit: what makes queries dependent, as for `bench data add`; the same gold set if None.
+        fields: what the queries call a field, as `--field` of `bench data import` has it: `{"text": "prompt"}`.
 
     Raises:
         UsageError: the name is taken, a source cannot be read, or an object is no tool.
@@ -103,6 +105,7 @@ def import_tools(
         "drop_unknown_gold": drop_unknown_gold,
         "replace": replace,
         "unit": by,
+        "fields": fields,
     }
     if isinstance(listed, list | tuple) and listed and all(isinstance(each, str | Path) for each in listed):
         return import_sources(name, listed, place, **options)

@@ -74,6 +74,12 @@ class MethodError(BenchError):
     exit_code = 5
 
 
+class UnresolvedError(MethodError):
+    """No name in all the answers of a run means a tool of the library, so there is nothing to score or to store."""
+
+    exit_code = 8
+
+
 class ResultError(BenchError):
     """A stored result or a run file cannot be read, or does not fit its dataset.
 
@@ -104,6 +110,7 @@ EXIT_CODES: dict[int, str] = {
     5: "a method failed, or returned something that the protocol does not allow",
     6: "a stored result or run file is unreadable, or does not match its dataset",
     7: "the disk is full, a folder is not writable, or another process holds the lock",
+    8: "no name in the answers of a run means a tool of the library; nothing is stored",
     INTERNAL: "internal error in bench: please report it",
     INTERRUPTED: "interrupted; the same command resumes the run",
 }

@@ -120,6 +120,8 @@ def _tell(traffic: Traffic, output: Path) -> None:
         click.echo(f"masked: {counts}")
     click.echo("called is not the same as right: read them before you use them as gold")
     click.echo(f"next: bench data import NAME SOURCE --queries {output} --unit gold+group")
+    if traffic.mapped_names:
+        say(traffic.mapped_names)
     for reason, count in sorted(traffic.dropped.items(), key=lambda pair: (-pair[1], pair[0])):
         say(f"left out: {_many(count, 'request')}: {reason}")
     if traffic.loose_calls:

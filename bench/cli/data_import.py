@@ -35,6 +35,13 @@ _SHOWN = 5
     type=click.Path(path_type=Path),
     help="CSV, JSON Lines or YAML file with query and tools, or a folder with queries.jsonl and qrels.",
 )
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="What the file of queries calls a field: text=prompt, tools=expected.calls.name.",
+)
 @click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all sources [default: recognised].")
 @more_option("--drop-duplicates", is_flag=True, help="Of different tools with the same id, keep the first.")
 @more_option("--drop-unknown-gold", is_flag=True, help="Leave out what queries need of tools that no source has.")
@@ -47,6 +54,7 @@ def command(
     mcp: tuple[str, ...],
     mcp_config: tuple[Path, ...],
     queries: Path | None,
+    fields: tuple[str, ...],
     form: Any,
     drop_duplicates: bool,
     drop_unknown_gold: bool,
@@ -81,6 +89,7 @@ def command(
         drop_unknown_gold=drop_unknown_gold,
         replace=replace,
         unit=by,
+        fields=_pairs(fields, queries),
     )
     servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
     if as_json:
@@ -107,3 +116,20 @@ def command(
         say(f"{place}: {remark}")
     if len(dataset.remarks) > _SHOWN:
         say(f"and {len(dataset.remarks) - _SHOWN} more remarks; --json lists all")
+
+
+def _pairs(fields: tuple[str, ...], queries: Path | None) -> dict[str, str]:
+    """The names that fields of the queries have in their file."""
+    if fields and queries is None:
+        raise UsageError("--field names fields of the queries; name their file with --queries.")
+    pairs: dict[str, str] = {}
+    for each in fields:
+        name, equals, path = each.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--field {one_line(each, 60)!r} is not of the form FIELD=NAME, as in --field text=prompt."
+            )
+        if name.strip() in pairs:
+            raise UsageError(f"--field {name.strip()} is given twice.")
+        pairs[name.strip()] = path
+    return pairs

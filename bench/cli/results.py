@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bench.base.paths import results_folder
-from bench.cli.output import console
+from bench.cli.output import console, say
+from bench.data.tool_names import MAPPED
 from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
@@ -111,6 +112,13 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
         hint = f"{left} more metrics and all costs: `bench show {name} --all`"
         out.print(Text(hint, style="dim"), soft_wrap=True)
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
+
+
+def tell_names(results: Sequence[StoredResult]) -> None:
+    """Say how names of tools in answers were mapped to ids, where they are no ids."""
+    for result in results:
+        if mapped := result.manifest.facts.get(MAPPED):
+            say(f"{result.label}: {mapped}")
 
 
 def _why_not(metric: str, results: Sequence[StoredResult]) -> str:

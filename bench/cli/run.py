@@ -24,7 +24,7 @@ from bench.cli.options import (
     use_session,
 )
 from bench.cli.output import print_json
-from bench.cli.results import print_comparison, print_result
+from bench.cli.results import print_comparison, print_result, tell_names
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
@@ -137,6 +137,8 @@ def command(
             done.append(outcome)
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} {outcome.label}: {outcome.manifest.result_id}")
+    if not quiet:
+        tell_names(done)
     if as_json and (done or not problems):
         print_json([result.to_dict() for result in done])
     elif len(plans) == 1 and done:

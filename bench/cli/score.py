@@ -19,7 +19,7 @@ from bench.cli.options import (
     source_options,
 )
 from bench.cli.output import print_json
-from bench.cli.results import print_result
+from bench.cli.results import print_result, tell_names
 from bench.data.tables import Template
 from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.run_files import read_run_file
@@ -71,6 +71,7 @@ def command(
         template=template,
         metrics=extra,
     )
+    tell_names([result])
     if as_json:
         print_json(result.to_dict())
     else:

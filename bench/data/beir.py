@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,12 +22,17 @@ from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
+from bench.data.tool_names import NameRecord, ToolNames
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
 #: So many faults of a file are told at once.
 _MOST_FAULTS = 10
 _GRADE = re.compile(r"-?[0-9]{1,7}")
+#: The second of TREC's four columns of judgements.
+_ITERATIONS = frozenset({"0", "Q0"})
+#: What the first column of judgements is called, without signs.
+_QUERY_COLUMNS = frozenset({"queryid", "qid", "query", "topic"})
 
 
 def _empty(value: Any) -> Any:
@@ -224,26 +229,37 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
         DataError: a file is missing or malformed (file and line are named), or gold names an unknown tool.
     """
     tools = read_corpus(folder / CORPUS)
-    known = {tool.tool_id for tool in tools}
-    queries, unknown, left_out = import_queries(folder, known, drop_unknown_gold=drop_unknown_gold)
+    queries, unknown, left_out = import_queries(folder, ToolNames(tools), drop_unknown_gold=drop_unknown_gold)
     edges: list[Edge] = read_edges(folder / EDGES) if (folder / EDGES).is_file() else []
     return Tables(tools, queries, edges, unknown, left_out)
 
 
 def import_queries(
-    folder: Path, known: Set[str], *, drop_unknown_gold: bool = False
+    folder: Path, names: ToolNames, *, drop_unknown_gold: bool = False, record: NameRecord | None = None
 ) -> tuple[list[Query], list[tuple[str, str]], list[str]]:
     """The queries of a folder in BEIR form, which may be without a corpus; raises as `import_beir` does.
 
     Args:
         folder: holds queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
-        known: ids of the tools.
+        names: the tools.
         drop_unknown_gold: leave out judgements of other tools.
+        record: takes what the names became; None takes ids only.
 
     Returns:
         Queries; (query_id, tool_id) of the judgements left out; ids of the queries left out.
     """
     judged = _judgements(folder / QRELS)
+    codes = {tool.tool_id: code for code, tool in enumerate(names.tools)}
+
+    def meant(name: str) -> str | None:
+        found = [codes[name]] if name in codes else list(names.find(name)) if record is not None else []
+        if len(found) != 1:
+            return None
+        tool = names.tools[found[0]].tool_id
+        if record is not None:
+            record.take(name, tool)
+        return tool
+
     corpus = CORPUS if (folder / CORPUS).is_file() else "the catalogue"
     unknown: list[tuple[str, str]] = []
     queries: list[Query] = []
@@ -252,22 +268,33 @@ def import_queries(
     for document, metadata in _documents(folder / QUERIES):
         seen.add(document.id)
         split, gold = judged.get(document.id, (None, {}))
-        missing = sorted(gold.keys() - known)
+        tools = {name: tool for name in gold if (tool := meant(name)) is not None}
+        missing = sorted(gold.keys() - tools)
         if missing and not drop_unknown_gold:
+            why = f" ({names.fault(missing[0])})" if record is not None else ""
             raise DataError(
-                f"{folder / QRELS}: query {document.id} is judged with {missing[0]!r}, which is not in {corpus}; "
+                f"{folder / QRELS}: query {document.id} is judged with {missing[0]!r}, which is not in {corpus}{why}; "
                 "mend it, or add the dataset with --drop-unknown-gold."
             )
         unknown.extend((document.id, tool) for tool in missing)
-        kept = {tool: grade for tool, grade in gold.items() if tool in known}
+        kept: dict[str, int] = {}
+        for name, tool in tools.items():
+            kept[tool] = max(gold[name], kept.get(tool, 0))
         split = split or metadata.split
         if split is None or (missing and not kept):
             left_out.append(document.id)
         else:
             more = metadata.more
             others = {
-                tool: tuple(each for each in more.any_of[tool] if each in known) for tool in kept if tool in more.any_of
+                tool: tuple(other for each in more.any_of[name] if (other := meant(each)) is not None)
+                for name, tool in tools.items()
+                if name in more.any_of
             }
+            scope = tuple(tool for each in more.scope if (tool := meant(each)) is not None)
+            if more.scope and not scope:
+                raise DataError(
+                    f"{folder / QUERIES}: no tool of the scope of query {document.id} is in {corpus}; mend the scope."
+                )
             queries.append(
                 Query(
                     document.id,
@@ -277,12 +304,12 @@ def import_queries(
                     metadata.slices,
                     metadata.group,
                     {tool: group for tool, group in others.items() if group},
-                    tuple(tool for tool in more.forbidden if tool in known),
+                    tuple(other for each in more.forbidden if (other := meant(each)) is not None),
                     tuple(more.searches),
                     tuple(more.context),
                     more.origin,
                     tuple(more.calls),
-                    tuple(tool for tool in more.scope if tool in known),
+                    tuple(dict.fromkeys(scope)),
                 )
             )
     strangers = sorted(judged.keys() - seen)
@@ -365,11 +392,18 @@ def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
         if not path.is_file():
             continue
         for number, line in _lines(path):
-            if not line.strip() or (number == 1 and line.startswith("query-id")):
-                continue
             values = line.rstrip("\r").split("\t")
+            # Others write judgements without a header, in columns with spaces between, or as TREC does.
+            values = line.split() if len(values) == 1 else values
+            if not line.strip() or (number == 1 and _is_header(values)):
+                continue
+            if len(values) == 4 and values[1] in _ITERATIONS:
+                del values[1]
             if len(values) != 3 or not _GRADE.fullmatch(values[2]):
-                raise DataError(f"{path}, line {number}: expected query id, tool id and whole number, tab-separated.")
+                raise DataError(
+                    f"{path}, line {number}: expected query id, tool id and whole number, tab-separated, or the four "
+                    "columns of TREC."
+                )
             query, tool, grade = values[0], values[1], int(values[2])
             before = judgements.setdefault(query, (split, {}))
             if before[0] != split:
@@ -378,3 +412,9 @@ def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
             if grade > 0:
                 before[1][tool] = max(grade, before[1].get(tool, 0))
     return judgements
+
+
+def _is_header(values: list[str]) -> bool:
+    """Whether a first line names columns: a query may be called `query-id-7`, but a grade is a number."""
+    first = re.sub(r"[^a-z]", "", values[0].lower()) if values else ""
+    return first in _QUERY_COLUMNS and not _GRADE.fullmatch(values[-1])

@@ -97,6 +97,12 @@ def stored_batches(folder: Path, queries: int) -> list[Batch]:
     return batches
 
 
+def has_answers(folder: Path) -> bool:
+    """Whether a tool was returned for any query of the whole batches in a folder."""
+    batches = (Batch.read(path) for path in sorted(folder.glob("**/from-*.npz")))
+    return any(batch is not None and bool((batch.ranking.tools >= 0).any()) for batch in batches)
+
+
 def forget(folder: Path) -> None:
     """Remove the batches of a finished run."""
     shutil.rmtree(folder, ignore_errors=True)

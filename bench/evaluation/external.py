@@ -16,6 +16,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.data.tool_names import NameRecord, ToolNames
 from bench.evaluation.ask import Answers, scope_sentences
 from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
@@ -58,6 +59,7 @@ def score_run_file(
 
     Raises:
         ResultError: the file does not fit the dataset.
+        UnresolvedError: none of its names of tools means a tool of the dataset.
     """
     # Most commands open results and score none.
     from bench.evaluation.plan import Plan
@@ -67,7 +69,8 @@ def score_run_file(
 
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
-    answers = parse_run(data, file, dataset, rows)
+    record = NameRecord()
+    answers = parse_run(data, file, dataset, rows, record)
     warnings = ["scored from a run file: how the system was run, and what data it saw, is unknown"]
     if dataset.scope is not None:
         answers, hidden = _within_scope(answers, dataset.scope[rows])
@@ -97,7 +100,7 @@ def score_run_file(
         timings={},
         latency=None,
         peak_memory_mib=None,
-        facts={},
+        facts={**record.facts(ToolNames(dataset.tools))},
         warnings=[*warnings, *scope_sentences(dataset, rows)],
         scoring=scoring_code(scored.metrics.metrics),
     )

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bench.base.errors import ResultError
+from bench.base.errors import ResultError, UnresolvedError
 from bench.base.parameters import suggestion
 from bench.base.paths import read_once
 from bench.base.records import first_fault
 from bench.data.dataset import Dataset
+from bench.data.tool_names import NameRecord, ToolNames
 from bench.evaluation.ask import Answers
 from bench.interface import Ranking, ToolSets
 from bench.interface.ranking import in_order
@@ -66,7 +67,46 @@ def read_run_file(path: Path) -> bytes:
         raise ResultError(f"cannot read the run file {path}: {error.strerror}.") from None
 
 
-def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64]) -> Answers:
+@dataclass
+class _Library:
+    """The tools of a dataset by what a file calls them, and what became of its names.
+
+    Attributes:
+        unknown: the line of the first name that means no tool, or several; 0 if there is none.
+    """
+
+    dataset: Dataset
+    names: ToolNames
+    record: NameRecord = field(default_factory=NameRecord)
+    unknown: int = 0
+
+    def code(self, name: str, line: int) -> int:
+        """The code of the tool; -1 for a name that means none, which is an error when all lines are read."""
+        codes = self.names.find(name)
+        if len(codes) == 1:
+            self.record.take(name, self.names.tools[codes[0]].tool_id)
+            return codes[0]
+        self.unknown = self.unknown or line
+        self.record.miss(name)
+        return -1
+
+    def check(self, path: str) -> None:
+        """Refuse names that mean no tool.
+
+        Raises:
+            UnresolvedError: no name means a tool.
+            ResultError: some do not.
+        """
+        if self.unknown:
+            unknown = self.record.unknown(self.names)
+            if self.record.resolves_nothing:
+                raise UnresolvedError(f"no name in {path} means a tool of {self.dataset.spec}: {unknown}.")
+            raise ResultError(f"{path}, line {self.unknown}: {unknown}; it was scored on {self.dataset.spec}.")
+
+
+def parse_run(
+    data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64], record: NameRecord | None = None
+) -> Answers:
     """The answers of a run file to the given queries; those it does not mention count as failed.
 
     TREC has no way to say that nothing was returned. There, a query that no tool answers and that is not mentioned
@@ -77,10 +117,12 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
         name: what the file is called in errors.
         dataset: what it ran on.
         rows: the queries that are scored.
+        record: takes what the names of tools became.
 
     Raises:
         ResultError: a line is malformed, names an unknown query or tool, repeats a tool, or has a score that is no
             finite number. The sentence names the line.
+        UnresolvedError: no name of a tool in the file means a tool of the dataset.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -95,7 +137,8 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
     parse = _jsonl if first.startswith("{") and not is_trec else _trec
     positions = {int(row): i for i, row in enumerate(rows)}
     by_position: dict[int, _QueryAnswer] = {}
-    for row, answer in parse(text, name, dataset):
+    library = _Library(dataset, ToolNames(dataset.tools), NameRecord() if record is None else record)
+    for row, answer in parse(text, name, library):
         if row not in positions:
             query = dataset.queries[row]
             raise ResultError(
@@ -103,6 +146,7 @@ def parse_run(data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64])
                 "which is not scored; select it with --split."
             )
         by_position[positions[row]] = answer
+    library.check(name)
     if parse is _trec:
         for i in np.flatnonzero(dataset.gold.counts[rows] == 0).tolist():
             by_position.setdefault(i, _QueryAnswer(0, [], []))
@@ -115,7 +159,7 @@ def _is_trec(line: str) -> bool:
     return len(values) == 6 and values[1] == "Q0" and values[3].isdigit()
 
 
-def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _QueryAnswer]]:
+def _trec(text: str, path: str, library: _Library) -> Iterator[tuple[int, _QueryAnswer]]:
     by_row: dict[int, _QueryAnswer] = {}
     seen: set[tuple[int, int]] = set()
     for number, line in _lines(text):
@@ -131,9 +175,9 @@ def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _QueryA
             score = math.nan
         if not math.isfinite(score):
             raise ResultError(f"{path}, line {number}: the score {values[4]!r} is not a finite number.")
-        row = _query(unquote(values[0]), dataset, path, number)
-        tool = _tool(unquote(values[2]), dataset, path, number)
-        if (row, tool) in seen:
+        row = _query(unquote(values[0]), library.dataset, path, number)
+        tool = library.code(unquote(values[2]), number)
+        if tool >= 0 and (row, tool) in seen:
             raise ResultError(f"{path}, line {number}: tool {values[2]} occurs twice for query {values[0]}.")
         seen.add((row, tool))
         answer = by_row.setdefault(row, _QueryAnswer(number))
@@ -142,7 +186,7 @@ def _trec(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _QueryA
     yield from by_row.items()
 
 
-def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _QueryAnswer]]:
+def _jsonl(text: str, path: str, library: _Library) -> Iterator[tuple[int, _QueryAnswer]]:
     seen: set[int] = set()
     scored: bool | None = None
     for number, text_line in _lines(text):
@@ -150,14 +194,12 @@ def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Query
             line = RunLine.model_validate_json(text_line)
         except ValidationError as error:
             raise ResultError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
-        row = _query(line.query_id, dataset, path, number)
+        row = _query(line.query_id, library.dataset, path, number)
         if row in seen:
             raise ResultError(f"{path}, line {number}: query {line.query_id} occurs twice.")
         seen.add(row)
-        for tools in (line.tools, line.recommended or []):
-            twice = {tool for tool in tools if tools.count(tool) > 1} if len(set(tools)) < len(tools) else ()
-            if twice:
-                raise ResultError(f"{path}, line {number}: tool {min(twice)} occurs twice.")
+        tools = _codes(line.tools, library, path, number)
+        recommended = None if line.recommended is None else _codes(line.recommended, library, path, number)
         if line.scores is not None and len(line.scores) != len(line.tools):
             raise ResultError(f"{path}, line {number}: {len(line.scores)} scores for {len(line.tools)} tools.")
         if not all(math.isfinite(score) for score in line.scores or []):
@@ -166,17 +208,7 @@ def _jsonl(text: str, path: str, dataset: Dataset) -> Iterator[tuple[int, _Query
             scored = (line.scores is not None) if scored is None else scored
             if scored != (line.scores is not None):
                 raise ResultError(f"{path}, line {number}: give scores on all lines or on none.")
-        recommended = line.recommended
-        yield (
-            row,
-            _QueryAnswer(
-                number,
-                [_tool(tool, dataset, path, number) for tool in line.tools],
-                line.scores or [],
-                None if recommended is None else [_tool(tool, dataset, path, number) for tool in recommended],
-                line.failed,
-            ),
-        )
+        yield row, _QueryAnswer(number, tools, line.scores or [], recommended, line.failed)
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -193,13 +225,13 @@ def _query(name: str, dataset: Dataset, path: str, line: int) -> int:
     return row
 
 
-def _tool(name: str, dataset: Dataset, path: str, line: int) -> int:
-    code = dataset.tool_codes.get(name)
-    if code is None:
-        raise ResultError(
-            f"{path}, line {line}: {dataset.spec} has no tool {name[:80]!r}{suggestion(name, dataset.tool_codes)}."
-        )
-    return code
+def _codes(names: list[str], library: _Library, path: str, line: int) -> list[int]:
+    codes = [library.code(name, line) for name in names]
+    known = [code for code in codes if code >= 0]
+    if len(set(known)) < len(known):
+        twice = min(names[codes.index(code)] for code in known if codes.count(code) > 1)
+        raise ResultError(f"{path}, line {line}: tool {twice[:200]} occurs twice.")
+    return codes
 
 
 def _answers(rows: list[_QueryAnswer | None]) -> Answers:

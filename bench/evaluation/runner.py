@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import Meter, config_context, current_session, meter_requests
-from bench.base.errors import BenchError, MethodError, ResultError, UsageError
+from bench.base.errors import BenchError, MethodError, ResultError, UnresolvedError, UsageError
 from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
@@ -25,8 +25,9 @@ from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
+from bench.data.tool_names import UNKNOWN
 from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare, scope_sentences
-from bench.evaluation.checkpoints import forget
+from bench.evaluation.checkpoints import forget, has_answers
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
@@ -187,7 +188,13 @@ class Runner:
                     self.progress.note(
                         f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
                     )
-            return self._make(item)
+            try:
+                return self._make(item)
+            except UnresolvedError:
+                # The same command asks again, unless an earlier process had answers.
+                if not has_answers(_partial(item.folder)):
+                    forget(_partial(item.folder))
+                raise
 
     def _bring_up_to_date(self, result: StoredResult, plan: Plan) -> StoredResult:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
@@ -203,7 +210,7 @@ class Runner:
         plan, method, dataset = item.plan, item.method, self._dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
-        batches = item.folder.with_name(f".{item.folder.name}.partial")
+        batches = _partial(item.folder)
         if self.overwrite == "always" and not (batches / _ANEW).is_file():
             forget(batches)
             write_text(batches / _ANEW, "")
@@ -232,6 +239,11 @@ class Runner:
         with method_errors(method, "ranking single queries"):
             timed = latency(method, Queries.of(dataset, order), plan.depth)
             facts = check_facts(method) | _calls(dataset, rows)
+        if UNKNOWN in facts and not (made[0][0].ranking.tools >= 0).any():
+            raise UnresolvedError(
+                f"no name in the answers of {method.spec} means a tool of {dataset.spec}: {facts[UNKNOWN]}; nothing is "
+                "stored."
+            )
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
             with config_context(repeat=number):
@@ -289,6 +301,11 @@ class Runner:
         result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query, scored.repeats)
         forget(batches)
         return result
+
+
+def _partial(folder: Path) -> Path:
+    """Where the finished batches of a run lie until its result is complete."""
+    return folder.with_name(f".{folder.name}.partial")
 
 
 class _Clock:

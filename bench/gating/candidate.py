@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.base.errors import MethodError
-from bench.base.parameters import suggestion
+from bench.base.errors import MethodError, UnresolvedError
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.queryviews import merge_rankings
+from bench.data.tool_names import MAPPED, NameRecord, ToolNames
 from bench.evaluation.ask import Answers, asking_order, calls_of
 from bench.evaluation.machine import hardware, package_versions
 from bench.evaluation.plan import Plan
@@ -52,6 +52,7 @@ class Candidate:
         repeats: how often each query was answered.
         snapshot: what was asked of which tools, where that is known without the dataset.
         packages: versions of what it was made with; empty where they are not known.
+        names: how its names of tools were mapped to ids; empty if all are ids.
     """
 
     label: str
@@ -71,6 +72,7 @@ class Candidate:
     repeats: int = 1
     snapshot: Snapshot | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
+    names: str = ""
 
     @staticmethod
     def of_baseline(baseline: Baseline) -> Candidate:
@@ -122,6 +124,7 @@ class Candidate:
             run=result.of_repeat().run if result.has_run else None,
             repeats=manifest.repeats,
             packages=manifest.environment.packages,
+            names=str(manifest.facts.get(MAPPED, "")),
         )
 
     @property
@@ -159,6 +162,7 @@ def ask_search(
 
     Raises:
         MethodError: an answer is no list of ids, names a tool that the dataset does not have, or names one twice.
+        UnresolvedError: it does so before any name meant a tool.
     """
     known = baseline.dataset
     plan = Plan(Spec(dataset.spec), Spec("search"), split=known.split, limit=known.limit, template=known.template)
@@ -166,6 +170,7 @@ def ask_search(
     rows = plan.rows(dataset)
     rankings: list[list[int]] = [[] for _ in rows]
     seconds = []
+    names, record = ToolNames(dataset.tools), NameRecord()
     for position in asking_order(dataset, rows):
         query = dataset.queries[int(rows[position])]
         answers_of_calls: list[list[int]] = []
@@ -176,7 +181,7 @@ def ask_search(
                 # A generator works when it is read. One that never ends has named a tool twice by then.
                 answer = list(islice(answer, len(dataset.tools) + 1))
             seconds.append(time.perf_counter() - started)
-            answers_of_calls.append(_codes(answer, dataset, query.query_id, name))
+            answers_of_calls.append(_codes(answer, names, record, f"{name} answered the query {query.query_id} with"))
         rankings[position] = (
             merge_rankings(answers_of_calls, len(dataset.tools)) if query.calls else answers_of_calls[0]
         )
@@ -198,24 +203,23 @@ def ask_search(
         per_query=scored.per_query,
         run=scored.run,
         packages=package_versions(),
+        names=record.mapped(),
     )
 
 
-def _codes(answer: object, dataset: Dataset, query: str, name: str) -> list[int]:
-    """Tool codes of an answer, in its order."""
+def _codes(answer: object, names: ToolNames, record: NameRecord, said: str) -> list[int]:
+    """Tool codes of an answer, in its order; `said` begins the sentence of an error."""
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
-        raise MethodError(
-            f"{name} answered the query {query} with {type(answer).__name__}; it must give a list of tool ids."
-        )
+        raise MethodError(f"{said} {type(answer).__name__}; it must give a list of tool ids.")
     codes: dict[int, None] = {}
     for tool in answer:
-        code = dataset.tool_codes.get(tool) if isinstance(tool, str) else None
-        if code is None:
-            hint = suggestion(tool, dataset.tool_codes) if isinstance(tool, str) else ""
-            raise MethodError(
-                f"{name} answered the query {query} with {tool!r:.80}, which is not in {dataset.spec}{hint}."
-            )
-        if code in codes:
-            raise MethodError(f"{name} answered the query {query} with the tool {tool!r:.80} twice.")
-        codes[code] = None
+        meant = names.find(tool) if isinstance(tool, str) else ()
+        if len(meant) != 1:
+            kind = MethodError if record.known or not isinstance(tool, str) else UnresolvedError
+            why = f": {names.fault(tool)}" if isinstance(tool, str) else ", which is no id of a tool"
+            raise kind(f"{said} {tool!r:.80}{why}.")
+        if meant[0] in codes:
+            raise MethodError(f"{said} the tool {tool!r:.80} twice.")
+        codes[meant[0]] = None
+        record.take(tool, names.tools[meant[0]].tool_id)
     return list(codes)

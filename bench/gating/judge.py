@@ -186,6 +186,8 @@ def _other_queries(candidate: Candidate, baseline: Baseline) -> list[str]:
 def _notes(candidate: Candidate, baseline: Baseline, rules: list[RuleReport]) -> list[str]:
     """What does not forbid the comparison, but should be known to who reads it."""
     notes = [f"{mark.text}: {mark.why}" for mark in candidate.dataset.marks]
+    if candidate.names:
+        notes.append(candidate.names)
     if candidate.dataset.template != baseline.dataset.template:
         notes.append(
             f"the text of a tool differs: {candidate.dataset.tool_text} now, {baseline.dataset.tool_text} blessed"

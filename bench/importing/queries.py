@@ -1,13 +1,11 @@
-"""Queries with their tools in one file: CSV, JSON Lines, JSON or YAML with `query` and `tools`."""
+"""Queries with their tools: rows of a file, or of a program, with `query` and `tools`, checked against a catalogue."""
 
 from __future__ import annotations
 
-import csv
-import difflib
-import io
-import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import fnmatch
+import re
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,20 @@ from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.data.origins import TRACES, is_synthetic, written_by
 from bench.data.tables import SPLITS, Query, Tool
-from bench.importing.reading import ByteBudget, Document, parse_documents
-from bench.importing.tools.tool import MOST_NAME
+from bench.data.tool_names import NameRecord, ToolNames
+from bench.importing.query_files import query_rows
+from bench.importing.query_rows import (
+    FieldNames,
+    ToolPattern,
+    call_of,
+    expand,
+    parsed,
+    without_arguments,
+)
 
-_FIELDS = ("query", "tools", "id", "split", "forbidden", "tags", "searches", "context", "group", "origin")
-#: Fields that a table may leave empty.
-_OPTIONAL = frozenset(_FIELDS) - {"query", "tools"}
+#: Kept though they are empty: they say that no tool is needed.
+_REQUIRED = frozenset({"query", "tools", "any"})
+_JUDGED = frozenset({"tools", "any"})
 _SHOWN = 5
 #: Of one query: tools that are named, searches, earlier turns.
 _MOST_NAMED = 1_000
@@ -31,43 +37,20 @@ _ROLES = frozenset({"role", "content"})
 MOST_QUERIES = 1_000_000
 
 
-class ToolNames:
-    """What a tool may be called in a file of queries: its id, `server/name`, its name, or `METHOD /path`."""
-
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._ids: set[str] = set()
-        self._named: defaultdict[str, list[str]] = defaultdict(list)
-        for tool in tools:
-            self._ids.add(tool.tool_id)
-            names = {tool.name, f"{tool.category or tool.parent}/{tool.name}", f"{tool.parent}/{tool.name}"}
-            about = json.loads(tool.annotations) if tool.annotations else {}
-            if isinstance(about.get("path"), str):
-                names.add(f"{about.get('method')} {about['path']}")
-            for name in names:
-                self._named[name].append(tool.tool_id)
-
-    def find(self, name: str, *, near: bool) -> str | list[str]:
-        """The id of the tool; or the ids that the name may mean, the nearest ones if there is no such tool.
-
-        To find near names in a large catalogue takes a second; `near` says whether anybody reads them.
-        """
-        if name in self._ids:
-            return name
-        meant = self._named.get(name, [])
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            return sorted(meant)
-        close = difflib.get_close_matches(name, self._named, n=3) if near and len(name) <= MOST_NAME else []
-        return list(dict.fromkeys(each for one in close for each in self._named[one]))[:3]
-
-
-def read_queries(path: Path, tools: Sequence[Tool], unknown: list[tuple[str, str]] | None = None) -> list[Query]:
+def read_queries(
+    path: Path,
+    tools: Sequence[Tool],
+    unknown: list[tuple[str, str]] | None = None,
+    *,
+    fields: FieldNames | None = None,
+    notes: list[str] | None = None,
+) -> list[Query]:
     """The queries of a file.
 
     Each has `query`, the text, and `tools`: a list, an object of tool and relevance, or in CSV a cell with tools
     separated by `;`. Each entry is a requirement; where any of several tools meets it, they stand in a list or are
-    joined by `|`. No entry is a query without gold: no tool fits.
+    joined by `|`. No entry, or null, is a query without gold: no tool fits. A relevance of 0 is a judgement and no
+    gold. `bench.importing.query_rows` has the names that other projects give these fields.
 
     The rest is optional. `id`: numbers in the order of the file without. `split`: test without. `forbidden`: tools that
     look right and do harm. `tags`: words, or an object of names and values, by which results are shown (slices).
@@ -76,10 +59,13 @@ def read_queries(path: Path, tools: Sequence[Tool], unknown: list[tuple[str, str
     without, people wrote the query.
 
     Args:
-        path: a file that ends in .csv, .jsonl, .json, .yaml or .yml.
+        path: a file that ends in .csv, .tsv, .jsonl, .json, .yaml or .yml.
         tools: the catalogue.
         unknown: takes (query id, name) of each name that means no tool. A requirement without a tool is then left out,
             and so is a query without a requirement that it had. None: such a name is an error.
+        fields: names of fields that the user gives.
+        notes: takes sentences about what was read otherwise than it is written: names that were mapped to ids,
+            judgements of 0, fields that nobody reads.
 
     Raises:
         UsageError: the file cannot be read, or is too large.
@@ -87,7 +73,8 @@ def read_queries(path: Path, tools: Sequence[Tool], unknown: list[tuple[str, str
             faults are listed, each with its line and the candidates.
         UnavailableError: the file is YAML and PyYAML is not installed.
     """
-    return queries_of(_rows(path), tools, str(path), unknown)
+    fields = FieldNames() if fields is None else fields
+    return queries_of(query_rows(path, fields), tools, str(path), unknown, fields=fields, notes=notes)
 
 
 def queries_of(
@@ -95,81 +82,47 @@ def queries_of(
     tools: Sequence[Tool],
     where: str,
     unknown: list[tuple[str, str]] | None = None,
+    *,
+    fields: FieldNames | None = None,
+    notes: list[str] | None = None,
 ) -> list[Query]:
-    """The queries of (place, row) pairs; `unknown` and errors as of `read_queries`."""
+    """The queries of (place, row) pairs; arguments and errors as of `read_queries`."""
+    rows = [(place, each) for place, row in rows for each in expand(row)]
     if not rows:
         raise DataError(f"{where} has no queries.")
     if len(rows) > MOST_QUERIES:
         raise DataError(f"{where} has more than {MOST_QUERIES} queries.")
-    names = ToolNames(tools)
+    fields = FieldNames() if fields is None else fields
+    reader = _RowReader(ToolNames(tools), fields)
     width = len(str(len(rows)))
     queries: list[Query] = []
     faults: list[str] = []
     for number, (place, row) in enumerate(rows, start=1):
-        mistakes: list[str] = []
-        dropped: list[str] | None = None if unknown is None else []
-        query = _query(row, f"q{number:0{width}}", names, mistakes, dropped, near=len(faults) < _SHOWN)
-        faults += [f"{place}: {mistake}" for mistake in mistakes]
-        if query is None or mistakes:
+        reader.begin(None if unknown is None else [], near=len(faults) < _SHOWN)
+        query = reader.query(row, f"q{number:0{width}}")
+        faults += [f"{place}: {mistake}" for mistake in reader.mistakes]
+        if query is None or reader.mistakes:
             continue
-        if unknown is not None and dropped:
-            unknown += [(query.query_id, name) for name in dropped]
+        if unknown is not None and reader.dropped:
+            unknown += [(query.query_id, name) for name in reader.dropped]
             # Of a query that no tool answers, a forbidden one may have been left out.
-            if not query.gold and str(row["tools"] or "").strip("; "):
+            if not query.gold and reader.is_judged:
                 continue
         queries.append(query)
     if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
+    for ours, path in fields.given.items():
+        if ours not in fields.found:
+            keys = ", ".join(one_line(str(key), 40) for key in list(rows[0][1])[:10]) if rows[0][1] else "none"
+            raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
     if len(faults) == 1:
         raise DataError(f"{where}, {faults[0]}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise DataError(f"{where} has {len(faults)} faults: {'; '.join(faults[:_SHOWN])}{more}.")
+    if notes is not None:
+        notes += reader.notes()
     return queries
-
-
-def _query(
-    row: Any, identifier: str, names: ToolNames, mistakes: list[str], dropped: list[str] | None, *, near: bool
-) -> Query | None:
-    mistake = mistakes.append
-    if not isinstance(row, dict):
-        mistake("it is not an object with query and tools")
-        return None
-    for key in row:
-        if key not in _FIELDS:
-            mistake(f"the field {one_line(str(key), 40)!r} is none of {', '.join(_FIELDS)}")
-    row = {key: value for key, value in row.items() if key not in _OPTIONAL or value not in (None, "")}
-    text, split = row.get("query"), row.get("split", "test")
-    identifier = row.get("id", identifier)
-    if not isinstance(text, str) or not text.strip():
-        mistake("the query is missing or no text")
-    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        mistake("the id is no text")
-    if split not in SPLITS:
-        mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
-    reader = _RowReader(names, mistakes, dropped, near)
-    gold, any_of = reader.requirements(row.get("tools"))
-    forbidden = reader.forbidden(row.get("forbidden", []))
-    if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
-        mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
-    group, origin = row.get("group", ""), row.get("origin", "")
-    if not isinstance(group, str | int) or isinstance(group, bool):
-        mistake("the group is no text")
-    if not _is_origin(origin):
-        mistake("the origin is neither traces nor model NAME; leave it out for queries that people wrote")
-    return Query(
-        str(identifier),
-        str(text),
-        gold,
-        split,
-        reader.tags(row.get("tags", [])),
-        str(group),
-        any_of,
-        forbidden,
-        reader.texts(row.get("searches", []), "searches", separator="|"),
-        reader.turns(row.get("context", [])),
-        str(origin),
-    )
 
 
 def _is_origin(value: Any) -> bool:
@@ -180,68 +133,176 @@ def _is_origin(value: Any) -> bool:
 
 
 class _RowReader:
-    """Reads the fields of one row.
+    """Reads the rows of one file, one after the other.
 
-    What is wrong with them goes to `mistakes`; names that mean no tool go to `dropped`, if it is there.
+    Attributes:
+        mistakes: what is wrong with the row.
+        dropped: names of the row that mean no tool; None if they are mistakes.
+        is_judged: whether the row requires anything.
     """
 
-    def __init__(self, names: ToolNames, mistakes: list[str], dropped: list[str] | None, near: bool) -> None:
+    def __init__(self, names: ToolNames, fields: FieldNames) -> None:
         self._names = names
-        self._mistakes = mistakes
-        self._dropped = dropped
+        self._fields = fields
+        self._record = NameRecord()
+        self._negatives = 0
+        self._only_negative = 0
+        self.begin(None, near=True)
+
+    def begin(self, dropped: list[str] | None, *, near: bool) -> None:
+        """Begin a row; `near` says whether anybody reads which names are near to unknown ones."""
+        self.mistakes: list[str] = []
+        self.dropped = dropped
+        self.is_judged = False
         self._near = near
 
-    def requirements(self, given: Any) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
+    def query(self, row: Any, identifier: str) -> Query | None:
+        """The query of a row; None if it is no row at all."""
+        mistake = self.mistakes.append
+        if not isinstance(row, dict):
+            mistake("it is not an object with query and tools")
+            return None
+        read = self._fields.read(row, mistake)
+        values = {key: value for key, value in read.values.items() if key in _REQUIRED or value not in (None, "")}
+        text, split = values.get("query"), values.get("split", "test")
+        identifier = values.get("id", identifier)
+        if not isinstance(text, str) or not text.strip():
+            told = read.labels.get("query", "query")
+            called = "" if told == "query" else f" ({told})"
+            mistake(f"the query{called} is missing or no text")
+        if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+            mistake("the id is no text")
+        if split not in SPLITS:
+            mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
+        forbidden = self.forbidden(values.get("forbidden", []), read.labels.get("forbidden", "forbidden"))
+        gold, any_of = self.requirements(values, read.labels, forbidden)
+        if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
+            mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
+        group, origin = values.get("group", ""), values.get("origin", "")
+        if not isinstance(group, str | int) or isinstance(group, bool):
+            mistake("the group is no text")
+        if not _is_origin(origin):
+            mistake("the origin is neither traces nor model NAME; leave it out for queries that people wrote")
+        return Query(
+            str(identifier),
+            str(text),
+            gold,
+            split,
+            self.tags(values.get("tags", [])),
+            str(group),
+            any_of,
+            forbidden,
+            self.texts(values.get("searches", []), "searches", separator="|"),
+            self.turns(values.get("context", [])),
+            str(origin),
+        )
+
+    def notes(self) -> list[str]:
+        """What was read otherwise than it is written, in all rows."""
+        notes = [mapped] if (mapped := self._record.mapped()) else []
+        if self._negatives:
+            only = f"; {self._only_negative} queries have no other and count as answered by no tool"
+            judgements = "1 judgement" if self._negatives == 1 else f"{self._negatives} judgements"
+            notes.append(f"{judgements} of relevance 0, which is no gold{only if self._only_negative else ''}")
+        if ignored := self._fields.ignored:
+            first = ", ".join(f"{name} ({count})" for name, count in ignored.most_common(_SHOWN))
+            more = f" and {len(ignored) - _SHOWN} more" if len(ignored) > _SHOWN else ""
+            notes.append(f"fields that are not read (rows): {first}{more}")
+        return notes
+
+    def requirements(
+        self, values: dict[str, Any], labels: dict[str, str], forbidden: tuple[str, ...]
+    ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
         """Gold and its alternatives. The gold tool of a requirement is the first of its tools that no other has."""
-        entries: list[tuple[Any, Any]] = []
-        if isinstance(given, dict):
-            entries = list(given.items())
-        elif isinstance(given, list):
-            entries = [(each, 1) for each in given]
-        elif isinstance(given, str):
-            entries = [(each.strip(), 1) for each in given.split(";") if each.strip()]
-        else:
-            self._mistakes.append("the tools are missing; write an empty list for a query that no tool answers")
+        entries = self._entries(values)
         if len(entries) > _MOST_NAMED:
-            self._mistakes.append(f"it names more than {_MOST_NAMED} tools")
+            self.mistakes.append(f"it names more than {_MOST_NAMED} tools")
             return {}, {}
+        label = labels.get("tools", labels.get("any", "tools"))
         wanted: dict[tuple[str, ...], int] = {}
-        for named, grade in entries:
-            if not isinstance(grade, int) or isinstance(grade, bool) or grade < 1:
+        negatives = 0
+        for named, relevance in entries:
+            grade = int(relevance) if isinstance(relevance, float) and relevance.is_integer() else relevance
+            if not isinstance(grade, int) or isinstance(grade, bool) or grade < 0:
                 shown = one_line(str(named), 60)
-                self._mistakes.append(f"the relevance of {shown!r} is not a whole number of 1 or more")
-            elif group := self._group(named):
-                wanted[group] = max(grade, wanted.get(group, 0))
+                self.mistakes.append(f"{label}: the relevance of {shown!r} is not a whole number of 0 or more")
+            elif group := self._group(named, label, forbidden):
+                if grade:
+                    wanted[group] = max(grade, wanted.get(group, 0))
+                negatives += not grade
+        self.is_judged = bool(entries)
+        self._negatives += negatives
+        self._only_negative += bool(negatives) and not wanted
         gold: dict[str, int] = {}
         any_of: dict[str, tuple[str, ...]] = {}
         # Those with the fewest tools choose first, so that one tool alone is never taken by others.
         for group in sorted(wanted, key=len):
             free = [tool for tool in group if tool not in gold]
             if not free:
-                self._mistakes.append(f"{one_line(' | '.join(group), 80)!r} is required more than once")
+                self.mistakes.append(f"{one_line(' | '.join(group), 80)!r} is required more than once")
                 continue
             gold[free[0]] = wanted[group]
             if others := tuple(tool for tool in group if tool != free[0]):
                 any_of[free[0]] = others
         return gold, any_of
 
-    def forbidden(self, given: Any) -> tuple[str, ...]:
+    def _entries(self, values: dict[str, Any]) -> list[tuple[Any, Any]]:
+        """(what names a tool or several, relevance) of each requirement."""
+        given = parsed(values.get("tools"))
+        any_of = parsed(values.get("any"))
+        entries: list[tuple[Any, Any]] = []
+        if isinstance(given, dict) and not all(isinstance(value, int | float) for value in given.values()):
+            entries = [(given, 1)]
+        elif isinstance(given, dict):
+            entries = list(given.items())
+        elif isinstance(given, list):
+            entries = [(each, 1) for each in given]
+        elif isinstance(given, str):
+            entries = [(each, 1) for each in self._cells(given)]
+        elif given is not None or not values.keys() & _JUDGED:
+            self.mistakes.append("the tools are missing; write an empty list for a query that no tool answers")
+        if isinstance(any_of, str):
+            any_of = self._cells(any_of)
+        if isinstance(any_of, list) and any_of:
+            entries.append((any_of, 1))
+        return entries
+
+    def _cells(self, text: str) -> list[str]:
+        """The names in a cell, which `;`, line ends or commas separate; `null` and `none` are none."""
+        parts = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
+        if len(parts) == 1 and "," in parts[0] and not self._names.find(parts[0]):
+            split = [part.strip() for part in parts[0].split(",") if part.strip()]
+            # The arguments of a call have commas, too.
+            parts = split if all(self._names.find(part) for part in split) else parts
+        return [part for part in parts if part.lower() not in {"null", "none"} or self._names.find(part)]
+
+    def forbidden(self, given: Any, label: str) -> tuple[str, ...]:
         """Ids of tools."""
-        named = self._split_list(given, "forbidden", ";")
-        return tuple(dict.fromkeys(tool for name in named if (tool := self._tool(name)) is not None))
+        given = parsed(given)
+        parts = self._cells(given) if isinstance(given, str) else [given] if isinstance(given, dict) else given
+        named = [call_of(part) for part in parts] if isinstance(parts, list) else [None]
+        if None in named or len(named) > _MOST_NAMED:
+            self.mistakes.append(f"{label} must be a list of texts, at most {_MOST_NAMED}")
+            return ()
+        tools = [
+            tool
+            for each in named
+            for tool in (self._matching(each) if isinstance(each, ToolPattern) else [self._tool(str(each), label)])
+        ]
+        return tuple(dict.fromkeys(tool for tool in tools if tool is not None))
 
     def tags(self, given: Any) -> dict[str, str]:
         """Slices; a word alone has the value yes."""
         if isinstance(given, dict):
             pairs = {str(name).strip(): value for name, value in given.items()}
             if any(not isinstance(value, str | int | float) for value in pairs.values()) or len(pairs) > _MOST_NAMED:
-                self._mistakes.append("tags must be words, or an object of names and texts")
+                self.mistakes.append("tags must be words, or an object of names and texts")
                 return {}
             words = {name: str(value).strip() for name, value in pairs.items()}
         else:
             words = dict.fromkeys(self._split_list(given, "tags", ";"), "yes")
         if any(not name or not value for name, value in words.items()):
-            self._mistakes.append("a tag has no name or no value")
+            self.mistakes.append("a tag has no name or no value")
         return words
 
     def texts(self, given: Any, field: str, separator: str) -> tuple[str, ...]:
@@ -263,7 +324,7 @@ class _RowReader:
             elif isinstance(turn, str) and turn.strip():
                 turns.append(turn.strip())
             else:
-                self._mistakes.append("context must be a list of texts, or of objects with role and content")
+                self.mistakes.append("context must be a list of texts, or of objects with role and content")
                 break
         return tuple(turns)
 
@@ -274,73 +335,57 @@ class _RowReader:
             or len(parts) > _MOST_NAMED
             or any(not isinstance(part, str | int) or isinstance(part, bool) for part in parts)
         ):
-            self._mistakes.append(f"{field} must be a list of texts, at most {_MOST_NAMED}")
+            self.mistakes.append(f"{field} must be a list of texts, at most {_MOST_NAMED}")
             return []
         return list(dict.fromkeys(text for part in parts if (text := str(part).strip())))
 
-    def _group(self, named: Any) -> tuple[str, ...]:
+    def _group(self, named: Any, label: str, forbidden: tuple[str, ...]) -> tuple[str, ...]:
         """Ids of the tools any of which meets a requirement; none where a name means nothing."""
-        if isinstance(named, list):
-            members = self._split_list(named, "the tools of a requirement", "|")
-        elif "|" in str(named) and not isinstance(self._names.find(str(named).strip(), near=False), str):
-            members = [part.strip() for part in str(named).split("|")]
-        else:
-            members = [str(named).strip()]
-        if not members or any(not member for member in members):
-            self._mistakes.append(f"a requirement names no tool: {one_line(str(named), 60)!r}")
+        members = [call_of(each) for each in named] if isinstance(named, list) else [call_of(named)]
+        if len(members) == 1 and isinstance(named, str) and "|" in named and len(self._names.find(named.strip())) != 1:
+            members = [part.strip() or None for part in named.split("|")]
+        if not members or None in members or len(members) > _MOST_NAMED:
+            self.mistakes.append(f"{label}: a requirement names no tool: {one_line(str(named), 60)!r}")
             return ()
-        tools = [self._tool(member) for member in members]
-        if None in tools and self._dropped is None:
+        tools: list[str | None] = []
+        for member in members:
+            if isinstance(member, ToolPattern):
+                matching = [tool for tool in self._matching(member) if tool not in forbidden]
+                tools += matching or [None]
+                if not matching:
+                    self._miss(f"{member.server}/{member.pattern}".removeprefix("/"), label, "no tool matches")
+            else:
+                tools.append(self._tool(str(member), label))
+        if None in tools and self.dropped is None:
             return ()
         return tuple(dict.fromkeys(tool for tool in tools if tool is not None))
 
-    def _tool(self, name: str) -> str | None:
-        meant = self._names.find(name, near=self._near and len(self._mistakes) < _SHOWN)
-        if isinstance(meant, str):
-            return meant
-        if self._dropped is not None and not self._names.find(name, near=False):
-            self._dropped.append(name)
-        else:
-            self._mistakes.append(_unknown(name, meant))
+    def _matching(self, pattern: ToolPattern) -> list[str]:
+        """Ids of the tools of a server whose names match, in the order of the catalogue; at most a thousand."""
+        globs = [re.compile(fnmatch.translate(glob)) for glob in pattern.pattern.split("|")]
+        codes = self._names.of_server(pattern.server) if pattern.server else range(len(self._names.tools))
+        tools = (self._names.tools[code] for code in codes)
+        matching = (tool.tool_id for tool in tools if any(glob.match(tool.name) for glob in globs))
+        return list(islice(matching, _MOST_NAMED))
+
+    def _tool(self, name: str, label: str) -> str | None:
+        codes = self._names.find(name)
+        if not codes and (bare := without_arguments(name)) != name:
+            name, codes = bare, self._names.find(bare)
+        if len(codes) == 1:
+            tool = self._names.tools[codes[0]].tool_id
+            self._record.take(name, tool)
+            return tool
+        if codes and self.dropped is not None:
+            self.mistakes.append(f"{label}: {self._names.fault(name)}")
+            return None
+        self._miss(name, label)
         return None
 
-
-def _unknown(name: str, meant: Sequence[str]) -> str:
-    shown = ", ".join(one_line(each, 80) for each in meant[:_SHOWN])
-    more = f" and {len(meant) - _SHOWN} more" if len(meant) > _SHOWN else ""
-    called = one_line(name, 80)
-    if len(meant) > 1 and all(each == name or each.endswith(f"/{name}") for each in meant):
-        return f"{called!r} may mean {shown}{more}; use the id"
-    return f"there is no tool {called!r}" + (f" (near: {shown})" if meant else "")
-
-
-def _rows(path: Path) -> list[tuple[str, Any]]:
-    data = ByteBudget().read(path)
-    if path.suffix.lower() == ".csv":
-        return _csv(path, data)
-    documents = parse_documents(path, path.name, data)
-    if len(documents) == 1 and isinstance(documents[0].value, list):
-        return [(f"entry {number}", row) for number, row in enumerate(documents[0].value, start=1)]
-    return [(_line(document), document.value) for document in documents]
-
-
-def _line(document: Document) -> str:
-    return document.where.rpartition(", ")[2] if ", line " in document.where else "the file"
-
-
-def _csv(path: Path, data: bytes) -> list[tuple[str, Any]]:
-    try:
-        reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
-        head = reader.fieldnames or []
-        if "query" not in head or "tools" not in head or len(set(head)) < len(head):
-            raise DataError(f"{path} must begin with a line of column names, query and tools among them, each once.")
-        rows: list[tuple[str, Any]] = []
-        for row in reader:
-            if None in row or None in row.values():
-                raise DataError(f"{path}, line {reader.line_num}: expected {len(head)} columns.")
-            rows.append((f"line {reader.line_num}", row))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
-    except csv.Error as error:
-        raise DataError(f"{path} is not CSV: {error}.") from None
-    return rows
+    def _miss(self, name: str, label: str, why: str = "") -> None:
+        if self.dropped is not None:
+            self.dropped.append(name)
+        else:
+            near = self._near and len(self.mistakes) < _SHOWN
+            fault = f"{why} {one_line(name, 80)!r}" if why else self._names.fault(name, near=near)
+            self.mistakes.append(f"{label}: {fault}")

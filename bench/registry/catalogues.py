@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from bench.data.beir import import_queries
 from bench.data.card import Relation, cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables
+from bench.data.tool_names import NameRecord, ToolNames
 from bench.importing.queries import queries_of, read_queries
+from bench.importing.query_rows import FieldNames
 from bench.importing.reading import Document, check_json
 from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of, read_sources
 from bench.importing.tools.forms import Form
@@ -38,20 +40,23 @@ def import_sources(
     drop_unknown_gold: bool = False,
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Keep the tools of files, folders and MCP servers as a dataset, with or without queries.
 
     Args:
         name: a new id.
         sources: files or folders, each as `PATH` or `SERVER=PATH`.
-        queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, whose judgements name tools by
-            their ids, or rows with `query` and `tools`; None for a dataset without queries.
+        queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, or rows with `query` and
+            `tools`; None for a dataset without queries.
         servers: MCP servers, which are started or asked for their tools, one after the other.
         form: read all sources as this form; None to recognise it.
         drop_duplicates: of different tools with the same id, keep the first.
         drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
         replace: put the new dataset in the place of one that was added under the same id.
         unit: the relations that make queries dependent; None for the default.
+        fields: what fields of the queries are called in their file: our name, or `text`, -> a path such as
+            `case.prompt`.
 
     Raises:
         UsageError: the id is taken, a source or the queries cannot be read, or two servers have one name.
@@ -59,6 +64,7 @@ def import_sources(
         UnavailableError: a file is YAML and PyYAML is not installed, or a server does not list its tools.
     """
     _check(name, replace)
+    named = FieldNames.of(fields or {})
     if servers and form not in {None, "mcp"}:
         raise UsageError(
             f"an MCP server lists its tools as mcp, not as {form}; leave out --as, and each form is recognised."
@@ -68,8 +74,8 @@ def import_sources(
     listed = _list_server_tools(servers)
     catalogue = catalogue_of([*documents, *listed], form, drop_duplicates=drop_duplicates)
     names = [place.path.name for place in places] + [document.label for document, _ in listed]
-    named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return _keep_catalogue(name, catalogue, queries, f"Imported from {named}.", drop_unknown_gold, replace, unit)
+    summary = f"Imported from {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}."
+    return _keep_catalogue(name, catalogue, queries, named, summary, drop_unknown_gold, replace, unit)
 
 
 def import_values(
@@ -82,16 +88,18 @@ def import_values(
     drop_unknown_gold: bool = False,
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
+    fields: Mapping[str, str] | None = None,
 ) -> Dataset:
     """Keep tools of a Python program as a dataset: JSON data, or objects that `bench.importing.tools.objects` knows.
 
     Arguments and errors are those of `import_sources`.
     """
     _check(name, replace)
+    named = FieldNames.of(fields or {})
     document = Document(check_json(as_json(tools), _PASSED), _PASSED, _PASSED)
     catalogue = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
     return _keep_catalogue(
-        name, catalogue, queries, "Imported from a Python program.", drop_unknown_gold, replace, unit
+        name, catalogue, queries, named, "Imported from a Python program.", drop_unknown_gold, replace, unit
     )
 
 
@@ -134,6 +142,7 @@ def _keep_catalogue(
     name: str,
     catalogue: Catalogue,
     queries: Path | Sequence[Any] | None,
+    fields: FieldNames,
     summary: str,
     drop_unknown_gold: bool,
     replace: bool,
@@ -146,26 +155,33 @@ def _keep_catalogue(
             f"{': '.join(catalogue.remarks[0])}."
         )
     parsed: list[Query] = []
+    notes: list[str] = []
     unknown: list[tuple[str, str]] = []
     dropped = unknown if drop_unknown_gold else None
     if isinstance(queries, Path) and queries.is_dir():
-        parsed, _, left_out = import_queries(queries, {tool.tool_id for tool in catalogue.tools})
+        if fields.given:
+            raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
+        record = NameRecord()
+        parsed, _, left_out = import_queries(queries, ToolNames(catalogue.tools), record=record)
+        notes += filter(None, [record.mapped()])
         if left_out:
             issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
     elif isinstance(queries, Path):
-        parsed = read_queries(queries, catalogue.tools, dropped)
+        parsed = read_queries(queries, catalogue.tools, dropped, fields=fields, notes=notes)
     elif isinstance(queries, str) or not isinstance(queries, Sequence | None):
         raise UsageError("queries must be a path, or a list of objects with query and tools.")
     elif queries is not None:
         rows = check_json(list(queries), "the queries")
         placed = [(f"entry {n}", row) for n, row in enumerate(rows, start=1)]
-        parsed = queries_of(placed, catalogue.tools, "the queries", dropped)
+        parsed = queries_of(placed, catalogue.tools, "the queries", dropped, fields=fields, notes=notes)
     if unknown:
         issues.append(
             f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
             "other tool was omitted."
         )
-    fields = {
+    place = queries.name if isinstance(queries, Path) else "the queries"
+    remarks = [*catalogue.remarks, *((one_line(place, 120), note) for note in notes)]
+    card_fields = {
         "id": name,
         "title": name,
         "summary": summary,
@@ -174,8 +190,8 @@ def _keep_catalogue(
         "template": "name_description",
         "known_issues": issues,
     }
-    card = with_unit(cards_from(fields, name)[0], unit)
+    card = with_unit(cards_from(card_fields, name)[0], unit)
     return keep(
-        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=catalogue.remarks)),
+        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=remarks)),
         replace,
     )

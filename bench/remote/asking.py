@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from bench.base.config import current_session
-from bench.base.errors import UnavailableError
+from bench.base.errors import UnavailableError, UnresolvedError
+from bench.data.tool_names import NameRecord, ToolNames
 from bench.interface import Library, Ranking
-from bench.remote.answers import AnswerReader, RankedAnswer, Unusable
+from bench.remote.answers import AnswerReader, RankedAnswer, UnknownTool, Unusable
 from bench.stats.percentiles import percentiles
 
 #: Failures one after another after which a run ends: the retriever is down, and every query would fail.
@@ -45,6 +46,7 @@ class _Account:
         elapsed: seconds of the batches, in which several queries may be under way at a time.
         failures: reason -> queries.
         versions: of the retriever, as answers name them.
+        names: what its names of tools became.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -52,6 +54,7 @@ class _Account:
     elapsed: float = 0.0
     failures: Counter[str] = field(default_factory=Counter)
     versions: set[str] = field(default_factory=set)
+    names: NameRecord = field(default_factory=NameRecord)
 
 
 class Asking:
@@ -69,13 +72,16 @@ class Asking:
         self._in_a_row = 0
         self._last = ""
         self._ranked = _Account()
+        self._library: ToolNames | None = None
 
     def rank(self, texts: Sequence[str], depth: int, reader: AnswerReader) -> Ranking:
         """The answers to a batch; queries without a usable one are marked as failed.
 
         Raises:
             UnavailableError: many queries in a row have failed.
+            UnresolvedError: they have because no name that was ever answered means a tool.
         """
+        self._library = reader.names
         # Queries that are asked again to measure the latency of a single one are no part of the account: they are not
         # asked at once, and what they answer is not scored.
         account = self._ranked if current_session().timing is None else _Account()
@@ -111,11 +117,16 @@ class Asking:
             facts["service_version"] = ", ".join(sorted(account.versions))
         if account.failures:
             facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in account.failures.most_common(5))
+        if self._library is not None:
+            facts |= account.names.facts(self._library)
         return facts
 
     def _one(self, text: str, depth: int, reader: AnswerReader, account: _Account) -> tuple[RankedAnswer, str] | None:
         with self._counting:
             if self._in_a_row >= MOST_IN_A_ROW:
+                if self._ranked.names.resolves_nothing:
+                    unknown = self._ranked.names.unknown(reader.names)
+                    raise UnresolvedError(f"no name in the answers of {self._what} means a tool: {unknown}.")
                 raise UnavailableError(
                     f"{self._what} failed {self._in_a_row} queries in a row, the last with {self._last}; finished "
                     "batches are kept, and the same command goes on when it works again."
@@ -127,6 +138,9 @@ class Asking:
         except Unusable as error:
             with self._counting:
                 account.failures[str(error)] += 1
+                if isinstance(error, UnknownTool):
+                    for name in error.names:
+                        account.names.miss(name)
                 self._in_a_row += 1
                 self._last = str(error)
             return None
@@ -134,6 +148,8 @@ class Asking:
             self._in_a_row = 0
             account.seconds.append(time.perf_counter() - started)
             account.bytes += len(reply.body)
+            for name, code in zip(answer.names, answer.tools, strict=True):
+                account.names.take(name, reader.names.tools[code].tool_id)
             if answer.version and len(account.versions) < _MOST_VERSIONS:
                 account.versions.add(answer.version)
         return answer, reply.shown

@@ -17,6 +17,10 @@ from bench.importing.traces.forms import TRAFFIC_FORMS
 
 Bench = Callable[..., Any]
 
+MAPPED = (
+    "3 names of tools were mapped to ids (4 times): post_letter to mail/post_letter (2), places_find to places/find "
+    "(1), places_hours to places/hours (1)"
+)
 SCHEMA = {"type": "object", "properties": {}}
 TOOLS = {
     "places": {
@@ -55,6 +59,7 @@ def test_a_log_becomes_queries_a_dataset_and_a_result(bench: Bench, log: Path, m
         "next: bench data import NAME SOURCE --queries queries.jsonl --unit gold+group",
     ]
     assert said.err.splitlines() == [
+        MAPPED,
         "left out: 1 request: no tool of the catalogue was called",
         "left out: 1 request: no tool was called",
         "no tool 'think': called for 2 requests",
@@ -92,6 +97,7 @@ def test_the_counts_are_there_as_json(bench: Bench, log: Path, monkeypatch: pyte
         "unknown_tools": [{"name": "think", "requests": 2, "near": []}],
         "set_aside": [],
         "records": {"openai": 8},
+        "mapped_names": MAPPED,
         "unread": 1,
         "remarks": [{"place": "log.jsonl, line 9", "remark": "it is not JSON from character 2 on"}],
         "output": "queries.jsonl",

@@ -118,7 +118,7 @@ def test_a_failed_import_leaves_what_was_there(bench: Bench, tools: Path) -> Non
     queries = tools.with_name("queries.csv")
     queries.write_text("query,tools\nx,forcast\n")
     said = bench("data", "import", "mine", tools, "--queries", queries, "--replace", code=3)
-    assert said.err == f"bench: {queries}, line 2: there is no tool 'forcast' (near: forecast).\n"
+    assert said.err == f"bench: {queries}, line 2: tools: there is no tool 'forcast' (near: forecast).\n"
     assert load_dataset("mine").content_hash == before
     assert [path.name for path in (data_folder() / "datasets").iterdir()] == ["mine"]
 
@@ -171,7 +171,7 @@ def test_a_program_imports_the_same(tools: Path, tmp_path: Path) -> None:
     assert api.import_tools("four", [f"post={tools}"]).tools[0].tool_id == "post/forecast"
     with pytest.raises(api.BenchError, match=r"form is 'grpc'; it must be mcp, .* or openapi\."):
         api.import_tools("five", tools, form="grpc")  # type: ignore[arg-type]
-    with pytest.raises(api.BenchError, match="entry 2: there is no tool 'x'"):
+    with pytest.raises(api.BenchError, match="entry 2: tools: there is no tool 'x'"):
         api.import_tools("five", tools, [*queries, {"query": "x", "tools": ["x"]}])
     with pytest.raises(api.BenchError, match="queries must be a path, or a list of objects"):
         api.import_tools("five", tools, {"query": "x"})  # type: ignore[arg-type]

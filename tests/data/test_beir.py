@@ -246,7 +246,7 @@ def test_a_line_that_is_no_json_object_is_told(folder: Path, name: str, line: st
     assert str(caught.value).startswith(f"{path}, line 4: the line: ")
 
 
-WANTED = "expected query id, tool id and whole number, tab-separated."
+WANTED = "expected query id, tool id and whole number, tab-separated, or the four columns of TREC."
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,9 @@ WANTED = "expected query id, tool id and whole number, tab-separated."
     [
         *((f"q2\tpost.send\t{grade}", WANTED) for grade in ("", "x", "1.0", "--1", "+1", "²", "٣", "1 ", "9" * 5000)),
         ("q2\tpost.send", WANTED),
-        ("q2 post.send 1", WANTED),
-        ("q2\t0\tpost.send\t1", WANTED),
+        ("q2 post.send", WANTED),
+        ("q2\t1\tpost.send\t1", WANTED),
+        ("q2 post send 1", WANTED),
         ("q1\tcrm.find\t1", "query q1 is in train, too."),
     ],
     ids=lambda value: str(value)[:30],
@@ -265,6 +266,32 @@ def test_a_judgement_out_of_form_is_told_with_file_and_line(folder: Path, line: 
     with pytest.raises(DataError) as caught:
         import_beir(folder)
     assert str(caught.value) == f"{folder / 'qrels' / 'test.tsv'}, line 2: {sentence}"
+
+
+@pytest.mark.parametrize(
+    "qrels",
+    [
+        "q2\tpost.send\t1\n",
+        "query-id\tcorpus-id\tscore\nq2\tpost.send\t1\n",
+        "query_id\tdoc_id\trelevance\nq2\tpost.send\t1\n",
+        "q2 0 post.send 1\n",
+        "q2\tQ0\tpost.send\t1\r\n",
+        "qid iteration tool grade\nq2 0 post.send 1\n",
+    ],
+)
+def test_judgements_may_have_a_header_or_none_and_the_columns_of_trec(folder: Path, qrels: str) -> None:
+    write(folder, qrels={**QRELS, "test": qrels})
+    (query,) = [query for query in import_beir(folder).queries if query.query_id == "q2"]
+    assert query.gold == {"post.send": 1}
+
+
+def test_a_first_judgement_is_no_header_whatever_its_query_is_called(folder: Path) -> None:
+    queries = [*QUERIES, {"_id": "query-id-7", "text": "more", "metadata": {}}]
+    write(folder, queries=queries, qrels={**QRELS, "test": "query-id-7\tpost.send\t1\nq2\tpost.send\t1\n"})
+    gold = {query.query_id: query.gold for query in import_beir(folder).queries if query.split == "test"}
+    assert gold == {"query-id-7": {"post.send": 1}, "q2": {"post.send": 1}}
+    with pytest.raises(DataError, match="line 1: expected query id"):
+        import_beir(write(folder.with_name("other"), qrels={**QRELS, "test": "q2\tpost.send\tx\n"}))
 
 
 def test_a_judged_query_must_be_there(folder: Path) -> None:

@@ -66,7 +66,7 @@ def test_what_is_beyond_the_depth_is_not_looked_at() -> None:
     [
         (["c", "c"], "the tool 'c' twice"),
         (["c", "pay"], "the tool 'c' twice"),
-        (["search"], "the tool 'search', a name that 2 tools have"),
+        (["search"], "the tool 'search', which may be 'a' or 'b'"),
         (["x\x1b[31m"], "which is not in the library"),
         ([None], "a tool without an id (null)".replace("null", "'null'")),
         ([{"rank": 1}], "a tool without an id"),

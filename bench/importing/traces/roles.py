@@ -6,10 +6,11 @@ A tool that the catalogue has is a tool, whatever it is called, unless it calls 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bench.data.tool_names import ToolNames
 from bench.importing.traces.events import MOST_TEXT, Call, first_field, first_value, object_of, text_of
 
 #: Why a call is no gold.
@@ -77,13 +78,12 @@ class Roles:
         self,
         search_tools: Collection[str] = (),
         bridge_tools: Collection[str] = (),
-        find: Callable[[str], str | None] | None = None,
+        names: ToolNames | None = None,
     ) -> None:
-        """`search_tools`, `bridge_tools`: more names than those that are known. `find`: a tool's id by its name."""
+        """`search_tools`, `bridge_tools`: more names than those that are known. `names`: the catalogue's."""
         self._search_tools = frozenset(search_tools)
         self._bridge_tools = frozenset(bridge_tools)
-        self._find = find
-        self._known: dict[str, bool] = {}
+        self._names = names
 
     def of(self, call: Call, depth: int = 0) -> list[Role]:
         """What a call is; several things where a bridge calls several tools."""
@@ -108,9 +108,7 @@ class Roles:
 
     def knows(self, tool: str) -> bool:
         """Whether the catalogue has a tool by this name; False without a catalogue."""
-        if tool not in self._known:
-            self._known[tool] = self._find is not None and self._find(tool) is not None
-        return self._known[tool]
+        return self._names is not None and len(self._names.find(tool)) == 1
 
     def _of_catalogue(self, call: Call) -> Call:
         """The call by the name that the catalogue has, where the server that the bridge names is not there."""

@@ -13,6 +13,7 @@ from typing import Any
 from bench.base.errors import DataError, UsageError
 from bench.base.paths import expand_path, write_text
 from bench.base.text import one_line, shorten
+from bench.data.tool_names import NameRecord, ToolNames
 from bench.importing.queries import MOST_QUERIES
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.tools.tool import name_fault
@@ -22,7 +23,6 @@ from bench.importing.traces.joining import Joiner, Turn
 from bench.importing.traces.masking import mask_text
 from bench.importing.traces.reading import LogReader, Unread
 from bench.importing.traces.roles import FAILED, SEARCH, Roles
-from bench.importing.traces.tool_names import CalledNames
 
 #: Characters of an earlier message, and of a search, that a row keeps.
 MOST_TURN_TEXT = 2_000
@@ -83,6 +83,7 @@ class Traffic:
         unknown_tools: names outside the catalogue, the most frequent first; without one, names that no tool can have.
         set_aside: names that were called and are no gold, the most frequent first.
         records: form -> records of the logs.
+        mapped_names: a sentence about names of tools that are no ids of the catalogue; empty if all are.
         unread: lines that could not be read, and records in no known form.
         remarks: (place, why) of the first of these.
     """
@@ -97,6 +98,7 @@ class Traffic:
     unknown_tools: tuple[UnknownTool, ...]
     set_aside: tuple[SetAside, ...]
     records: Mapping[str, int]
+    mapped_names: str
     unread: int
     remarks: tuple[tuple[str, str], ...]
 
@@ -156,8 +158,8 @@ def read_traffic(
         raise UsageError("there is no file to read queries from.")
     if form is not None and form not in TRAFFIC_FORMS:
         raise UsageError(f"form is {form!r}; it must be {', '.join(TRAFFIC_FORMS[:-1])} or {TRAFFIC_FORMS[-1]}.")
-    names = CalledNames(read_catalogue([Source.of(str(each)) for each in tools]).tools) if tools else None
-    roles = Roles(search_tools, bridge_tools, names.find if names is not None else None)
+    names = ToolNames(read_catalogue([Source.of(str(each)) for each in tools]).tools) if tools else None
+    roles = Roles(search_tools, bridge_tools, names)
     reader, joiner, told = LogReader(), Joiner(roles), _Told()
     for number, file in enumerate(files):
         path = expand_path(file)
@@ -180,6 +182,7 @@ def read_traffic(
         unknown_tools=rows.unknown(),
         set_aside=rows.set_aside(search_tools),
         records=dict(told.records),
+        mapped_names=rows.record.mapped(),
         unread=told.unread,
         remarks=tuple(told.remarks),
     )
@@ -231,7 +234,7 @@ def _read(path: Path, reader: LogReader, joiner: Joiner, records: Records, told:
 class _QueryRows:
     """Turns as rows of a queries file, each text with its tools once."""
 
-    def __init__(self, names: CalledNames | None, mask: Callable[[str], tuple[str, Counter[str]]], salt: bytes) -> None:
+    def __init__(self, names: ToolNames | None, mask: Callable[[str], tuple[str, Counter[str]]], salt: bytes) -> None:
         self._names = names
         self._mask = mask
         self._salt = salt
@@ -243,6 +246,7 @@ class _QueryRows:
         self.dropped: Counter[str] = Counter()
         self.masked: Counter[str] = Counter()
         self.from_searches = 0
+        self.record = NameRecord()
 
     def add(self, turn: Turn) -> None:
         """Take a turn as a row, or count why it is none."""
@@ -317,13 +321,17 @@ class _QueryRows:
                 self._unknown[one_line(called, 120)] += 1
             else:
                 tools[tool] = None
+                self.record.take(called, tool)
         return list(tools)
 
     def _id(self, called: str) -> str | None:
         # `|` separates alternatives in a file of queries.
         if name_fault(called) or "|" in called:
             return None
-        return called if self._names is None else self._names.find(called)
+        if self._names is None:
+            return called
+        codes = self._names.find(called)
+        return self._names.tools[codes[0]].tool_id if len(codes) == 1 else None
 
 
 def _digest(*parts: str) -> str:

@@ -72,24 +72,24 @@ def test_csv_separates_tools_by_semicolons_and_has_no_grades(tmp_path: Path, tex
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ({"query": "x", "tools": ["send"]}, "'send' may mean archive/send, post/send; use the id"),
-        ({"query": "x", "tools": ["find_leter"]}, "there is no tool 'find_leter' (near: archive/find_letter)"),
-        ({"query": "x", "tools": ["zzz"]}, "there is no tool 'zzz'"),
+        ({"query": "x", "tools": ["send"]}, "tools: 'send' may mean archive/send, post/send; use the id"),
+        ({"query": "x", "tools": ["find_leter"]}, "tools: there is no tool 'find_leter' (near: archive/find_letter)"),
+        ({"query": "x", "tools": ["zzz"]}, "tools: there is no tool 'zzz'"),
         ({"query": "x"}, "the tools are missing; write an empty list for a query that no tool answers"),
         ({"query": "x", "tools": 3}, "the tools are missing"),
         ({"tools": []}, "the query is missing or no text"),
         ({"query": " ", "tools": []}, "the query is missing or no text"),
         ({"query": "x", "tools": [], "forbid": []}, "the field 'forbid' is none of query, tools, id, split, forbidden"),
-        ({"query": "x", "tools": [], "forbidden": ["zzz"]}, "there is no tool 'zzz'"),
+        ({"query": "x", "tools": [], "forbidden": ["zzz"]}, "forbidden: there is no tool 'zzz'"),
         ({"query": "x", "tools": [], "forbidden": 3}, "forbidden must be a list of texts"),
         ({"query": "x", "tools": ["post/send"], "forbidden": "post/send"}, "'post/send' is both right and forbidden"),
         (
             {"query": "x", "tools": ["post/send | archive/send"], "forbidden": ["archive/send"]},
             "'archive/send' is both right and forbidden",
         ),
-        ({"query": "x", "tools": [["post/send", "zzz"]]}, "there is no tool 'zzz'"),
-        ({"query": "x", "tools": [[]]}, "a requirement names no tool"),
-        ({"query": "x", "tools": "post/send | "}, "a requirement names no tool"),
+        ({"query": "x", "tools": [["post/send", "zzz"]]}, "tools: there is no tool 'zzz'"),
+        ({"query": "x", "tools": [[]]}, "tools: a requirement names no tool"),
+        ({"query": "x", "tools": "post/send | "}, "tools: a requirement names no tool"),
         (
             {"query": "x", "tools": [["post/send", "archive/send"], "post/send", "archive/send"]},
             "'post/send | archive/send' is required more than once",
@@ -104,8 +104,9 @@ def test_csv_separates_tools_by_semicolons_and_has_no_grades(tmp_path: Path, tex
         ({"query": "x", "tools": [], "origin": "model "}, "the origin is neither traces nor model NAME"),
         ({"query": "x", "tools": ["post/send"] * 1001}, "it names more than 1000 tools"),
         ({"query": "x", "tools": [], "split": "valid"}, "the split 'valid' is none of train, dev, test"),
-        ({"query": "x", "tools": {"post/send": 0}}, "the relevance of 'post/send' is not a whole number of 1 or more"),
-        ({"query": "x", "tools": {"post/send": True}}, "the relevance of 'post/send' is not a whole number"),
+        ({"query": "x", "tools": {"post/send": -1}}, "tools: the relevance of 'post/send' is not a whole number of 0"),
+        ({"query": "x", "tools": {"post/send": 1.5}}, "tools: the relevance of 'post/send' is not a whole number of 0"),
+        ({"query": "x", "tools": {"post/send": True}}, "tools: the relevance of 'post/send' is not a whole number"),
         (["x"], "it is not an object with query and tools"),
         (None, "it is not an object with query and tools"),
     ],
@@ -177,7 +178,7 @@ def test_a_name_with_a_bar_is_a_name_if_there_is_such_a_tool() -> None:
 
 def test_all_faults_are_counted_and_five_are_shown() -> None:
     said = fault([{"query": "x", "tools": [f"no{number}"]} for number in range(9)])
-    assert said.startswith("f has 9 faults: line 1: there is no tool 'no0'")
+    assert said.startswith("f has 9 faults: line 1: tools: there is no tool 'no0'")
     assert said.endswith("; and 4 more.")
     assert said.count("there is no tool") == 5
 
@@ -194,8 +195,8 @@ def test_unknown_names_in_a_large_catalogue_take_no_time() -> None:
     [
         (
             "q.csv",
-            b"query,tool\nx,y\n",
-            "must begin with a line of column names, query and tools among them, each once.",
+            b"query,gadget\nx,y\n",
+            "must begin with a line of column names, query and tools among them, each once; for other names give",
         ),
         ("q.csv", b"query,tools,tools\nx,y,z\n", "must begin with a line of column names"),
         ("q.csv", b"", "must begin with a line of column names"),
@@ -241,5 +242,5 @@ def test_names_of_tools_that_are_not_there_can_be_left_out() -> None:
     ]
     assert unknown == [(name, "burn") for name in ("part", "whole", "other", "harm", "none")]
     # A name that several tools have stays an error.
-    with pytest.raises(DataError, match="'send' may mean archive/send, post/send; use the id"):
+    with pytest.raises(DataError, match="tools: 'send' may mean archive/send, post/send; use the id"):
         queries_of([("line 1", {"query": "Send it", "tools": ["send", "burn"]})], TOOLS, "f", unknown)

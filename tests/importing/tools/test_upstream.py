@@ -70,10 +70,10 @@ def test_the_servers_of_livemcpbench(upstream: Path) -> None:
             54,
             12,
             100,
-            "tmdb, entry 99: there is no tool 'GET /person/{movie_id}/movie_credits' (near: "
+            "tmdb, entry 99: tools: there is no tool 'GET /person/{movie_id}/movie_credits' (near: "
             "GET_person-person_id-movie_credits, ",
         ),
-        ("spotify", 40, 7, 57, "spotify, entry 40: there is no tool 'GET /track/{id}' (near: get-track, "),
+        ("spotify", 40, 7, 57, "spotify, entry 40: tools: there is no tool 'GET /track/{id}' (near: get-track, "),
     ],
 )
 def test_the_apis_of_restbench_with_their_queries(

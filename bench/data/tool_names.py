@@ -1,0 +1,323 @@
+"""The tools of a library by the names that people, gateways and clients give them.
+
+A gateway in front of several servers puts the server's name before the tool's, each in its own way, and clients put
+more before that: `fs:read`, `fs__read`, `mcp__fs__read`, `fs.read`, `fs/read`, `fs-read`, `functions.fs_read`, `_read`.
+A library may have the longer name and a query the shorter one, or the other way round. All doors, queries, run files,
+live answers and traces, ask here, so that a name means the same at each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from bench.base.text import one_line
+from bench.data.tables import Tool
+
+#: Characters of a name that is looked up beyond the ids. Longer ones are no names.
+LONGEST_NAME = 1_000
+#: What joins servers and words, and the empty brackets of a call.
+_SIGNS = re.compile(r"[\s_\-.:/()]+")
+#: Names of functions have only letters, digits, `_` and `-`, so clients replace other signs of a server's name.
+_NOT_IN_FUNCTIONS = re.compile(r"[^A-Za-z0-9_-]")
+#: What clients put before every name: OpenAI's `functions.`, Gemini's `default_api.`, and `mcp` of clients of MCP.
+_BEFORE_ALL = re.compile(r"_*(?:(?:functions?|tools?|default_api)[.:/]|mcp(?:_+|[.:/-]))+", re.IGNORECASE)
+#: What stands between a server and a name; and with what also stands inside names.
+_BETWEEN, _BETWEEN_OR_INSIDE = re.compile(r"__+|[:/.]"), re.compile(r"__+|[:/.]|[-_]")
+#: A name is cut in so many places at most.
+_MOST_CUTS = 16
+#: Names whose meaning is remembered.
+_MOST_REMEMBERED = 100_000
+#: Tools that are compared letter by letter with a name that means none.
+_MOST_COMPARED = 2_000
+_SHOWN = 3
+#: Facts of a run: how names were mapped, and the first names that mean no tool.
+MAPPED, UNKNOWN = "mapped_names", "unknown_names"
+
+
+class ToolNames:
+    """What a name of a tool means in one library.
+
+    Args:
+        tools: the library. A tool's code is its position.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self.tools = tools
+        self._codes = {tool.tool_id: code for code, tool in enumerate(tools)}
+        self._remembered: dict[str, tuple[int, ...]] = {}
+
+    def find(self, name: str) -> tuple[int, ...]:
+        """The code of the tool that the name means; none if it means no tool, several if it may mean each of them.
+
+        An id means its tool. Else the names that the library itself gives count (the tool's name, `server/name`,
+        `METHOD /path`), then these as gateways and clients write them, in any case.
+        """
+        if (code := self._codes.get(name)) is not None:
+            return (code,)
+        if len(name) > LONGEST_NAME:
+            return ()
+        if name not in self._remembered:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[name] = self._look_up(name)
+        return self._remembered[name]
+
+    def of_server(self, server: str) -> Sequence[int]:
+        """Codes of the tools of a server, in the order of the library; none if the library tells no such server."""
+        return self._index.by_server.get(_key(server), ())
+
+    def fault(self, name: str, *, near: bool = True) -> str:
+        """What is wrong with a name that `find` gives no single tool for, as the end of a sentence.
+
+        Args:
+            name: the name.
+            near: whether names that are spelt nearly so are looked for, which takes some milliseconds.
+        """
+        shown = repr(one_line(name, 80))
+        if codes := self.find(name):
+            ids = [one_line(self.tools[code].tool_id, 80) for code in codes]
+            more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+            return f"{shown} may mean {', '.join(sorted(ids)[:5])}{more}; use the id"
+        close = ", ".join(one_line(tool, 80) for tool in self.near(name)) if near else ""
+        return f"there is no tool {shown}" + (f" (near: {close})" if close else "")
+
+    def near(self, name: str) -> list[str]:
+        """Ids of at most three tools whose name is spelt nearly so, the nearest first; or that the name may mean."""
+        if codes := self.find(name):
+            return sorted(self.tools[code].tool_id for code in codes)[:_SHOWN]
+        key = _key(_without_clients(name)) if len(name) <= LONGEST_NAME else ""
+        if not key:
+            return []
+        spelt: defaultdict[str, list[int]] = defaultdict(list)
+        for code in self._candidates(key):
+            tool = self.tools[code]
+            for each in {_key(text) for text in (tool.tool_id, tool.name, _operation(tool)) if text}:
+                spelt[each].append(code)
+        close = difflib.get_close_matches(key, spelt, n=_SHOWN)
+        codes = tuple(dict.fromkeys(code for each in close for code in spelt[each]))
+        return [self.tools[code].tool_id for code in codes[:_SHOWN]]
+
+    def _look_up(self, name: str) -> tuple[int, ...]:
+        index, key, called = self._index, _key(name), _without_clients(name)
+        bare, exact = _key(called), index.exact.get(name)
+        # A sign that stands inside no word tells where the server ends.
+        told = [index.served.get(f"{_key(before)}/{_key(rest)}") for before, _, rest in _cuts(called, _BETWEEN)]
+        if any(told):
+            return _each_once(exact, *told)
+        if exact:
+            # `fs_read` is the name of one tool, and may be what a gateway calls `read` of `fs`.
+            return _each_once(exact, index.served.get(key))
+        for form in dict.fromkeys((key, bare)):
+            if codes := _each_once(index.served.get(form), index.plain.get(form)):
+                return codes
+        for form in dict.fromkeys((key, bare)):
+            if codes := _each_once(index.tails.get(form)):
+                return codes
+        # Before the name stands a server, or a gateway, that the library does not know.
+        for before, sign, rest in _cuts(called, _BETWEEN_OR_INSIDE):
+            if sign in index.inside:
+                continue
+            form = _key(rest)
+            codes = _each_once(index.served.get(form), () if _key(before) in index.by_server else index.alone.get(form))
+            if codes:
+                return codes
+        return ()
+
+    @cached_property
+    def _index(self) -> _Index:
+        """Made when the first name is no id."""
+        index = _Index()
+        for code, tool in enumerate(self.tools):
+            index.add(code, tool)
+        return index
+
+    @cached_property
+    def _by_beginning(self) -> dict[str, list[int]]:
+        """The first three letters of each word of ids and names -> codes."""
+        beginnings: defaultdict[str, list[int]] = defaultdict(list)
+        for code, tool in enumerate(self.tools):
+            for word in {word[:3] for text in (tool.tool_id, tool.name) for word in _key(text).split("_")}:
+                beginnings[word].append(code)
+        return dict(beginnings)
+
+    def _candidates(self, key: str) -> Sequence[int]:
+        if len(self.tools) <= _MOST_COMPARED:
+            return range(len(self.tools))
+        shared = Counter(
+            code for word in {word[:3] for word in key.split("_")} for code in self._by_beginning.get(word, ())
+        )
+        return [code for code, _ in shared.most_common(_MOST_COMPARED)]
+
+
+@dataclass
+class _Index:
+    """Codes of tools by what they are called.
+
+    Attributes:
+        exact: as the library writes it: names, `server/name`, `METHOD /path`.
+        plain: keys of ids and names.
+        served: keys of servers with names, joined by `_`, and by `/` for names that tell where the server ends.
+        tails: keys of what follows a server that is part of the id or the name itself.
+        alone: keys of ids and names of tools whose server the library does not tell.
+        by_server: keys of servers.
+        inside: signs that stand inside names, so that nothing can be cut off there.
+    """
+
+    exact: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    plain: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    served: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    tails: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    alone: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    by_server: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    inside: set[str] = field(default_factory=set)
+    _keys_of_servers: dict[str, str] = field(default_factory=dict)
+
+    def add(self, code: int, tool: Tool) -> None:
+        """Take a tool."""
+        identifier, name = tool.tool_id, tool.name
+        servers = {tool.category, tool.parent} - {""}
+        if identifier.endswith(f"/{name}") and len(identifier) > len(name) + 1:
+            servers.add(identifier[: -len(name) - 1])
+        exact = {name, *(f"{server}/{name}" for server in servers)}
+        if operation := _operation(tool):
+            exact.add(operation)
+        by_name = _key(name)
+        plain, served, tails, cuts = {by_name}, set[str](), set[str](), 0
+        by_server = {key for server in servers for key in self._server_keys(server)}
+        if by_name:
+            served |= {f"{key}{sign}{by_name}" for key in by_server for sign in "_/"}
+            if tool.category and tool.parent:
+                served.add(f"{self._server_key(tool.category)}_{self._server_key(tool.parent)}_{by_name}")
+        for text in {identifier, name}:
+            bare = _without_clients(text)
+            plain |= {_key(text), _key(bare)}
+            for before, _, rest in _cuts(bare, _BETWEEN):
+                cuts += 1
+                tails.add(_key(rest))
+                by_server.add(self._server_key(before))
+                served.add(f"{self._server_key(before)}/{_key(rest)}")
+        for sign in "-_":
+            if sign not in self.inside and sign in name.strip("_"):
+                self.inside.add(sign)
+        # Where ids are names, the parent is often a topic, and the log or the answer says which server it was.
+        is_alone = not cuts and (identifier == name or not servers)
+        for table, forms in (
+            (self.exact, exact),
+            (self.plain, plain),
+            (self.served, served),
+            (self.tails, tails - plain - served),
+            (self.alone, plain if is_alone else ()),
+            (self.by_server, by_server),
+        ):
+            for form in forms:
+                if form:
+                    table[form].append(code)
+
+    def _server_keys(self, server: str) -> Iterator[str]:
+        """The keys of a server."""
+        key = self._server_key(server)
+        if not (key.isascii() and key.replace("_", "").isalnum()):
+            yield from filter(None, [_key(_NOT_IN_FUNCTIONS.sub("_", server))])
+        yield from filter(None, [key])
+
+    def _server_key(self, server: str) -> str:
+        if server not in self._keys_of_servers:
+            self._keys_of_servers[server] = _key(server)
+        return self._keys_of_servers[server]
+
+
+def _operation(tool: Tool) -> str:
+    """`METHOD /path` of an operation of an API; empty for another tool."""
+    if tool.annotations is None or '"path"' not in tool.annotations:
+        return ""
+    about = json.loads(tool.annotations)
+    return f"{about.get('method')} {about['path']}" if isinstance(about.get("path"), str) else ""
+
+
+def _key(text: str) -> str:
+    """A name without case and with one sign between its words; empty for a name of signs alone."""
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return _SIGNS.sub("_", folded).strip("_")
+
+
+def _without_clients(name: str) -> str:
+    """A name without what clients put before every name."""
+    match = _BEFORE_ALL.match(name)
+    return name if match is None else name[match.end() :]
+
+
+def _cuts(name: str, signs: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
+    """What stands before and after each sign in a name, with the sign, the longest rest first."""
+    for number, match in enumerate(signs.finditer(name)):
+        if number == _MOST_CUTS:
+            return
+        before, rest = name[: match.start()], name[match.end() :]
+        if before.strip("_") and rest:
+            yield before, match[0][:2], rest
+
+
+def _each_once(*found: Sequence[int] | None) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(code for codes in found for code in codes or ()))
+
+
+class NameRecord:
+    """What the names of one file or run became: so that it can be said once."""
+
+    #: Different names that are kept one by one.
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._mapped: Counter[tuple[str, str]] = Counter()
+        self._times = 0
+        self._unknown: dict[str, None] = {}
+        #: Names that meant a tool.
+        self.known = 0
+
+    def take(self, name: str, identifier: str) -> None:
+        """A name means the tool of this id."""
+        self.known += 1
+        if name != identifier:
+            self._times += 1
+            if (name, identifier) in self._mapped or len(self._mapped) < self.MOST:
+                self._mapped[one_line(name, 120), identifier] += 1
+
+    def miss(self, name: str) -> None:
+        """A name means no tool, or may mean several."""
+        if len(self._unknown) < self.MOST:
+            self._unknown[name] = None
+
+    @property
+    def resolves_nothing(self) -> bool:
+        """Whether there were names, and none of them meant a tool."""
+        return bool(self._unknown) and not self.known
+
+    def mapped(self) -> str:
+        """A sentence without its end about the names that are not ids; empty if all are."""
+        if not self._mapped:
+            return ""
+        first = ", ".join(
+            f"{name} to {one_line(identifier, 120)} ({count})"
+            for (name, identifier), count in self._mapped.most_common(_SHOWN)
+        )
+        count = len(self._mapped)
+        more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+        names = "1 name of a tool was mapped to an id" if count == 1 else f"{count} names of tools were mapped to ids"
+        return f"{names} ({self._times} {'time' if self._times == 1 else 'times'}): {first}{more}"
+
+    def facts(self, names: ToolNames) -> dict[str, str]:
+        """What a reader of the result should know of names that are no ids."""
+        facts = {MAPPED: self.mapped(), UNKNOWN: self.unknown(names)}
+        return {fact: sentence for fact, sentence in facts.items() if sentence}
+
+    def unknown(self, names: ToolNames) -> str:
+        """The first names that mean no tool, with the nearest ids; empty if there is none."""
+        first = [names.fault(name) for name in list(self._unknown)[:_SHOWN]]
+        more = f"; and {len(self._unknown) - _SHOWN} more" if len(self._unknown) > _SHOWN else ""
+        return "; ".join(first) + more
