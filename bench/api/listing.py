@@ -77,8 +77,9 @@ def datasets() -> pandas.DataFrame:
 def metrics() -> pandas.DataFrame:
     """One row a measure, built-in or of an installed plug-in, indexed by name, in the order of the reference.
 
-    Columns: `written`, the forms that it has, such as `ndcg@k`; `kind` (`ranking`, `set`, `abstention`, `forbidden` or
-    `confidence`); `parameters` with their defaults; `higher_is_better`; `reproduction_only`; `definition`.
+    Columns: `written`, the forms that it has, such as `ndcg@k`; `kind` (`ranking`, `set`, `abstention`, `forbidden`,
+    `destructive` or `confidence`); `parameters` with their defaults; `higher_is_better`; `reproduction_only`;
+    `definition`.
 
     Raises:
         UsageError: the metric of a plug-in cannot be loaded.

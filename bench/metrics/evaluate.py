@@ -58,7 +58,7 @@ def evaluate(
         tools: (queries, depth) int32 ranked tool codes in the protocol's order, padded with -1.
         gold: judgements of the same queries.
         metrics: what to compute; those on recommended sets need `sets`, those of confidence `confidence`, and they are
-            NaN without.
+            NaN without. Those of destructive tools are NaN, too: `bench.metrics.destructive` fills them in.
         sets: recommended sets of the same queries.
         unanswered: (queries,) True where the query failed. It has the worst value (rule 2): nothing was found of the
             gold, and for a query without gold, and for forbidden tools, everything that is wrong was returned. A query
