@@ -23,7 +23,7 @@ from bench.importing.traces.events import (
 )
 from bench.importing.traces.messages import answer_events, calls_of, events_of
 
-_SPANS = frozenset({"trace", "trace.span"})
+_SPANS = ("trace", "trace.span")
 #: Where a span of the Agents SDK has what a model was sent and what it answered; processors add it to `response`.
 _INPUTS, _ANSWERS = ("input", "_input"), ("output", "response", "_response")
 #: Fields of LlamaIndex's events that no other records have.
@@ -73,13 +73,14 @@ def _span_events(span: Mapping[str, Any]) -> list[Event]:
     data = span.get("span_data")
     if not isinstance(data, dict):
         return []
-    kind, name = data.get("type"), first_field(data, "name")
+    kind, name = first_field(data, "type"), first_field(data, "name")
     if kind == "function" and name:
         about = data.get("mcp_data")
         server = first_field(about, "server") if isinstance(about, dict) else ""
-        place = {"span": first_field(span, "id"), "parent": first_field(span, "parent_id")}
+        tool = f"{server}/{name}" if server else name
         failed = bool(span.get("error")) or failed_of(data)
-        return [Call(f"{server}/{name}" if server else name, data.get("input"), failed=failed, **place)]
+        own, parent = first_field(span, "id"), first_field(span, "parent_id")
+        return [Call(tool, data.get("input"), failed=failed, span=own, parent=parent)]
     if kind == "handoff":
         return [Call("transfer_to_" + re.sub(r"\W", "_", first_field(data, "to_agent")).lower(), hosted=True)]
     if kind in {"generation", "response"}:

@@ -9,8 +9,10 @@ from bench.importing.traces.events import Event, LoggedExchange, first_field, js
 from bench.importing.traces.messages import answer_events, events_of, is_messages
 
 _REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data", "values")
-_RESPONSES = ("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result")
-_RESPONSES += ("new_items",)
+_RESPONSES = (
+    *("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result"),
+    "new_items",  # the Agents SDK
+)
 #: Where ids stand beside request and answer; the last two are LangGraph's.
 _ABOUT = ("metadata", "config", "configurable")
 _ANSWERS = ("choices", "candidates")

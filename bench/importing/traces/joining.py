@@ -24,13 +24,13 @@ from bench.importing.traces.events import (
     Outcome,
     object_of,
 )
-from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, is_same, search_texts
+from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, plain_names, search_texts
 
 #: Earlier messages of a conversation that a turn keeps.
 MOST_CONTEXT = 10
 #: Texts of searches that a turn keeps.
 _MOST_SEARCHES = 20
-#: Versions of one turn that are compared with each other, and names of a turn that a span's is compared with.
+#: Versions of one turn that are compared with each other.
 _MOST_COMPARED = 64
 
 #: When something was said: seconds since 1970 (0 if unknown), and the position in the logs.
@@ -366,11 +366,16 @@ class _Told:
     def __init__(self, turns: Sequence[_Turn]) -> None:
         self._searches = {text for turn in turns for text in turn.searches}
         self._names: defaultdict[str, list[_Turn]] = defaultdict(list)
+        self._plain: dict[str, str] = {}
+        self._tails: dict[str, str] = {}
         self._others: dict[str | bytes, tuple[str, _Turn]] = {}
         for turn in turns:
             for tool, uses in turn.tools.items():
                 self._names[tool].append(turn)
-                self._others |= {key: (tool, turn) for key in (*uses.outcomes, *uses.arguments) if key}
+                whole, tail = plain_names(tool)
+                self._plain[whole], self._tails[tail] = tool, tool
+                self._others |= {key: (tool, turn) for key in uses.outcomes if key}
+                self._others |= dict.fromkeys(uses.arguments, (tool, turn))
 
     def repeats(self, role: Role, near: _Turn | None, roles: Roles) -> bool:
         """Whether a step is a call that is told already, by the same name or by another one; take its outcome."""
@@ -388,8 +393,8 @@ class _Told:
             return same
         if turns := self._names.get(call.tool):
             return call.tool, near if near is not None and near in turns else turns[-1]
-        close = next((name for name in list(self._names)[:_MOST_COMPARED] if is_same(name, call.tool)), "")
-        if close:
+        whole, tail = plain_names(call.tool)
+        if close := self._plain.get(whole) or self._plain.get(tail) or self._tails.get(whole):
             return close, self._names[close][-1]
         return self._others.get(digest) if (digest := _digest(call.arguments)) else None
 
