@@ -114,7 +114,8 @@ class _Turn:
         uses = self.tools.setdefault(call.tool, _Uses(when))
         uses.when = min(when, uses.when)
         uses.add(call.call_id, call.failed)
-        if (digest := _digest(call.arguments)) is not None:
+        # Nothing tells a call of a record without ids again.
+        if not self.trace.startswith("record ") and (digest := _digest(call.arguments)) is not None:
             uses.arguments.add(digest)
 
     def end(self, outcome: Outcome) -> None:
@@ -404,6 +405,9 @@ def _digest(arguments: Any) -> bytes | None:
     if isinstance(arguments, str) and len(arguments) > MOST_TEXT:
         return None
     given = object_of(arguments)
+    if isinstance(given, dict) and len(given) == 1:  # LangChain logs `{"input": "{'path': ...}"}`
+        inner = object_of(next(iter(given.values())))
+        given = inner if isinstance(inner, dict) else given
     try:
         text = json.dumps(given, sort_keys=True) if isinstance(given, dict) and given else ""
     except (TypeError, ValueError, RecursionError):
