@@ -220,8 +220,7 @@ class Joiner:
             else:
                 roles = self._roles.of(event)
                 if event.call_id and event.call_id in finding:
-                    self._finders.add(event.tool)
-                    roles = [Role(event, SEARCH, tuple(search_texts(event.arguments)))]
+                    roles = [self._as_search(event)]
                 for role in roles:
                     if turn is None:
                         self._steps[trace].append((when, role))
@@ -252,6 +251,11 @@ class Joiner:
             return f"opening {self._openings[turn.trace]}"
         return f"opening {turn.opening}" if turn.trace.startswith("record ") else turn.trace
 
+    def _as_search(self, call: Call) -> Role:
+        """A call whose result lists tools; all calls of its tool are searches."""
+        self._finders.add(call.tool)
+        return Role(call, SEARCH, tuple(search_texts(call.arguments)))
+
     def _attach(self) -> None:
         """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
         of_conversation: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
@@ -261,7 +265,11 @@ class Joiner:
                 of_conversation[self._conversations[trace]] += requests
         for requests in of_conversation.values():
             requests.sort()
-        for trace, steps in self._steps.items():
+        for trace, given in self._steps.items():
+            finding = {outcome.call_id for outcome in self._outcomes.get(trace, ()) if outcome.lists_tools} - {""}
+            steps = [
+                (when, self._as_search(role.call) if role.call.call_id in finding else role) for when, role in given
+            ]
             steps.sort(key=lambda step: step[0])
             requests = self._last.get(trace) or of_conversation.get(self._conversations.get(trace, ""), [])
             if not requests:

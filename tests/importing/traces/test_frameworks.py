@@ -37,7 +37,12 @@ FORMS: dict[str, tuple[TrafficForm, list[list[str]], list[str], dict[str, str]]]
         ["read|file", "write a file"],
         {"tool_search_tool_regex": SEARCH, "find_capability": SEARCH, "web_search": BUILT_IN, "stat": FAILED},
     ),
-    "claude-code.jsonl": ("agents", BOTH, ["read a file"], {"ToolSearch": SEARCH, "stat": FAILED}),
+    "claude-code.jsonl": (
+        "agents",
+        BOTH,
+        ["read a file", "write a file"],
+        {"ToolSearch": SEARCH, "find_capability": SEARCH, "stat": FAILED},
+    ),
     "gemini.json": ("openai", BOTH, [], {"stat": FAILED}),
     "langgraph-history.json": ("openai", BOTH, [], {"stat": FAILED, "transfer_to_file_agent": HANDOFF}),
     "langchain-events.jsonl": ("langsmith", [["read"]], [], {"stat": FAILED}),
