@@ -1,7 +1,8 @@
-"""Streams of agent frameworks, one step in a record: spans of OpenAI's Agents SDK, events of LlamaIndex's workflows.
+"""Streams of agents, one step in a record: OpenAI's Agents SDK, LlamaIndex's workflows, transcripts of Claude Code.
 
 The Agents SDK exports objects `trace` and `trace.span`, whose `span_data` has a type. LlamaIndex's events are written
-with their class beside their fields (`qualified_name` and `value`), or as their fields alone.
+with their class beside their fields (`qualified_name` and `value`), or as their fields alone. A transcript has a
+message of Anthropic's in each line, with the id of its session.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bench.importing.traces.events import (
 )
 from bench.importing.traces.messages import answer_events, calls_of, events_of
 
-_SPANS = frozenset({"trace", "trace.span"})
+_SPANS = ("trace", "trace.span")
 #: Where a span of the Agents SDK has what a model was sent and what it answered; processors add it to `response`.
 _INPUTS, _ANSWERS = ("input", "_input"), ("output", "response", "_response")
 #: Fields of LlamaIndex's events that no other records have.
@@ -32,11 +33,21 @@ _SESSIONS = ("session_id", "sessionId", "run_id", "workflow_id", "handler_id")
 
 
 def is_agents(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a trace or span of the Agents SDK, or an event of LlamaIndex."""
+    """Whether an object is a trace or span of the Agents SDK, an event of LlamaIndex, or a line of a transcript."""
     if value.get("object") in _SPANS:
         return value["object"] == "trace" or isinstance(value.get("span_data"), dict)
     event = _workflow_event(value)
-    return any(key in event for key in _EVENT_FIELDS) or (event is not value and "user_msg" in event)
+    return _is_line(value) or any(key in event for key in _EVENT_FIELDS) or (event is not value and "user_msg" in event)
+
+
+def _is_line(value: Mapping[str, Any]) -> bool:
+    message = value.get("message")
+    return (
+        isinstance(message, dict)
+        and first_field(value, "type") in {"user", "assistant"}
+        and first_field(message, "role") == value["type"]
+        and bool(first_field(value, "sessionId"))
+    )
 
 
 def _workflow_event(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -60,6 +71,11 @@ class Agents:
             yield LoggedExchange(
                 tuple(_span_events(value)), first_field(value, "trace_id"), "", seconds_of(value.get("started_at"))
             )
+        elif _is_line(value):
+            # What the program says in the user's name, and what a model asks another one, is not the user's.
+            said = () if value.get("isMeta") or value.get("isSidechain") else tuple(events_of(value["message"]))
+            session = first_field(value, "sessionId")
+            yield LoggedExchange(said, session, session, seconds_of(value.get("timestamp")))
         else:
             session = first_field(value, *_SESSIONS) or self._session
             yield LoggedExchange(tuple(_workflow_events(_workflow_event(value))), session, session)
@@ -73,13 +89,14 @@ def _span_events(span: Mapping[str, Any]) -> list[Event]:
     data = span.get("span_data")
     if not isinstance(data, dict):
         return []
-    kind, name = data.get("type"), first_field(data, "name")
+    kind, name = first_field(data, "type"), first_field(data, "name")
     if kind == "function" and name:
         about = data.get("mcp_data")
         server = first_field(about, "server") if isinstance(about, dict) else ""
-        place = {"span": first_field(span, "id"), "parent": first_field(span, "parent_id")}
+        tool = f"{server}/{name}" if server else name
         failed = bool(span.get("error")) or failed_of(data)
-        return [Call(f"{server}/{name}" if server else name, data.get("input"), failed=failed, **place)]
+        own, parent = first_field(span, "id"), first_field(span, "parent_id")
+        return [Call(tool, data.get("input"), failed=failed, span=own, parent=parent)]
     if kind == "handoff":
         return [Call("transfer_to_" + re.sub(r"\W", "_", first_field(data, "to_agent")).lower(), hosted=True)]
     if kind in {"generation", "response"}:

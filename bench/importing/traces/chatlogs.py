@@ -9,8 +9,10 @@ from bench.importing.traces.events import Event, LoggedExchange, first_field, js
 from bench.importing.traces.messages import answer_events, events_of, is_messages
 
 _REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data", "values")
-_RESPONSES = ("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result")
-_RESPONSES += ("new_items",)
+_RESPONSES = (
+    *("response", "response_body", "responseBody", "completion", "output", "outputs", "answer", "result"),
+    "new_items",  # the Agents SDK
+)
 #: Where ids stand beside request and answer; the last two are LangGraph's.
 _ABOUT = ("metadata", "config", "configurable")
 _ANSWERS = ("choices", "candidates")
@@ -24,7 +26,7 @@ _MOST_WRAPPERS = 4
 
 def is_chat(value: Mapping[str, Any]) -> bool:
     """Whether an object is a request, an answer, or both."""
-    return _request_events(value) is not None or _has_answer(value)
+    return _request(value) is not None or _has_answer(value)
 
 
 class ChatLogs:
@@ -35,7 +37,8 @@ class ChatLogs:
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchange of a record."""
-        request_events = _request_events(value) or []
+        request = _request(value)
+        request_events = [] if request is None else events_of(request)
         answered = _answer_events(value)
         if not request_events and not answered:
             return
@@ -86,23 +89,23 @@ def _time(value: Mapping[str, Any]) -> float | None:
     return next((time for time in times if time is not None), None)
 
 
-def _request_events(value: Mapping[str, Any], depth: int = 0) -> list[Event] | None:
-    """The events of a request; None if there is no request."""
+def _request(value: Mapping[str, Any], depth: int = 0) -> Any:
+    """The messages of a request, or its text; None if there is no request."""
     for key in ("messages", "contents"):
         if is_messages(value.get(key)):
-            return events_of(value[key])
+            return value[key]
     for key in ("input", "prompt"):
         given = json_of(value.get(key))
         if is_messages(given):
-            return events_of(given)
+            return given
         # The text of a request to Responses or Completions; other records have an `input`, too.
         if isinstance(given, str) and text_of(given) and any(each in value for each in _BESIDE_TEXT):
-            return events_of(given)
+            return given
     if depth < _MOST_WRAPPERS:
         for key in _REQUESTS:
             inner = json_of(value.get(key))
-            if isinstance(inner, dict) and (events := _request_events(inner, depth + 1)) is not None:
-                return events
+            if isinstance(inner, dict) and (request := _request(inner, depth + 1)) is not None:
+                return request
     return None
 
 

@@ -144,7 +144,10 @@ def object_of(value: Any) -> Any:
 
 def first_value(record: Mapping[str, Any], *keys: str) -> Any:
     """The first of these fields that is not null; None if none is."""
-    return next((record[key] for key in keys if record.get(key) is not None), None)
+    for key in keys:
+        if (value := record.get(key)) is not None:
+            return value
+    return None
 
 
 #: How results say that their call failed. MCP, Anthropic and LlamaIndex have a flag, LangChain and Responses a status,
@@ -168,7 +171,9 @@ def failed_of(result: Any) -> bool:
     if any(isinstance(result.get(state), str) and result[state].lower() in _FAILED for state in _STATES):
         return True
     for key in _RETURNED:
-        returned = json_of(result.get(key))
+        if key not in result:
+            continue
+        returned = json_of(result[key])
         if isinstance(returned, list) and len(returned) == 1 and isinstance(returned[0], dict):
             returned = json_of(returned[0].get("text"))
         if isinstance(returned, str) and _FAILURES.match(returned):

@@ -24,13 +24,13 @@ from bench.importing.traces.events import (
     Outcome,
     object_of,
 )
-from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, is_same, search_texts
+from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, plain_names, search_texts
 
 #: Earlier messages of a conversation that a turn keeps.
 MOST_CONTEXT = 10
 #: Texts of searches that a turn keeps.
 _MOST_SEARCHES = 20
-#: Versions of one turn that are compared with each other, and names of a turn that a span's is compared with.
+#: Versions of one turn that are compared with each other.
 _MOST_COMPARED = 64
 
 #: When something was said: seconds since 1970 (0 if unknown), and the position in the logs.
@@ -114,7 +114,8 @@ class _Turn:
         uses = self.tools.setdefault(call.tool, _Uses(when))
         uses.when = min(when, uses.when)
         uses.add(call.call_id, call.failed)
-        if (digest := _digest(call.arguments)) is not None:
+        # Nothing tells a call of a record without ids again.
+        if not self.trace.startswith("record ") and (digest := _digest(call.arguments)) is not None:
             uses.arguments.add(digest)
 
     def end(self, outcome: Outcome) -> None:
@@ -219,8 +220,7 @@ class Joiner:
             else:
                 roles = self._roles.of(event)
                 if event.call_id and event.call_id in finding:
-                    self._finders.add(event.tool)
-                    roles = [Role(event, SEARCH, tuple(search_texts(event.arguments)))]
+                    roles = [self._as_search(event)]
                 for role in roles:
                     if turn is None:
                         self._steps[trace].append((when, role))
@@ -251,6 +251,11 @@ class Joiner:
             return f"opening {self._openings[turn.trace]}"
         return f"opening {turn.opening}" if turn.trace.startswith("record ") else turn.trace
 
+    def _as_search(self, call: Call) -> Role:
+        """A call whose result lists tools; all calls of its tool are searches."""
+        self._finders.add(call.tool)
+        return Role(call, SEARCH, tuple(search_texts(call.arguments)))
+
     def _attach(self) -> None:
         """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
         of_conversation: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
@@ -260,7 +265,11 @@ class Joiner:
                 of_conversation[self._conversations[trace]] += requests
         for requests in of_conversation.values():
             requests.sort()
-        for trace, steps in self._steps.items():
+        for trace, given in self._steps.items():
+            finding = {outcome.call_id for outcome in self._outcomes.get(trace, ()) if outcome.lists_tools} - {""}
+            steps = [
+                (when, self._as_search(role.call) if role.call.call_id in finding else role) for when, role in given
+            ]
             steps.sort(key=lambda step: step[0])
             requests = self._last.get(trace) or of_conversation.get(self._conversations.get(trace, ""), [])
             if not requests:
@@ -366,11 +375,16 @@ class _Told:
     def __init__(self, turns: Sequence[_Turn]) -> None:
         self._searches = {text for turn in turns for text in turn.searches}
         self._names: defaultdict[str, list[_Turn]] = defaultdict(list)
+        self._plain: dict[str, str] = {}
+        self._tails: dict[str, str] = {}
         self._others: dict[str | bytes, tuple[str, _Turn]] = {}
         for turn in turns:
             for tool, uses in turn.tools.items():
                 self._names[tool].append(turn)
-                self._others |= {key: (tool, turn) for key in (*uses.outcomes, *uses.arguments) if key}
+                whole, tail = plain_names(tool)
+                self._plain[whole], self._tails[tail] = tool, tool
+                self._others |= {key: (tool, turn) for key in uses.outcomes if key}
+                self._others |= dict.fromkeys(uses.arguments, (tool, turn))
 
     def repeats(self, role: Role, near: _Turn | None, roles: Roles) -> bool:
         """Whether a step is a call that is told already, by the same name or by another one; take its outcome."""
@@ -388,8 +402,8 @@ class _Told:
             return same
         if turns := self._names.get(call.tool):
             return call.tool, near if near is not None and near in turns else turns[-1]
-        close = next((name for name in list(self._names)[:_MOST_COMPARED] if is_same(name, call.tool)), "")
-        if close:
+        whole, tail = plain_names(call.tool)
+        if close := self._plain.get(whole) or self._plain.get(tail) or self._tails.get(whole):
             return close, self._names[close][-1]
         return self._others.get(digest) if (digest := _digest(call.arguments)) else None
 
@@ -399,6 +413,9 @@ def _digest(arguments: Any) -> bytes | None:
     if isinstance(arguments, str) and len(arguments) > MOST_TEXT:
         return None
     given = object_of(arguments)
+    if isinstance(given, dict) and len(given) == 1:  # LangChain logs `{"input": "{'path': ...}"}`
+        inner = object_of(next(iter(given.values())))
+        given = inner if isinstance(inner, dict) else given
     try:
         text = json.dumps(given, sort_keys=True) if isinstance(given, dict) and given else ""
     except (TypeError, ValueError, RecursionError):

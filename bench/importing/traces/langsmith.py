@@ -119,10 +119,11 @@ def _tool_events(run: Mapping[str, Any], inputs: Any, outputs: Any) -> tuple[Eve
     serialized = run.get("serialized")
     named = [message if is_result else {}, serialized if isinstance(serialized, dict) else {}, run]
     name = next((name for each in named if (name := first_field(each, "name"))), "")
-    failed = True if run.get("error") or (is_result and failed_of(message)) else None if output is None else False
-    place = {"span": first_field(run, "id"), "parent": first_field(run, "parent_run_id")}
+    broken = run.get("error") or run.get("status") == "error" or (is_result and failed_of(message))
+    failed = True if broken else None if output is None else False
     call_id = first_field(message, *CALL_IDS[:2]) if is_result else ""
-    return (Call(name, inputs, call_id, failed, **place),) if name else ()
+    own, parent = first_field(run, "id"), first_field(run, "parent_run_id")
+    return (Call(name, inputs, call_id, failed, span=own, parent=parent),) if name else ()
 
 
 def _thread(run: Mapping[str, Any]) -> str:

@@ -57,6 +57,7 @@ _OTHER_ITEMS |= {"mcp_list_tools", "mcp_approval_request", "mcp_approval_respons
 #: Where a call names the server, or the namespace, of its tool.
 _SERVERS = ("server_name", "server_label", "namespace")
 #: A conversation in one text, as LangChain writes it for models that take a prompt.
+_SPEAKERS = ("Human", "AI")
 _SPEAKER = re.compile(r"^(System|Human|AI|Tool|Function): ", re.MULTILINE)
 
 
@@ -163,8 +164,8 @@ def _spoken(text: str) -> list[Event]:
     if not text.startswith(("System: ", "Human: ")) or "Human" not in _SPEAKER.findall(text):
         return [LoggedRequest(text_of(text))]
     pieces = _SPEAKER.split(text)[1:]
-    roles = {"Human": LoggedRequest, "AI": LoggedReply}
-    return [roles[who](text_of(said)) for who, said in zip(pieces[::2], pieces[1::2], strict=True) if who in roles]
+    said = [(who, text_of(words)) for who, words in zip(pieces[::2], pieces[1::2], strict=True)]
+    return [LoggedRequest(words) if who == "Human" else LoggedReply(words) for who, words in said if who in _SPEAKERS]
 
 
 def _is_cut(text: str) -> bool:

@@ -193,7 +193,7 @@ def _root(span: Mapping[str, Any]) -> LoggedExchange | None:
     """What the first span of a trace was asked, by OpenInference and OpenLLMetry; None for other spans."""
     attributes = attributes_of(span.get("attributes"))
     kind = first_field(attributes, "openinference.span.kind", "traceloop.span.kind").lower()
-    if first_field(span, *_PARENTS) or kind not in {"agent", "chain", "workflow"}:
+    if first_field(span, *_PARENTS) or kind not in {"agent", "chain", "workflow", "llm"}:
         return None
     given = json_of(first_value(attributes, "input.value", "traceloop.entity.input"))
     given = given.get("inputs", given) if isinstance(given, dict) else given

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from bench.data.tool_names import ToolNames
@@ -41,18 +42,24 @@ _BRIDGE = re.compile(
     r"|executeaction|composio(multi)?execute(tool)?|multitooluseparallel"
 )
 #: Where a bridge has the name, the server and the arguments of the tool, and lists of such calls.
-_INNER_NAMES = ("tool_name", "toolName", "tool", "tool_id", "toolId", "tool_slug", "recipient_name", "function_name")
-_INNER_NAMES += ("action_name", "function", "name")
+_INNER_NAMES = (
+    *("tool_name", "toolName", "tool", "tool_id", "toolId", "tool_slug", "recipient_name", "function_name"),
+    *("action_name", "function", "name"),
+)
 _INNER_SERVERS = ("server", "server_name", "serverName", "server_label", "mcp_server")
-_INNER_ARGUMENTS = ("arguments", "args", "input", "inputs", "params", "parameters", "tool_args", "tool_arguments")
-_INNER_ARGUMENTS += ("tool_input", "toolArguments", "body_schema")
+_INNER_ARGUMENTS = (
+    *("arguments", "args", "input", "inputs", "params", "parameters", "tool_args", "tool_arguments"),
+    *("tool_input", "toolArguments", "body_schema"),
+)
 _INNER_CALLS = ("calls", "tool_calls", "tool_uses", "tools", "requests", "invocations")
 #: Calls inside calls, and calls of one bridge.
 _MOST_DEPTH, _MOST_INNER = 4, 100
 _MOST_NAME = 256
 #: Arguments of a tool search that hold what is searched; some logs wrap arguments in arguments.
-_SEARCHED = ("query", "queries", "q", "search", "search_query", "keywords", "pattern", "text", "input", "intent")
-_SEARCHED += ("use_case", "goal")
+_SEARCHED = (
+    *("query", "queries", "q", "search", "search_query", "keywords", "pattern", "text", "input", "intent"),
+    *("use_case", "goal"),
+)
 _MOST_WRAPPED = 3
 
 
@@ -90,18 +97,18 @@ class Roles:
         if _is_named(call.tool, self._search_tools):
             return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
         known = not call.hosted and self.knows(call.tool)
-        if _is_named(call.tool, self._bridge_tools) or _matches(_BRIDGE, call.tool):
+        is_bridge, role = _named_like(call.tool)
+        if is_bridge or _is_named(call.tool, self._bridge_tools):
             arguments = object_of(call.arguments)
             inside = [self._of_catalogue(each) for each in _inner_calls(arguments, call)]
             if known:
                 inside = [each for each in inside if self.knows(each.tool)]
             if inside and depth < _MOST_DEPTH:
-                return [role for each in inside for role in self.of(each, depth + 1)]
+                return [inner for each in inside for inner in self.of(each, depth + 1)]
             if not known and not call.hosted and (inside or not isinstance(arguments, dict) or not arguments):
                 return [Role(call, UNNAMED)]
         if known:
             return [Role(call)]
-        role = next((role for pattern, role in _ROLES if _matches(pattern, call.tool)), "")
         if role == SEARCH:
             return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
         return [Role(call, role or (BUILT_IN if call.hosted else ""))]
@@ -116,15 +123,13 @@ class Roles:
         return replace(call, tool=alone) if self.knows(alone) and not self.knows(call.tool) else call
 
 
-def is_same(one: str, other: str) -> bool:
-    """Whether two names are one but for signs, case, and a server or namespace that one of them has."""
-    if _letters(one) == _letters(other):
-        return True
-    return any(_letters(short) == _letters(_tail(long)) for short, long in ((one, other), (other, one)))
+@lru_cache(maxsize=1 << 16)
+def plain_names(tool: str) -> tuple[str, str]:
+    """The letters and digits of a tool's name in lower case: of all of it, and without its server or namespace."""
+    return _letters(tool), _letters(_tail(tool))
 
 
 def _tail(tool: str) -> str:
-    """The name of a tool without its server or namespace."""
     return re.split(r"[/.:]|__", tool[:_MOST_NAME])[-1]
 
 
@@ -132,11 +137,13 @@ def _letters(name: str) -> str:
     return re.sub(r"[\W_]", "", name[:_MOST_NAME]).lower()
 
 
-def _matches(pattern: re.Pattern[str], tool: str) -> bool:
-    tail = _tail(tool)
+@lru_cache(maxsize=1 << 16)
+def _named_like(tool: str) -> tuple[bool, str]:
+    """Whether a tool is called like a bridge, and what else it is called like."""
     # `multi_tool_use.parallel` has a dot, `mcp_server:label` a colon in the name itself.
-    names = (tail, _letters(tail), _letters(tool), _letters(tool.partition(":")[0]))
-    return any(pattern.fullmatch(name) for name in names)
+    names = (_tail(tool), *plain_names(tool), _letters(tool.partition(":")[0]))
+    bridge = any(_BRIDGE.fullmatch(name) for name in names)
+    return bridge, next((role for pattern, role in _ROLES if any(pattern.fullmatch(name) for name in names)), "")
 
 
 def _is_named(tool: str, names: Collection[str]) -> bool:

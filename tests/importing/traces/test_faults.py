@@ -540,6 +540,19 @@ def test_mutated_logs_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
     assert read_some > 115, "damage costs the records it is in"
 
 
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.joinpath("logs").iterdir()), ids=lambda path: path.name)
+def test_mutated_logs_of_frameworks_are_read_or_refused_in_a_sentence(path: Path, tmp_path: Path) -> None:
+    generator = random.Random(path.name)
+    text = path.read_text()
+    rows = [json.loads(text)] if path.suffix == ".json" else list(map(json.loads, text.splitlines()))
+    for _ in range(12):
+        damaged = rows
+        for _ in range(generator.randint(1, 6)):
+            damaged = [mutated(row, generator) for row in damaged]
+        (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in damaged))
+        outcome(tmp_path / "log.jsonl")
+
+
 @pytest.mark.parametrize("log", LOGS[::3])
 def test_a_log_that_is_cut_anywhere_gives_what_is_before_the_cut(log: Any, tmp_path: Path) -> None:
     lines = [json.dumps(row).encode() + b"\n" for row in log()]
