@@ -258,7 +258,9 @@ def _schema(operation: Sequence[Node], item: Sequence[Node], schemas: _Schemas) 
     given: dict[tuple[str, str], Node] = {}
     for holder in (item, operation):
         listed = schemas.follow(_get(holder, "parameters"))
-        for each in listed.value if listed is not None and isinstance(listed.value, list) else []:
+        if listed is None or not isinstance(listed.value, list):
+            continue
+        for each in listed.value:
             parameter = schemas.follow(Node(each, listed.file))
             if parameter is not None and isinstance(parameter.value, dict):
                 name = parameter.value.get("name")
