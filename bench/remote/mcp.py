@@ -148,8 +148,10 @@ class McpClient:
             try:
                 page, after = self._ask(partial(_page, cursor), max(0.1, until - time.monotonic()), LISTING)
             except Unusable as error:
-                if cursor != "":
+                if cursor is None:
                     raise
+                if cursor != "":
+                    raise Unusable(f"{error}, after {len(tools)} tools on {len(asked) - 1} pages") from None
                 # Before revision 2026-07-28, some wrote an empty cursor for none.
                 return Listing(tools, f"after an empty cursor there was {error}; the list ends before it")
             texts = [json.dumps(tool, sort_keys=True) for tool in page]

@@ -136,7 +136,7 @@ def test_a_list_without_an_end_is_refused_with_how_many_tools_came(
 
 
 def test_an_error_in_the_middle_of_a_list_is_one(listing: Callable[[dict[str, Any]], Listing]) -> None:
-    with pytest.raises(Unusable, match=r"the error -32602 \('Invalid cursor'\)"):
+    with pytest.raises(Unusable, match=r"the error -32602 \('Invalid cursor'\), after 1 tools on 1 pages"):
         listing({"start": page("a", nextCursor="2")})
 
 

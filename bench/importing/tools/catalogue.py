@@ -141,7 +141,8 @@ def catalogue_of(
 
 
 def _is_part(document: Document, parts: set[Path]) -> bool:
-    return Path(os.path.realpath(document.file)) in parts and not is_openapi(document.value)
+    is_api = is_openapi(document.value) and "paths" in document.value
+    return not is_api and Path(os.path.realpath(document.file)) in parts
 
 
 def _assign_ids(entries: Sequence[tuple[Document, Source, DocumentTool]]) -> list[_Placed]:

@@ -72,7 +72,11 @@ def fields(tool: Tool) -> dict[str, bool]:
             {"id": False, "a": True},
             id="what only the server sets",
         ),
+        pytest.param(
+            {"properties": {"a": TEXT}, "anyOf": [{"type": "array"}]}, {"a": False, "body": False}, id="or a list"
+        ),
         # What has no fields stays the body.
+        pytest.param({"type": "string", "properties": {"a": TEXT}}, {"body": False}, id="a text"),
         pytest.param({"type": "array", "items": CARD}, {"body": False}, id="a list"),
         pytest.param({"type": "object", "additionalProperties": TEXT}, {"body": False}, id="any names"),
         pytest.param({"oneOf": [TEXT, {"type": "array", "items": TEXT}]}, {"body": False}, id="no objects"),
