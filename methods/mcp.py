@@ -74,7 +74,7 @@ class Mcp(Method):
             raise UsageError('the method mcp needs a server and a tool: mcp(server="node server.js", tool=search).')
         AnswerReader(library.tools, options.answer)
         try:
-            names = [str(tool.get("name")) for tool in self._client().tools()]
+            names = [str(tool.get("name")) for tool in self._client().tools().tools if isinstance(tool, dict)]
         except Unusable as error:
             raise UnavailableError(f"the MCP server {options.server!r} did not list its tools: {error}.") from None
         if options.tool not in names:

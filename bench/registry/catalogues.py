@@ -71,8 +71,9 @@ def import_sources(
         )
     places = [Source.of(source if isinstance(source, str) else str(source)) for source in sources]
     documents = read_sources(places)
-    listed = _list_server_tools(servers)
+    listed, remarks = _list_server_tools(servers)
     catalogue = catalogue_of([*documents, *listed], form, drop_duplicates=drop_duplicates)
+    catalogue = Catalogue(catalogue.tools, (*remarks, *catalogue.remarks))
     names = [place.path.name for place in places] + [document.label for document, _ in listed]
     summary = f"Imported from {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}."
     return _keep_catalogue(name, catalogue, queries, named, summary, drop_unknown_gold, replace, unit)
@@ -103,8 +104,8 @@ def import_values(
     )
 
 
-def _list_server_tools(servers: Sequence[Server]) -> list[tuple[Document, Source]]:
-    """The tools of MCP servers, each a document with the server's name, or that of its host or program.
+def _list_server_tools(servers: Sequence[Server]) -> tuple[list[tuple[Document, Source]], list[tuple[str, str]]]:
+    """The tools of MCP servers, each a document with the server's name, or that of its host or program; and remarks.
 
     Raises:
         UsageError: two servers have the same name.
@@ -112,11 +113,12 @@ def _list_server_tools(servers: Sequence[Server]) -> list[tuple[Document, Source
         UnavailableError: a server cannot be started, does not answer, or not with a list of tools.
     """
     by_name: dict[str, tuple[Document, Source]] = {}
+    remarks: list[tuple[str, str]] = []
     for server in servers:
         client = McpClient(server, "asking an MCP server for its tools")
         try:
             server_name, _ = client.info()
-            tools = client.tools()
+            listing = client.tools()
         except Unusable as error:
             raise UnavailableError(f"{server.words} did not list its tools: {error}.") from None
         finally:
@@ -127,8 +129,10 @@ def _list_server_tools(servers: Sequence[Server]) -> list[tuple[Document, Source
                 f"two MCP servers are called {one_line(name, 60)!r}; name one of them: --mcp 'NAME=COMMAND ARGS'."
             )
         label = f"the MCP server {one_line(name, 120)}"
-        by_name[name] = Document(check_json({"tools": tools}, label), label, label), Source(Path(), name)
-    return list(by_name.values())
+        by_name[name] = Document(check_json({"tools": listing.tools}, label), label, label), Source(Path(), name)
+        if listing.remark:
+            remarks.append((label, f"{listing.remark}, with {len(listing.tools)} tools"))
+    return list(by_name.values()), remarks
 
 
 def _check(name: str, replace: bool) -> None:

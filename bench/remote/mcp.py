@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,7 +46,7 @@ from bench.base.config import current_session
 from bench.base.errors import UnavailableError, require
 from bench.base.secrets import mask, mask_json
 from bench.base.text import one_line
-from bench.importing.reading import MOST_BYTES
+from bench.importing.reading import MOST_BYTES, pointer
 from bench.remote.answers import KEPT, Unusable, last_words
 from bench.remote.servers import Server
 from bench.remote.web import local
@@ -65,14 +65,28 @@ LARGEST = 8 << 20
 START = 60.0
 #: Seconds in which a started server must have listed all its tools.
 LISTING = 120.0
-#: Pages of one list. The largest published list has 2 MB.
-MOST_PAGES = 1000
+#: Pages of one list, and of them in a row that may bring no tool that was not listed before. The largest published
+#: list has 2 MB.
+MOST_PAGES, MOST_IDLE_PAGES = 1000, 20
 #: How often a process that ended is started again, by one client.
 RESTARTS = 3
 #: Seconds that a process gets to end by itself, once its input is closed.
 _GRACE = 1.0
 #: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
 _QUIET = logging.NullHandler()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a server lists.
+
+    Attributes:
+        tools: as in `tools/list`, of any form.
+        remark: what is odd about the list, as the end of a sentence; empty if nothing is.
+    """
+
+    tools: list[Any]
+    remark: str = ""
 
 
 class McpClient:
@@ -117,22 +131,52 @@ class McpClient:
         info = self._ensure_open().client.server_info
         return (mask(info.name), mask(info.version)) if info else ("", "")
 
-    def tools(self) -> list[dict[str, Any]]:
-        """All tools that the server lists, as in `tools/list`; raises as `info` does."""
+    def tools(self) -> Listing:
+        """All tools that the server lists, page by page; raises as `info` does.
+
+        A cursor may be any text, the empty one included. The list ends where none is given, where one is given again,
+        and where `MOST_IDLE_PAGES` pages bring nothing new.
+        """
         until = time.monotonic() + LISTING
-        tools: list[dict[str, Any]] = []
-        size = 0
+        tools: list[Any] = []
+        listed: set[str] = set()
+        asked: set[str | None] = set()
+        size, idle = 0, 0
         cursor: str | None = None
-        for _ in range(MOST_PAGES):
-            page, after = self._ask(partial(_page, cursor), max(0.1, until - time.monotonic()), LISTING)
-            size += len(json.dumps(page))
+        while len(asked) < MOST_PAGES:
+            asked.add(cursor)
+            try:
+                page, after = self._ask(partial(_page, cursor), max(0.1, until - time.monotonic()), LISTING)
+            except Unusable as error:
+                if cursor is None:
+                    raise
+                if cursor != "":
+                    raise Unusable(f"{error}, after {len(tools)} tools on {len(asked) - 1} pages") from None
+                # Before revision 2026-07-28, some wrote an empty cursor for none.
+                return Listing(tools, f"after an empty cursor there was {error}; the list ends before it")
+            texts = [json.dumps(tool, sort_keys=True) for tool in page]
+            size += sum(map(len, texts))
             if size > MOST_BYTES:
                 raise Unusable(f"a list of tools of more than {MOST_BYTES >> 20} MiB")
-            tools += mask_json(page)
-            if not after:
-                return tools
+            is_new = not listed.issuperset(texts)
+            if is_new:
+                listed.update(texts)
+                tools += mask_json(page)
+            idle = 0 if is_new else idle + 1
+            if after is None:
+                return Listing(tools)
+            if after in asked:
+                # An empty one that led to the same page meant that there is no other.
+                ended = after == "" and not is_new
+                return Listing(
+                    tools, "" if ended else f"its cursor {one_line(after, 60)!r} repeats; the list ends there"
+                )
+            if idle == MOST_IDLE_PAGES:
+                return Listing(tools, f"{idle} pages in a row bring no further tool; the list ends there")
             cursor = after
-        raise Unusable(f"a list of tools of more than {MOST_PAGES} pages")
+        raise Unusable(
+            f"a list of tools without an end: {len(tools)} tools on {MOST_PAGES} pages, and a cursor to more"
+        )
 
     def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
         """The result of a tool, which may be an error of it; raises as `info` does."""
@@ -274,13 +318,70 @@ def _client(server: Server, talk: _Talk) -> Client:
         # No time limit of a single step: each question has one.
         async with (
             httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks) as http,
-            streamable_http_client(server.url, http_client=http, max_sse_event_size=LARGEST) as streams,
+            streamable_http_client(server.url, http_client=http, max_sse_event_size=LARGEST) as (incoming, outgoing),
         ):
-            yield streams
+            yield _Incoming(incoming), outgoing
 
     transport: AbstractAsyncContextManager[Any] = web() if server.url else _pipe_streams(server, talk)
     # The SDK's cache would answer a second listing without asking.
     return Client(transport, cache=None, client_info=Implementation(name="bench", version=bench.__version__))
+
+
+#: Where a page has its tools as the server sent them.
+_LISTED = "bench/tools"
+
+
+class _Incoming:
+    """The messages of a server, as the SDK reads them: of a list of tools, it sees those that it would not refuse.
+
+    It refuses a whole list for one tool without a name or with a schema without a type. What was sent is beside them.
+    """
+
+    def __init__(self, messages: Any) -> None:
+        self._messages = messages
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._messages, name)
+
+    async def __aenter__(self) -> _Incoming:
+        await self._messages.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._messages.__aexit__(*error)
+
+    def __aiter__(self) -> _Incoming:
+        return self
+
+    async def __anext__(self) -> Any:
+        return _mend(await self._messages.__anext__())
+
+    async def receive(self) -> Any:
+        return _mend(await self._messages.receive())
+
+
+def _mend(item: Any) -> Any:
+    response: Any = getattr(item, "message", None)
+    result = getattr(response, "result", None)
+    if isinstance(result, dict) and isinstance(result.get("tools"), list):
+        meta = result.get("_meta")
+        response.result = {
+            **result,
+            "tools": list(_well_formed(result["tools"])),
+            "_meta": {**(meta if isinstance(meta, dict) else {}), _LISTED: result["tools"]},
+        }
+    return item
+
+
+def _well_formed(tools: list[Any]) -> Iterator[Any]:
+    from mcp.types import Tool
+    from pydantic import ValidationError
+
+    for tool in tools:
+        with contextlib.suppress(ValidationError):
+            Tool.model_validate(tool, by_name=False)
+            if tool["inputSchema"].get("type") == "object":
+                yield tool
 
 
 async def _within(seconds: float, question: Callable[[Client], Awaitable[T]], client: Client) -> T:
@@ -288,10 +389,9 @@ async def _within(seconds: float, question: Callable[[Client], Awaitable[T]], cl
         return await question(client)
 
 
-async def _page(cursor: str | None, client: Client) -> tuple[list[dict[str, Any]], str | None]:
+async def _page(cursor: str | None, client: Client) -> tuple[list[Any], str | None]:
     page = await client.list_tools(cursor=cursor)
-    dumped = [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in page.tools]
-    return dumped, page.next_cursor
+    return dict(page.meta or {})[_LISTED], page.next_cursor
 
 
 async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
@@ -333,7 +433,8 @@ def _reason(error: BaseException) -> tuple[str, bool]:
             return "an answer that is none of MCP", False
         return f"the error {first.error.code} ({one_line(mask(first.error.message), 80)!r})", False
     if isinstance(first, ValidationError):
-        return "an answer that is none of MCP", False
+        about = first.errors(include_url=False, include_context=False)[0]
+        return f"an answer that is none of MCP: {pointer(*about['loc'])}: {one_line(about['msg'].lower(), 80)}", False
     if isinstance(first, httpx2.HTTPError | OSError | ClosedResourceError | EndOfStream):
         return f"no answer ({text or type(first).__name__})", True
     if isinstance(first, RuntimeError):  # of the SDK: a version of the protocol that it does not know
@@ -386,6 +487,7 @@ async def _pipe_streams(server: Server, talk: _Talk) -> AsyncIterator[Any]:
         stdout=pipe,
         stderr=pipe,
         env={**os.environ, **server.environment},
+        cwd=server.folder or None,
         start_new_session=True,
     )
     talk.began = True
@@ -402,7 +504,7 @@ async def _pipe_streams(server: Server, talk: _Talk) -> AsyncIterator[Any]:
                 tasks.start_soon(_write, process.stdin, sent, received)
                 tasks.start_soon(_hear, process.stderr, talk, hearing, heard)
                 try:
-                    yield incoming, outgoing
+                    yield _Incoming(incoming), outgoing
                 finally:
                     with CancelScope(shield=True):
                         await _end(process, process.stdin, talk)

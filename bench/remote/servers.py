@@ -1,10 +1,11 @@
-"""Which MCP server is meant: a command, a URL, or the servers of a client's `mcp.json`. Nothing is started here."""
+"""Which MCP server is meant: a command, a URL, or the servers of a client's configuration. Nothing is started here."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from bench.base.errors import DataError, UsageError
 from bench.base.paths import expand_path
 from bench.base.secrets import keep
 from bench.base.text import label, one_line
-from bench.importing.reading import ByteBudget, parse_documents
+from bench.importing.reading import ByteBudget, parse_documents, pointer
+from bench.importing.tools.clients import COMMAND, URLS, configured_servers, without_comments
 from bench.importing.tools.tool import name_fault
 from bench.remote.web import check_url
 
@@ -25,6 +27,8 @@ _NAMED = re.compile(r"([^\s=]+)=(.+)", re.DOTALL)
 #: Names of headers and variables whose values are secret.
 _SECRET = re.compile(r"auth|key|token|secret|passw|cookie", re.IGNORECASE)
 _SHOWN = 80
+#: What VS Code asks its user for, or takes from its environment.
+_BLANK = re.compile(r"\$\{(input|env|command|config):[^}]*\}")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Server:
         name: as the user calls it; empty for what the server calls itself.
         environment: variables that a command gets besides those of this process.
         headers: sent with each request to a URL.
+        folder: where a command runs; empty for the working folder.
     """
 
     command: tuple[str, ...] = ()
@@ -44,6 +49,7 @@ class Server:
     name: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    folder: str = ""
 
     @property
     def words(self) -> str:
@@ -89,50 +95,98 @@ def server_of(text: str) -> Server:
 
 
 def servers_in(file: Path) -> list[Server]:
-    """The servers of a client's configuration: `{"mcpServers": {NAME: SERVER, …}}`.
+    """The servers of a client's configuration, those that are switched off left out.
 
-    A server is an object with `command`, `args` and `env`, or with `url` and `headers`. Keys that say nothing about how
-    a server is reached are passed over, and nothing in a value is expanded.
+    It is that of any client which `bench.importing.tools.clients` knows: `{"mcpServers": {NAME: SERVER, …}}`, VS Code's
+    `{"servers": …}`, and others, in JSON with or without comments, YAML or TOML. A server is an object with `command`,
+    `args`, `env` and `cwd`, or with `url` and `headers`. Keys that say nothing about how a server is reached are passed
+    over, and nothing in a value is expanded.
 
     Raises:
         UsageError: the file cannot be read.
         DataError: it is no such configuration.
     """
     file = expand_path(file)
-    (document, *more) = parse_documents(file, file.name, ByteBudget().read(file))
-    value = document.value
-    listed = value.get("mcpServers") if isinstance(value, dict) and not more else None
+    value = _read_configuration(file)
+    place, listed = configured_servers(value) or (("mcpServers",), value.get("mcpServers"))
     if not isinstance(listed, dict) or not listed:
-        raise DataError(f"{file} names no servers: it must be an object with servers by name under `mcpServers`.")
-    return [_read_server(name, record, f"{file}, /mcpServers/{one_line(name, 60)}") for name, record in listed.items()]
+        raise DataError(
+            f"{file} names no servers: it must be an object with servers by name under `mcpServers`, or `servers` as "
+            "VS Code has it."
+        )
+    where = f"{file}, {pointer(*place, '')}"
+    used = {name: record for name, record in listed.items() if not _is_off(record)}
+    if not used:
+        raise DataError(f"{file} names no servers that are switched on.")
+    return [_read_server(name, record, f"{where}{one_line(name, 60)}") for name, record in used.items()]
+
+
+def _read_configuration(file: Path) -> dict[str, Any]:
+    data = ByteBudget().read(file)
+    suffix = file.suffix.lower()
+    if suffix == ".toml":
+        try:
+            value: Any = tomllib.loads(data.decode())
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+            raise DataError(f"{file} is not TOML: {one_line(str(error), 120)}.") from None
+    else:
+        documents = parse_documents(file, file.name, data if suffix in {".yaml", ".yml"} else without_comments(data))
+        value = documents[0].value if len(documents) == 1 else None
+    return value if isinstance(value, dict) else {}
+
+
+def _is_off(record: Any) -> bool:
+    return isinstance(record, dict) and (record.get("disabled") is True or record.get("enabled") is False)
 
 
 def _read_server(name: str, record: Any, where: str) -> Server:
     if fault := name_fault(name):
         raise DataError(f"{where}: the server's name {fault}.")
-    if not isinstance(record, dict) or (("command" in record) == ("url" in record)):
+    addresses = [key for key in URLS if isinstance(record, dict) and record.get(key) is not None]
+    if not isinstance(record, dict) or (record.get(COMMAND) is not None) + len(addresses) != 1:
         raise DataError(f"{where}: a server is an object with either `command` or `url`.")
-    if "url" in record:
-        url = record["url"]
+    if "sse" in (record.get("type"), record.get("transport")):
+        raise DataError(
+            f"{where}: its transport is sse, which bench does not speak; name its address of streamable HTTP."
+        )
+    if addresses:
+        url = record[addresses[0]]
         if not isinstance(url, str):
-            raise DataError(f"{where}: `url` must be a text.")
+            raise DataError(f"{where}: `{addresses[0]}` must be a text.")
+        headers = _texts(record, ("headers", "http_headers"), where)
+        _check_filled([url, *headers.values()], where)
         try:
-            return Server(
-                url=check_url(url, stored=False), name=name, headers=_texts(record.get("headers"), "headers", where)
-            )
+            return Server(url=check_url(url, stored=False), name=name, headers=headers)
         except UsageError as error:
             raise DataError(f"{where}: {error}") from None
-    command, arguments = record["command"], record.get("args", [])
+    command, arguments, folder = record[COMMAND], record.get("args") or [], record.get("cwd") or ""
+    if isinstance(command, list) and command:  # opencode
+        command, arguments = command[0], [*command[1:], *(arguments if isinstance(arguments, list) else [])]
     if not isinstance(command, str) or not command:
-        raise DataError(f"{where}: `command` must be a text.")
+        raise DataError(f"{where}: `command` must be a text, or a list of texts.")
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
         raise DataError(f"{where}: `args` must be a list of texts.")
-    return Server((command, *arguments), name=name, environment=_texts(record.get("env"), "env", where))
+    if not isinstance(folder, str):
+        raise DataError(f"{where}: `cwd` must be a text.")
+    environment = _texts(record, ("env", "environment"), where)
+    _check_filled([command, *arguments, folder, *environment.values()], where)
+    return Server((command, *arguments), name=name, environment=environment, folder=folder)
 
 
-def _texts(value: Any, key: str, where: str) -> dict[str, str]:
-    if value is None:
+def _check_filled(texts: Iterable[str], where: str) -> None:
+    """Raise DataError for a text that only its own client can fill in."""
+    if blank := next((match[0] for text in texts if (match := _BLANK.search(text))), ""):
+        raise DataError(
+            f"{where}: {one_line(blank, 60)} is filled in by its own client alone; write the value in its place."
+        )
+
+
+def _texts(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> dict[str, str]:
+    """The texts by name under the first of the keys that is there."""
+    key = next((key for key in keys if record.get(key) is not None), "")
+    if not key:
         return {}
+    value = record[key]
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise DataError(f"{where}: `{key}` must be an object of texts.")
     for name, text in value.items():

@@ -103,7 +103,7 @@ def test_two_servers_of_one_name_must_be_named(bench: Bench) -> None:
         ("hang-listing", "no answer within 2 seconds"),
         ("die-listing", "no answer: the process ended with 3; it said 'the key is not �[31mset'"),
         ("flood-start", "an answer of more than 8 MiB"),
-        ("endless", "a list of tools of more than 20 pages"),
+        ("endless", "a list of tools without an end: 1 tools on 20 pages, and a cursor to more"),
     ],
 )
 def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
@@ -153,7 +153,8 @@ def test_what_is_no_server_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch
         ('{"mcpServers": {}}', "names no servers"),
         ('{"mcpServers": {"a": {}}}', "/mcpServers/a: a server is an object with either"),
         ('{"mcpServers": {"a": {"command": "x", "url": "y"}}}', "either `command` or `url`"),
-        ('{"mcpServers": {"a": {"command": ["x"]}}}', "`command` must be a text"),
+        ('{"mcpServers": {"a": {"command": [1]}}}', "`command` must be a text, or a list of texts"),
+        ('{"mcpServers": {"a": {"command": ["x", 1]}}}', "`args` must be a list of texts"),
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "`args` must be a list of texts"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "`env` must be an object of texts"),
         ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "not a URL of HTTP"),

@@ -15,7 +15,7 @@ import pytest
 from kit.searchservice import Request, Service
 
 from bench.remote.answers import Unusable
-from bench.remote.mcp import McpClient
+from bench.remote.mcp import Listing, McpClient
 from bench.remote.servers import Server, server_at
 
 JSON = {"Content-Type": "application/json"}
@@ -82,11 +82,11 @@ def packed(request: Request) -> None:
         (lambda request: request.reply(b"hi", 200, {"Content-Type": "text/html"}), "Unexpected content type"),
         (lambda request: request.reply({}, 500, JSON), "the error -32603"),
         (lambda request: request.reply(b"", 302, {"Location": "http://192.0.2.1/"}), "not followed"),
-        (lambda request: result(request, {"tools": [{"called": 1}]}), "an answer that is none of MCP"),
         (
-            lambda request: result(request, {"tools": [], "nextCursor": "again"}),
-            "a list of tools of more than 20 pages",
+            lambda request: result(request, {"tools": 3}),
+            "an answer that is none of MCP: /tools: input should be a valid",
         ),
+        (lambda request: result(request, {"tools": [], "nextCursor": 5}), "none of MCP: /nextCursor: input should be"),
         (packed, "no answer"),
         (flood, "an answer of more than 8 MiB"),
         (endless_events, "an answer of more than 8 MiB"),
@@ -106,7 +106,7 @@ def test_an_unusable_answer_is_one_reason_and_the_next_is_read(
         with pytest.raises(Unusable, match=reason):
             client.tools()
         service.answer = of_tools(lambda request: result(request, {"tools": []}))
-        assert client.tools() == []
+        assert client.tools() == Listing([])
     finally:
         client.close()
     assert {headers["X-Key"] for _, _, _, headers in service.seen} == {"k"}

@@ -21,8 +21,11 @@ from bench.importing.tools.tool import DocumentTool, Skipped, name_fault
 MOST_TOOLS = 200_000
 #: Characters of all schemas together, references written out.
 MOST_SCHEMAS = 512 << 20
-#: File names that say nothing about a server; the folder's does.
-_GENERIC = frozenset({"tools", "tool", "index", "server", "openapi", "swagger", "api", "spec"})
+#: Names of files and folders that say nothing about a server; that of the folder above does.
+_GENERIC = frozenset(
+    "tools tool functions index server servers openapi swagger api spec schema schemas manifest mcp catalog catalogue "
+    "tools_list tools-list list_tools".split()
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def catalogue_of(
         folder = source.path if source.path != document.file else Path()
         references = References(document.value, document.file, folder, budget) if is_openapi(document.value) else None
         try:
-            for item in tools_of(document.value, form, references):
+            for item in tools_of(document.value, form, references, is_line=document.line > 0):
                 if isinstance(item, Skipped):
                     remarks.append((document, _place(document.label, item.steps), item.reason))
                 else:
@@ -138,7 +141,8 @@ def catalogue_of(
 
 
 def _is_part(document: Document, parts: set[Path]) -> bool:
-    return Path(os.path.realpath(document.file)) in parts and not is_openapi(document.value)
+    is_api = is_openapi(document.value) and "paths" in document.value
+    return not is_api and Path(os.path.realpath(document.file)) in parts
 
 
 def _assign_ids(entries: Sequence[tuple[Document, Source, DocumentTool]]) -> list[_Placed]:
@@ -171,14 +175,15 @@ def _guess(document: Document) -> tuple[str, str]:
     if not path.name:
         return "", ""
     full = Path(os.path.abspath(path))
-    if is_single(document.value) and not is_openapi(document.value):
-        folder = full.parent
-        # `pkg/github/__toolsnaps__` is about github.
-        while folder.name.startswith("_") and folder.parent.name:
-            folder = folder.parent
-        return str(full.parent), _server_name(folder.name)
-    name = full.stem
-    return str(full), _server_name(full.parent.name if name.lower() in _GENERIC and full.parent.name else name)
+    # A file for each tool: its folder is the list. A line for each tool: the file is.
+    single = is_single(document.value) and not document.line and not is_openapi(document.value)
+    named = stem = full.parent / full.stem
+    # `pkg/github/__toolsnaps__` and `servers/github/tools.json` are about github.
+    if single:
+        named = full.parent
+    while named.parent.name and (named.name.lower() in _GENERIC or (named.name.startswith("_") and named != stem)):
+        named = named.parent
+    return str(full.parent if single else full), _server_name(named.name)
 
 
 def _server_name(text: str) -> str:

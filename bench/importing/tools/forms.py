@@ -5,26 +5,49 @@ OpenAPI has a module of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from bench.base.text import one_line
+from bench.importing.tools.clients import configured_servers
 from bench.importing.tools.openapi import is_openapi, operations
 from bench.importing.tools.references import References
 from bench.importing.tools.schemas import from_openapi
-from bench.importing.tools.tool import DocumentTool, Skipped, Steps, name_fault, read_tool
+from bench.importing.tools.tool import DocumentTool, Skipped, Steps, annotations_of, name_fault, read_tool
 
 Form = Literal["mcp", "openai", "anthropic", "gemini", "openapi"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
-#: Where each form has the input schema.
+#: Where each form has the input schema. Docker's catalogues have a list of `arguments`.
 _SCHEMAS: dict[Form, tuple[str, ...]] = {
     "mcp": ("inputSchema", "input_schema"),
     "anthropic": ("input_schema",),
     "openai": ("parameters",),
     "gemini": ("parametersJsonSchema", "parameters_json_schema", "parameters"),
 }
+_ANY_SCHEMA = frozenset(key for keys in _SCHEMAS.values() for key in keys)
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
+#: What the parts of a tool are called, the usual name first; the others are those of flat lists.
+_NAMES = ("name", "tool_name", "toolName", "tool")
+_DESCRIPTIONS = ("description", "tool_description", "toolDescription", "desc")
+#: What names the server of a tool or of a list: a text, or an object with a name, as LiteLLM's `mcp_info`.
+_SERVERS = ("server_name", "serverName", "server", "server_label", "serverLabel", "mcp_server", "mcpServer")
+_SERVER_OBJECTS = ("serverInfo", "server", "mcp_info")
+#: Lists and objects of records, which may be servers or tools; in the first, what has no tools is a server.
+_OF_SERVERS = ("servers", "registry", "mcpServers")
+_RECORDS = (*_OF_SERVERS, "result", "data", "items", "results", "entries")
+#: Lists of MCP that are none of tools.
+_OTHER_LISTS = frozenset({"prompts", "resources", "resourceTemplates"})
+#: Keys and types of what describes a server, in the MCP registry, in server cards and in Docker's registry.
+_CARD_KEYS = frozenset(
+    "packages remotes repository serverInfo protocolVersion capabilities transport qualifiedName version_detail "
+    "server_url toolsUrl mcpServers".split()
+)
+_CARD_TYPES = frozenset({"server", "remote", "stdio", "sse", "streamable-http", "streamableHttp", "mcp_toolset"})
+
+
+#: What is said of them.
+_CARD = "it describes a server and lists none of its tools"
 
 
 class NoCatalogueError(Exception):
@@ -32,7 +55,7 @@ class NoCatalogueError(Exception):
 
 
 def tools_of(
-    value: Any, form: Form | None = None, references: References | None = None
+    value: Any, form: Form | None = None, references: References | None = None, *, is_line: bool = False
 ) -> Iterator[DocumentTool | Skipped]:
     """The tools of a document, in its order, and what is not taken over.
 
@@ -40,6 +63,7 @@ def tools_of(
         value: JSON data.
         form: the form to read it as; None to recognise the form of each tool.
         references: what the references of an OpenAPI document stand for; None for those inside it alone.
+        is_line: whether it is a line of JSON Lines, and so like an item of a list.
 
     Raises:
         NoCatalogueError: it is no catalogue, or none of this form.
@@ -49,8 +73,8 @@ def tools_of(
             raise NoCatalogueError("it is no OpenAPI document: it has no `paths`")
         yield from operations(references or References(value))
         return
-    entries = _list_tools(value, "", (), form)
-    if entries is None and isinstance(value, dict) and isinstance(value.get("mcpServers"), dict):
+    entries = _item(value, "", (), form) if is_line else _list_tools(value, "", (), form)
+    if not any(isinstance(entry, tuple) for entry in entries or []) and configured_servers(value) is not None:
         raise NoCatalogueError(
             "it names MCP servers, which a SOURCE never starts; --mcp-config asks them for their tools"
         )
@@ -60,8 +84,8 @@ def tools_of(
             if form is None
             else f"it is no list of tools in the form {form}"
         )
-    for raw, server, steps, tool_form in entries:
-        yield _tool(raw, server, steps, tool_form)
+    for entry in entries:
+        yield entry if isinstance(entry, Skipped) else _tool(*entry)
 
 
 def is_single(value: Any) -> bool:
@@ -73,10 +97,10 @@ def is_single(value: Any) -> bool:
 _Raw = tuple[Any, str, Steps, Form | None]
 
 
-def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw] | None:
+def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
     """The tools somewhere in a value; None if it is no catalogue. Depth is that of the document, which is bounded."""
     if isinstance(value, list):
-        entries: list[_Raw] = []
+        entries: list[_Raw | Skipped] = []
         known = not value
         for number, item in enumerate(value):
             inner = _item(item, server, (*steps, number), form)
@@ -99,6 +123,12 @@ def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> lis
             list_form: Form = form or ("gemini" if key in _DECLARATIONS else "openai")
             return [(item, server, (*steps, key, n), list_form) for n, item in enumerate(value[key])]
     named = _server(value) or server
+    tool = value.get("tool")
+    if isinstance(tool, dict) and _is_tool(tool, alone=False):
+        return [(tool, _stated_server(tool) or named, (*steps, "tool"), form)]
+    listed = _read_response(value, steps, form)
+    if listed is not None:
+        return listed
     tools = value.get("tools")
     if isinstance(tools, list):
         entries = []
@@ -108,22 +138,32 @@ def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> lis
             entries += [(item, named, place, form)] if inner is None else inner
         return entries
     if isinstance(tools, dict):
-        return _servers(tools, (*steps, "tools"), form)
-    return _servers(value, steps, form)
+        return _servers(tools, (*steps, "tools"), form) or _by_name(tools, named, (*steps, "tools"), form)
+    for key in _RECORDS:
+        if isinstance(value.get(key), list | dict):
+            entries = _records(value[key], (*steps, key), form, of_servers=key in _OF_SERVERS)
+            if entries:
+                return entries
+    for key in ("server", "snapshot"):  # a record of the MCP registry, and one of Docker's
+        if isinstance(value.get(key), dict):
+            return _list_tools(value[key], server, (*steps, key), form)
+    if _is_card(value):
+        return [Skipped(steps, _CARD)]
+    return _servers(value, steps, form) or _by_name(value, server, steps, form)
 
 
-def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw] | None:
+def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
     if isinstance(item, dict) and _is_tool(item, alone=False):
         return [(item, server, steps, form)]
     return _list_tools(item, server, steps, form) if isinstance(item, dict | list) else None
 
 
-def _servers(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw] | None:
+def _servers(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
     """An object of servers by name, each a list of tools or an object with `tools`; None if it is none."""
-    entries: list[_Raw] = []
+    entries: list[_Raw | Skipped] = []
     for name, record in value.items():
         tools = record.get("tools") if isinstance(record, dict) else record
-        if not isinstance(tools, list) or not all(isinstance(item, dict) for item in tools):
+        if name in _OTHER_LISTS or not isinstance(tools, list) or not all(isinstance(item, dict) for item in tools):
             return None
         server = (_server(record) if isinstance(record, dict) else "") or name
         inner = _list_tools(
@@ -135,7 +175,56 @@ def _servers(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Ra
     return entries if value else None
 
 
-def _read_crawled_server(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw] | None:
+def _by_name(value: dict[str, Any], server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
+    """An object of tools by name, each with an input schema; None if it is none."""
+    for each in value.values():
+        if not isinstance(each, dict) or not isinstance(_first(each, tuple(_ANY_SCHEMA)), dict):
+            return None
+    return [({"name": name, **each}, server, (*steps, name), form) for name, each in value.items()] or None
+
+
+def _records(value: Any, steps: Steps, form: Form | None, *, of_servers: bool) -> list[_Raw | Skipped]:
+    """The tools of records in a list, or in an object by the names of servers; what has none is passed over.
+
+    A server without tools is told.
+    """
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    entries: list[_Raw | Skipped] = []
+    for key, record in pairs:
+        place = (*steps, key)
+        server = key if isinstance(key, str) and of_servers else ""
+        if of_servers and isinstance(record, dict) and not record.keys() & {"tools", "server", "snapshot"}:
+            inner: list[_Raw | Skipped] | None = [Skipped(place, _CARD)]
+        else:
+            inner = _item(record, server, place, form)
+        entries += inner or []
+    return entries
+
+
+def _read_response(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
+    """The lists that an answer of OpenAI's Responses API has of MCP servers; None if it has none.
+
+    Such an answer also has the `tools` of the request: functions, and servers.
+    """
+    output = value.get("output")
+    lists = [
+        (number, item)
+        for number, item in enumerate(output if isinstance(output, list) else [])
+        if isinstance(item, dict) and item.get("type") == "mcp_list_tools"
+    ]
+    if not lists:
+        return None
+    entries: list[_Raw | Skipped] = []
+    for number, item in lists:
+        entries += _list_tools(item, "", (*steps, "output", number), form) or []
+    tools = value.get("tools")
+    for number, item in enumerate(tools if isinstance(tools, list) else []):
+        if isinstance(item, dict) and item.get("type") == "function":
+            entries.append((item, "", (*steps, "tools", number), form))
+    return entries
+
+
+def _read_crawled_server(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
     """A server of Toucan: the answer of the server if there is one, else what its page on Smithery says."""
     about = value.get("metadata")
     if not isinstance(about, dict) or not isinstance(about.get("server_info_crawled"), dict):
@@ -151,25 +240,61 @@ def _read_crawled_server(value: dict[str, Any], steps: Steps, form: Form | None)
     return [(item, server, (*place, number), form or "mcp") for number, item in enumerate(tools)]
 
 
-def _server(record: Mapping[str, Any]) -> str:
-    """The server that a record names; empty if it names none."""
-    info = record.get("serverInfo")
-    names = (
-        *(record.get(key) for key in ("server_name", "serverName", "server")),
-        info.get("name") if isinstance(info, dict) else None,
-        record.get("name"),
-    )
+def _stated_server(record: Mapping[str, Any]) -> str:
+    """The server that a tool or a list says it is of; empty if it says none."""
+    objects = [record[key] for key in _SERVER_OBJECTS if isinstance(record.get(key), dict)]
+    names = [
+        *(record.get(key) for key in _SERVERS),
+        *(each.get(key) for each in objects for key in ("name", "server_name")),
+    ]
     return next((name for name in names if isinstance(name, str) and name and not name_fault(name)), "")
+
+
+def _server(record: Mapping[str, Any]) -> str:
+    """The server that a record of one names; empty if it names none."""
+    name = record.get("name")
+    return _stated_server(record) or (name if isinstance(name, str) and not name_fault(name) else "")
+
+
+def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((raw[key] for key in keys if raw.get(key) is not None), None)
+
+
+def _has_schema(value: Mapping[str, Any]) -> bool:
+    return not value.keys().isdisjoint(_ANY_SCHEMA) or _is_list_of_parameters(value.get("arguments"))
+
+
+def _is_list_of_parameters(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, dict) and isinstance(each.get("name"), str) and "type" in each for each in value)
+    )
+
+
+def _is_card(value: Mapping[str, Any]) -> bool:
+    """Whether an object describes a server and no tool."""
+    if _has_schema(value) or "in" in value:
+        return False
+    about = value.get("$schema")
+    return (
+        not value.keys().isdisjoint(_CARD_KEYS)
+        or (isinstance(value.get("type"), str) and value["type"] in _CARD_TYPES)
+        or (isinstance(about, str) and ("server.schema" in about or "server-card" in about))
+    )
 
 
 def _is_tool(value: Mapping[str, Any], *, alone: bool) -> bool:
     """Whether an object is a tool. One that is alone must have a schema: much else has a name and a description."""
-    if value.get("type") == "function" and isinstance(value.get("function"), dict):
+    if isinstance(value.get("function"), dict) and (value.get("type") == "function" or "name" in value["function"]):
         return True
-    if "tools" in value or not isinstance(value.get("name"), str):
+    if "tools" in value or not isinstance(_first(value, _NAMES), str):
         return False
-    schemas = any(key in value for keys in _SCHEMAS.values() for key in keys)
-    return schemas or (not alone and ("description" in value or isinstance(value.get("type"), str)))
+    if _has_schema(value):
+        return True
+    # A parameter of OpenAPI has a name and a description, too, and says where it is.
+    named = _first(value, _DESCRIPTIONS) is not None or isinstance(value.get("type"), str)
+    return not alone and named and "in" not in value and not _is_card(value)
 
 
 def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentTool | Skipped:
@@ -177,48 +302,67 @@ def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentToo
         return Skipped(steps, "it is no object")
     if "tools" in raw:
         return Skipped(steps, "its `tools` are no list of tools")
-    if form is None and isinstance(raw.get("name"), str) and not _is_tool(raw, alone=False):
+    if _is_card(raw):
+        return Skipped(steps, _CARD)
+    if form is None and isinstance(_first(raw, _NAMES), str) and not _is_tool(raw, alone=False):
         return Skipped(steps, "it has neither a description nor an input schema")
     form = form or _form(raw)
+    outside: Mapping[str, Any] = {}
     if form == "openai" and isinstance(raw.get("function"), dict):
-        raw, steps = raw["function"], (*steps, "function")
-    schema = next((raw[key] for key in _SCHEMAS[form] if raw.get(key) is not None), None)
-    returns = next((raw[key] for key in ("outputSchema", "output_schema") if raw.get(key) is not None), None)
+        outside, raw, steps = raw, raw["function"], (*steps, "function")
+    schema = _first(raw, _SCHEMAS[form])
+    returns = _first(raw, ("outputSchema", "output_schema"))
     if form == "gemini":
         # `parameters` and `response` are Schema Objects, as of OpenAPI 3.0; the others are JSON Schema.
         if schema is raw.get("parameters"):
             schema = from_openapi(schema, lambda target: target)
         returns = next((raw[key] for key in ("responseJsonSchema", "response_json_schema") if raw.get(key)), None)
         returns = returns or from_openapi(raw.get("response"), lambda target: target)
-    if schema is None and form == "mcp" and isinstance(raw.get("parameters"), list):
-        schema = _from_list(raw["parameters"])
-    if schema is None and any(raw.get(key) is not None for keys in _SCHEMAS.values() for key in keys):
+    if schema is None and form == "mcp":
+        schema = next((raw[key] for key in ("arguments", "parameters") if isinstance(raw.get(key), list)), None)
+    if isinstance(schema, list):
+        schema = _from_list(schema, optional=raw.get("arguments") is not schema)
+    if schema is None and _first(raw, tuple(_ANY_SCHEMA)) is not None:
         return Skipped(steps, f"it has no {_SCHEMAS[form][0]}, so it is not of the form {form}")
     return read_tool(
-        raw.get("name"),
-        raw.get("description"),
+        _first(raw, _NAMES),
+        _first(raw, _DESCRIPTIONS),
         title=raw.get("title"),
         schema=schema,
         returns=returns,
-        annotations=raw.get("annotations"),
+        annotations=annotations_of(raw, outside),
         deprecated=raw.get("deprecated") is True,
         place=steps,
-        server=server,
+        server=_stated_server(raw) or _stated_server(outside) or server,
     )
 
 
 def _form(raw: Mapping[str, Any]) -> Form:
-    if raw.get("type") == "function" or ("parameters" in raw and "inputSchema" not in raw):
+    if raw.get("type") == "function" or isinstance(raw.get("function"), dict):
+        return "openai"
+    if "parameters" in raw and "inputSchema" not in raw and not isinstance(raw["parameters"], list):
         return "openai"
     if "parametersJsonSchema" in raw or "parameters_json_schema" in raw:
         return "gemini"
     return "anthropic" if "input_schema" in raw else "mcp"
 
 
-def _from_list(parameters: list[Any]) -> dict[str, Any]:
-    """An object schema out of a list of parameters with name, type, required and description, as Smithery has them."""
+def _from_list(parameters: list[Any], *, optional: bool) -> dict[str, Any]:
+    """An object schema out of a list of parameters with name, type and description.
+
+    Smithery's say whether they are required, Docker's `arguments` whether they are optional.
+
+    Args:
+        parameters: each an object; others are passed over.
+        optional: what a parameter is that says neither, in a list in which none says that it is required.
+    """
     named = [each for each in parameters if isinstance(each, dict) and isinstance(each.get("name"), str)]
-    keys = ("type", "description", "enum", "default")
-    properties = {each["name"]: {key: each[key] for key in keys if each.get(key) is not None} for each in named}
-    required = [each["name"] for each in named if each.get("required") is True]
+    optional = optional or any("required" in each for each in named)
+    keys = ("type", "enum", "default", "items")
+    properties, required = {}, []
+    for each in named:
+        about = {"type": each.get("type"), "description": _first(each, _DESCRIPTIONS), **{k: each.get(k) for k in keys}}
+        properties[each["name"]] = {key: value for key, value in about.items() if value is not None}
+        if each["required"] is True if "required" in each else not each.get("optional", optional):
+            required.append(each["name"])
     return {"type": "object", "properties": properties, **({"required": required} if required else {})}

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.base.errors import UsageError
+from bench.importing.tools.tool import annotations_of
 
 
 def as_json(value: Any) -> Any:
@@ -61,7 +62,10 @@ def _tool(value: Any) -> dict[str, Any]:
 
 
 def _mcp(value: Any, schema: Any) -> dict[str, Any]:
-    return {"name": value.name, "description": value.description, "inputSchema": _schema(schema)}
+    # LangChain's adapter and pydantic-ai keep the annotations of an MCP server's tool under `metadata`.
+    annotations = annotations_of({"metadata": getattr(value, "metadata", None)})
+    tool = {"name": value.name, "description": value.description, "inputSchema": _schema(schema)}
+    return {**tool, "annotations": annotations} if annotations else tool
 
 
 def _schema(schema: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.importing.tools.references import MOST_HOPS, LostReferenceError, Node, References
-from bench.importing.tools.schemas import fields_of, from_openapi
+from bench.importing.tools.schemas import Fields, fields_of, from_openapi
 from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps, read_tool
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
@@ -258,7 +258,9 @@ def _schema(operation: Sequence[Node], item: Sequence[Node], schemas: _Schemas) 
     given: dict[tuple[str, str], Node] = {}
     for holder in (item, operation):
         listed = schemas.follow(_get(holder, "parameters"))
-        for each in listed.value if listed is not None and isinstance(listed.value, list) else []:
+        if listed is None or not isinstance(listed.value, list):
+            continue
+        for each in listed.value:
             parameter = schemas.follow(Node(each, listed.file))
             if parameter is not None and isinstance(parameter.value, dict):
                 name = parameter.value.get("name")
@@ -343,7 +345,9 @@ def _add_body(body: _Body, properties: dict[str, Any], required: list[str], sche
     """The fields of the body beside the parameters; what of it is no object is the property `body`."""
     whole = schemas.convert(body.schema)
     fields = fields_of(whole, schemas.defined)
-    others = fields.others if fields.properties else (whole,)
+    if not fields.is_object or not fields.properties:
+        fields = Fields({}, frozenset(), (whole,))
+    others = fields.others
     rest = {"anyOf": list(others)} if len(others) > 1 else next(iter(others), None)
     names = {name: _free_name(name, "body", properties) for name in fields.properties}
     for name, about in fields.properties.items():

@@ -102,7 +102,7 @@ class _FieldsReader:
             if objects:
                 required |= frozenset.intersection(*(inner.required for inner in objects))
             elif readings:
-                is_object = False
+                is_object = is_object and bool(properties)
         if "object" in types:
             others = []
         return Fields(properties, frozenset(required), tuple(others), is_object)

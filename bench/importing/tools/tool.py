@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +75,9 @@ def read_tool(
         parent: a group inside the server, such as a tag; empty if none.
     """
     if not isinstance(name, str) or not name.strip():
-        return Skipped(place, "the tool has no name" if name is None or name == "" else f"the name is {_kind(name)}")
+        fault = "the tool has no name" if name is None or name == "" else f"the name is {_kind(name)}"
+        about = f"; its description is {one_line(description, 60)!r}" if isinstance(description, str) else ""
+        return Skipped(place, fault + about)
     if fault := name_fault(name):
         return Skipped(place, f"the name {fault}")
     if not isinstance(description, str | None):
@@ -96,6 +100,36 @@ def read_tool(
         deprecated=deprecated,
     )
     return DocumentTool(tool, place, server)
+
+
+def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of a tool: its object `annotations`, and the hints of MCP that stand elsewhere in it.
+
+    Some have the hints beside the name, some under `metadata` or `_meta`, and some write them as Python does
+    (`read_only_hint`). What comes first stays.
+
+    Args:
+        holders: the objects that describe the tool.
+    """
+    annotations: dict[str, Any] = {}
+    for holder in holders:
+        given = holder.get("annotations")
+        about = [holder.get(key) for key in ("metadata", "_meta")]
+        about += [each.get("annotations") for each in about if isinstance(each, Mapping)]
+        for source in (given, holder, *about):
+            for key, value in source.items() if isinstance(source, Mapping) else ():
+                key = _HINTS.get(key, key)
+                if source is given or (key in _HINTS.values() and isinstance(value, bool)):
+                    annotations.setdefault(key, value)
+    return annotations
+
+
+#: The hints of MCP's `ToolAnnotations`, by themselves and as Python writes them.
+_HINTS = {
+    written: hint
+    for hint in ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+    for written in (hint, re.sub("([A-Z])", lambda match: f"_{match[0].lower()}", hint))
+}
 
 
 def name_fault(name: str) -> str:

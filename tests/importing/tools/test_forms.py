@@ -184,7 +184,7 @@ def test_a_schema_that_is_none_is_kept_for_the_audit() -> None:
 
 
 def test_parameters_behind_references_and_alternatives_are_found() -> None:
-    schema = {
+    schema: dict[str, Any] = {
         "$ref": "#/$defs/Args",
         "$defs": {
             "Args": {

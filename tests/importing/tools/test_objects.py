@@ -75,6 +75,22 @@ def test_each_kind_of_object_is_the_same_tool(kind: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        # As langchain-mcp-adapters and pydantic-ai keep them.
+        {"title": None, "readOnlyHint": True, "destructiveHint": None, "_meta": {"a": 1}},
+        {"meta": None, "annotations": {"title": "Send", "readOnlyHint": True}, "output_schema": None},
+        {"annotations": {"read_only_hint": True}, "other": object()},
+    ],
+    ids=["langchain", "pydantic-ai", "snake"],
+)
+def test_annotations_of_an_mcp_server_survive_its_adapter(metadata: dict[str, Any]) -> None:
+    for schema in ({"args_schema": Send}, {"parameters_json_schema": SCHEMA}):
+        (tool,) = bench.import_tools("mine", [Object(**NAMED, **schema, metadata=metadata)], replace=True).tools
+        assert tool.annotations == '{"readOnlyHint": true}'
+
+
 def test_objects_of_several_servers_and_answers_of_servers_are_taken() -> None:
     listed = Object(tools=[TOOLS["mcp 1"]])
     assert [tool.tool_id for tool in bench.import_tools("one", listed).tools] == ["send"]

@@ -12,7 +12,8 @@ from bench.data.tables import Tool
 from bench.importing.reading import Document
 from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of
 
-TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+TEXT: Any = {"type": "string"}
+NUMBER: Any = {"type": "integer"}
 CARD = {"type": "object", "required": ["card", "owner"], "properties": {"card": TEXT, "owner": TEXT}}
 IBAN = {"type": "object", "required": ["iban", "owner"], "properties": {"iban": TEXT, "owner": TEXT}}
 
@@ -71,7 +72,11 @@ def fields(tool: Tool) -> dict[str, bool]:
             {"id": False, "a": True},
             id="what only the server sets",
         ),
+        pytest.param(
+            {"properties": {"a": TEXT}, "anyOf": [{"type": "array"}]}, {"a": False, "body": False}, id="or a list"
+        ),
         # What has no fields stays the body.
+        pytest.param({"type": "string", "properties": {"a": TEXT}}, {"body": False}, id="a text"),
         pytest.param({"type": "array", "items": CARD}, {"body": False}, id="a list"),
         pytest.param({"type": "object", "additionalProperties": TEXT}, {"body": False}, id="any names"),
         pytest.param({"oneOf": [TEXT, {"type": "array", "items": TEXT}]}, {"body": False}, id="no objects"),
@@ -104,11 +109,15 @@ def test_a_field_that_alternatives_describe_differently_keeps_all_descriptions()
 
 
 def test_a_name_that_is_taken_gets_its_place() -> None:
-    parameters = [
+    parameters: list[Any] = [
         {"name": "name", "in": "path", "required": True, "schema": TEXT},
         {"name": "name", "in": "query", "schema": NUMBER},
     ]
-    body = {"type": "object", "required": ["name"], "properties": {"name": {**TEXT, "description": "The new one."}}}
+    body: Any = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {**TEXT, "description": "The new one."}},
+    }
     tool = of_body(body, path="/things/{name}", parameters=parameters)
     assert fields(tool) == {"name": True, "query_name": False, "body_name": True}
     parameters.append({"name": "body", "in": "query", "schema": TEXT})
@@ -116,7 +125,7 @@ def test_a_name_that_is_taken_gets_its_place() -> None:
 
 
 def test_a_body_that_is_needed_is_required_only_where_it_is_one_value() -> None:
-    content = {"application/json": {"schema": {"type": "array"}}}
+    content: dict[str, Any] = {"application/json": {"schema": {"type": "array"}}}
     assert fields(of_body({}, requestBody={"required": True, "content": content})) == {"body": True}
     content = {"application/json": {"schema": {"type": "object", "properties": {"a": TEXT}}}}
     assert fields(of_body({}, requestBody={"required": True, "content": content})) == {"a": False}

@@ -174,7 +174,10 @@ def test_what_the_user_names_may_be_a_link(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_named_holds_all_its_documents(tmp_path: Path) -> None:
-    files = {"api/api.json": api({"$ref": "../shared/s.json"}), "shared/s.json": '{"type": "string"}'}
+    files = {
+        "api/api.json": api({"$ref": "../shared/s.json"}),
+        "shared/s.json": '{"openapi": "3.1.0", "type": "string"}',
+    }
     folder = write(tmp_path / "all", files)
     ((_, told),) = read(folder / "api" / "api.json").remarks
     assert "leads out of the folder of the document" in told

@@ -1,0 +1,55 @@
+"""Configurations of MCP clients: the servers that a client starts or asks, by name. Nothing is started here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: Where clients have their servers: most of them (Claude, Cursor, Windsurf, Cline, Gemini CLI), VS Code in its own
+#: file, Codex, Zed, VS Code in its settings and in a development container, opencode, and a plug-in of Claude Code.
+_PLACES: tuple[tuple[str, ...], ...] = (
+    ("mcpServers",),
+    ("servers",),
+    ("mcp_servers",),
+    ("context_servers",),
+    ("mcp", "servers"),
+    ("customizations", "vscode", "mcp", "servers"),
+    ("mcp",),
+    (),
+)
+#: How a server is reached, as clients call it: a program, or an address of HTTP.
+COMMAND, URLS = "command", ("url", "serverUrl", "httpUrl")
+_COMMENTS = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)|//[^\n]*|/\*.*?(?:\*/|$)', re.DOTALL)
+_LAST_COMMAS = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)|,(?=\s*[}\]])', re.DOTALL)
+
+
+def configured_servers(value: Any) -> tuple[tuple[str, ...], dict[str, Any]] | None:
+    """The servers of a client's configuration by name, after the keys that lead to them; None if it is none."""
+    for place in _PLACES:
+        listed = value
+        for step in place:
+            listed = listed.get(step) if isinstance(listed, dict) else None
+        if isinstance(listed, list) and place == ("mcpServers",):  # Continue
+            listed = {
+                each["name"]: each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)
+            }
+        if isinstance(listed, dict) and listed:
+            reachable = [is_reachable(record) for record in listed.values()]
+            if any(reachable) if place else all(reachable):
+                return place, listed
+    return None
+
+
+def is_reachable(record: Any) -> bool:
+    """Whether an object says how a server is reached."""
+    return isinstance(record, dict) and not record.keys().isdisjoint({COMMAND, *URLS})
+
+
+def without_comments(data: bytes) -> bytes:
+    """JSON as some clients have it, without comments and without commas after the last member; lines stay lines."""
+    blank = re.compile(rb"[^\n]")
+
+    def keep_texts(match: re.Match[bytes]) -> bytes:
+        return match[0] if match[0].startswith(b'"') else blank.sub(b" ", match[0])
+
+    return _LAST_COMMAS.sub(keep_texts, _COMMENTS.sub(keep_texts, data))
