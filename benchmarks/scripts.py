@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -38,9 +39,7 @@ def character_pairs(text: str) -> list[str]:
 
 def jieba_words(text: str) -> list[str]:
     """The words that jieba's dictionary finds."""
-    import jieba
-
-    return [word for word in jieba.lcut(text.lower()) if any(sign.isalnum() for sign in word)]
+    return [word for word in import_module("jieba").lcut(text.lower()) if any(sign.isalnum() for sign in word)]
 
 
 def by_rank_bm25(texts: Sequence[str], queries: Sequence[str], split: Callable[[str], list[str]]) -> NDArray[np.int32]:

@@ -24,23 +24,27 @@ def tune(
     *,
     metric: str = "recall@5",
     template: Template | None = None,
+    seed: int = 0,
 ) -> Tuning:
     """Try every combination of parameter values on the dev queries. The same as `bench tune`.
 
-    Methods learn from train only, and test queries are never used.
+    Methods learn from train only, and test queries are never used. Where there is no dev split, a fifth of train is
+    held out, by whole groups of dependent queries.
 
     Args:
         method: a method, with the parameters that stay.
         grid: parameter -> values to try.
-        dataset: a dataset with dev queries.
+        dataset: a dataset with dev or train queries.
         metric: what is made as high as can be; it has a cut-off.
         template: the text of a tool; the dataset's default if None.
+        seed: which train queries are held out, if there is no dev split.
 
     Returns:
         All points, the best first; `tuning.best` is the spec of the best for `bench.run`.
 
     Raises:
-        UsageError: no dev queries, an empty or huge grid, a wrong parameter, or a metric without a cut-off.
+        UsageError: neither dev nor train queries, an empty or huge grid, a wrong parameter, or a metric without a
+            cut-off.
 
     Examples:
         >>> tuning = bench.tune("bm25", {"k1": [0.5, 1.2], "b": [0.0, 0.75]}, "starter")
@@ -58,6 +62,7 @@ def tune(
         {name: [value_of(name, value) for value in values] for name, values in grid.items()},
         ensure_loaded(dataset),
         parse_metric(metric),
+        seed=seed,
         template=check_setting("template", template),
         progress=progress,
     )

@@ -28,7 +28,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "list": ("list", "List methods, datasets, metrics or stored results."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
     "metrics": ("metrics", "Describe the metrics: definition, edge cases, source."),
-    "tune": ("tune", "Tune a method's parameters on dev queries."),
+    "tune": ("tune", "Tune a method's parameters on dev or train queries."),
     "check": ("check", "Run conformance tests on a method."),
     "schema": ("schema", "Print the JSON Schema of a bench file format."),
     "completion": ("completion", "Print a shell completion script."),

@@ -1,4 +1,4 @@
-"""`bench tune`: tune a method's parameters on the dev split."""
+"""`bench tune`: tune a method's parameters on the dev split, or on a part of train."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from bench.cli.options import (
     settings_options,
     source_options,
 )
-from bench.cli.output import console, print_json
+from bench.cli.output import console, print_json, say
+from bench.data.devsplit import hold_out_dev
 from bench.data.tables import Template
 from bench.evaluation.tune import tune_method
 from bench.metrics import parse_metrics
@@ -26,7 +27,11 @@ from bench.registry import build_method, load_dataset
 @click.command("tune", cls=VerbCommand)
 @click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
 @click.option(
-    "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset whose dev split is used."
+    "-d",
+    "--dataset",
+    required=True,
+    shell_complete=complete_datasets,
+    help="Dataset whose dev split, or train split, is used.",
 )
 @click.option(
     "-g",
@@ -38,6 +43,7 @@ from bench.registry import build_method, load_dataset
     help="Values to try for a parameter; repeat for more parameters.",
 )
 @click.option("--metric", default="recall@5", show_default=True, help="Metric to maximise.")
+@more_option("--seed", type=int, default=0, metavar="N", help="Which train queries are held out.  [default: 0]")
 @settings_options("template")
 @executor_options
 @source_options
@@ -48,6 +54,7 @@ def command(
     dataset: str,
     axes: tuple[str, ...],
     metric: str,
+    seed: int,
     template: Template | None,
     jobs: int,
     address: str | None,
@@ -56,7 +63,8 @@ def command(
 ) -> None:
     """Evaluate every combination of values on the dev queries, and print the best as a spec for `bench run`.
 
-    During tuning, methods learn from train only. Test queries are never used.
+    During tuning, methods learn from train only. Where there is no dev split, a fifth of train is held out, by whole
+    groups of dependent queries. Test queries are never used.
     """
     bars = progress(quiet)
     spec = parse(method)
@@ -66,15 +74,18 @@ def command(
         _grid(axes),
         load_dataset(dataset, bars),
         parse_metrics([metric])[0],
+        seed=seed,
         template=template,
         progress=bars,
-        executor=chosen_executor(jobs, address, lambda spec: load_dataset(spec, bars)),
+        executor=chosen_executor(jobs, address, lambda spec: hold_out_dev(load_dataset(spec, bars), seed)[0]),
     )
     if as_json:
         print_json(tuning.to_dict())
         return
     (table,) = tuning._tables()
     console().print(table)
+    if tuning.held_out is not None and not quiet:
+        say(f"asked: {tuning.held_out}")
     click.echo(tuning.best)
 
 

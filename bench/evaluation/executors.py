@@ -48,7 +48,9 @@ class Executor(Protocol):
         ...
 
 
-def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> Iterator[StoredResult | BenchError]:
+def side_by_side(
+    runner: Runner, plans: Sequence[Plan], executor: Executor, *, hold_out: int | None = None
+) -> Iterator[StoredResult | BenchError]:
     """Check every plan as `Runner.run` does, then run them by an executor.
 
     The workers read datasets and build methods by their specs, so both have to be found by name.
@@ -57,6 +59,8 @@ def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> I
         runner: its settings hold for every cell; the checks load and build by it.
         plans: what runs.
         executor: where it runs.
+        hold_out: the seed by which workers hold a dev split out of train, as of `bench.data.devsplit`; None to take
+            datasets as they are.
 
     Yields:
         A result for each plan, or the error that ended it, in the order of the plans.
@@ -83,6 +87,7 @@ def side_by_side(runner: Runner, plans: Sequence[Plan], executor: Executor) -> I
             _asks(item.method),
             bool(models(item.method)),
             stated_resources(item.method),
+            hold_out=hold_out,
         )
         for item, there in zip(checked, kept, strict=True)
         if not there

@@ -1,7 +1,8 @@
-"""Grid search over a method's parameters on the dev split."""
+"""Grid search over a method's parameters on the dev split, or on a part of train where there is none."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import tempfile
@@ -17,6 +18,7 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.data.dataset import Dataset
+from bench.data.devsplit import HeldOut, hold_out_dev
 from bench.data.tables import Template
 from bench.evaluation.ask import ask, check, prepare
 from bench.evaluation.executors import Executor, side_by_side
@@ -57,12 +59,14 @@ class Tuning(Shown):
         dataset: spec of the dataset whose dev queries were asked.
         metric: what was made as high as can be.
         points: the points.
+        held_out: which train queries stood in for dev; None where the dataset has a dev split.
     """
 
     method: Spec
     dataset: str
     metric: str
     points: tuple[GridPoint, ...]
+    held_out: HeldOut | None = None
 
     @property
     def best(self) -> str:
@@ -82,13 +86,18 @@ class Tuning(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Everything, as `bench tune --json` prints it."""
         rows = [{"values": dict(point.values), self.metric: point.score} for point in self.points]
-        return {"method": self.best, "dataset": self.dataset, "split": "dev", "points": rows}
+        held = None if self.held_out is None else dataclasses.asdict(self.held_out)
+        return {"method": self.best, "dataset": self.dataset, "split": "dev", "held_out": held, "points": rows}
 
     def _line(self) -> str:
         return (
-            f"{self.best} on {self.dataset} (dev): {self.metric} {format_fixed(self.points[0].score)}, the best of "
-            + (f"{len(self.points)} points")
+            f"{self.best} on {self.dataset} ({self._asked}): {self.metric} {format_fixed(self.points[0].score)}, the "
+            f"best of {len(self.points)} points"
         )
+
+    @property
+    def _asked(self) -> str:
+        return "dev" if self.held_out is None else "held out of train"
 
     def _tables(self) -> list[Table]:
         names = list(self.points[0].values)
@@ -97,8 +106,11 @@ class Tuning(Shown):
             for point in self.points[:_SHOWN]
         ]
         left = len(self.points) - len(rows)
-        title = f"{self.method.name} on {self.dataset} (dev)"
-        return [table_of((*names, self.metric), rows, title, [f"and {left} more"] if left else [])]
+        title = f"{self.method.name} on {self.dataset} ({self._asked})"
+        notes = [f"and {left} more"] if left else []
+        if self.held_out is not None:
+            notes.append(f"asked: {self.held_out}")
+        return [table_of((*names, self.metric), rows, title, notes)]
 
 
 def tune_method(
@@ -107,11 +119,14 @@ def tune_method(
     grid: Mapping[str, Sequence[Value]],
     dataset: Dataset,
     metric: Metric,
+    *,
+    seed: int = 0,
     **more: Any,
 ) -> Tuning:
-    """What `tune` finds, with what was asked."""
-    points = tune(build, spec, grid, dataset, metric, **more)
-    return Tuning(spec, dataset.spec, str(metric), tuple(points))
+    """What `tune` finds, with what was asked: the dev queries, or a part of train, held out by the seed."""
+    asked, held_out = hold_out_dev(dataset, seed)
+    points = tune(build, spec, grid, asked, metric, held_out=held_out, **more)
+    return Tuning(spec, dataset.spec, str(metric), tuple(points), held_out)
 
 
 def tune(
@@ -124,6 +139,7 @@ def tune(
     template: Template | None = None,
     progress: Progress = QUIET,
     executor: Executor | None = None,
+    held_out: HeldOut | None = None,
 ) -> list[GridPoint]:
     """Try every point of a grid on the dev queries; methods learn from train alone.
 
@@ -138,6 +154,7 @@ def tune(
         template: the text of a tool; the dataset's default when None.
         progress: gets a bar with the points.
         executor: where points run; one after the other in this process when None.
+        held_out: how the dev split came about, if the dataset as its spec names it has none.
 
     Returns:
         All points, the best first.
@@ -170,7 +187,7 @@ def tune(
     if executor is not None:
         data = parse(dataset.spec)
         plans = [Plan(data, method.spec, split="dev", depth=depth, template=template) for method in methods]
-        scored = _by_executor(plans, metric, dataset, build, executor, progress)
+        scored = _by_executor(plans, metric, dataset, build, executor, progress, held_out)
         points = [GridPoint(values, score) for values, score in zip(candidates, scored, strict=True)]
         return sorted(points, key=lambda point: -point.score)
     measured = []
@@ -192,12 +209,13 @@ def _by_executor(
     build: Callable[[Spec], Method],
     executor: Executor,
     progress: Progress,
+    held_out: HeldOut | None,
 ) -> list[float]:
     """The metric's mean for each plan, by results in a folder that ends with them."""
     with tempfile.TemporaryDirectory(prefix="bench-tune-") as folder:
         runner = Runner(Path(folder), load=lambda _: dataset, build=build, progress=progress, metrics=[metric])
         means = []
-        for outcome in side_by_side(runner, plans, executor):
+        for outcome in side_by_side(runner, plans, executor, hold_out=None if held_out is None else held_out.seed):
             if isinstance(outcome, BenchError):
                 raise outcome
             means.append(float(np.nanmean(outcome.values(str(metric)))))

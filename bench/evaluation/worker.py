@@ -22,6 +22,7 @@ from bench.base.errors import INTERRUPTED, BenchError, MethodError
 from bench.base.progress import Forwarding, Progress, Report
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
+from bench.data.devsplit import hold_out_dev
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.metrics import parse_metrics
@@ -44,6 +45,7 @@ class RunCell:
         models: whether its method has models, such as an encoder.
         resources: what its method asks of a cluster, by Ray's names.
         jobs: how many cells run side by side.
+        hold_out: the seed by which a dev split is held out of train; None to take the dataset as it is.
     """
 
     plan: Plan
@@ -60,6 +62,7 @@ class RunCell:
     models: bool
     resources: Mapping[str, float]
     jobs: int = 1
+    hold_out: int | None = None
 
     @property
     def label(self) -> str:
@@ -79,7 +82,8 @@ def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Pat
 
         def load(spec: Spec) -> Dataset:
             if spec not in datasets:
-                datasets[spec] = load_dataset(spec, reports)
+                loaded = load_dataset(spec, reports)
+                datasets[spec] = loaded if cell.hold_out is None else hold_out_dev(loaded, cell.hold_out)[0]
             return datasets[spec]
 
         runner = Runner(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from bench.base.spec import Spec, Value
 from bench.cli.tune import command
 from bench.data.card import Card
 from bench.data.dataset import Dataset
+from bench.data.devsplit import HeldOut
 from bench.data.parquet import write_dataset
 from bench.data.tables import SPLITS, Query, Split, Tables, Tool
-from bench.evaluation.tune import tune
+from bench.evaluation.tune import tune, tune_method
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.metrics import parse_metrics
 from bench.registry import build_method
@@ -101,6 +103,67 @@ def test_without_dev_queries_nothing_is_tuned(dials: Dataset) -> None:
     without = replace(tables, queries=[query for query in tables.queries if query.split != "dev"])
     with pytest.raises(UsageError, match=r"no dev queries.*test queries must not be used"):
         tune(build, Spec("dial"), {"left": [1]}, Dataset.build("dials", CARD, without), RECALL)
+
+
+def without_dev(train: int) -> Dataset:
+    """A dataset without dev; each pair of train queries wants a tool of its own, as one unit."""
+    tools = [Tool(str(code), "", f"number {code}") for code in range(10)]
+    queries = [Query(f"{i:03}", f"train {i}", {str(i // 2): 1}, "train") for i in range(train)]
+    card = CARD.model_copy(update={"id": "pairs"})
+    return Dataset.build("pairs", card, Tables(tools, [*queries, Query("999", "test", {"8": 1}, "test")]))
+
+
+class Watcher(Method):
+    """Remembers what it learnt from and what it was asked."""
+
+    learnt: ClassVar[set[str]] = set()
+    asked: ClassVar[set[str]] = set()
+
+    class Parameters(ParameterSet):
+        top: int = 0
+
+    parameters: Parameters
+
+    def fit(self, history: History) -> None:
+        self.learnt.update(history.texts)
+
+    def index(self, library: Library) -> None:
+        pass
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        self.asked.update(queries.texts)
+        scores: NDArray[np.float64] = -np.abs(np.arange(10.0) - self.parameters.top)
+        return top_k(np.tile(scores, (len(queries), 1)), depth)
+
+
+def test_without_dev_whole_units_of_train_are_held_out() -> None:
+    def watch(spec: Spec) -> Method:
+        method = Watcher(Watcher.Parameters.model_validate(dict(spec.arguments)), Context(build_method))
+        method.name = "watcher"
+        return method
+
+    Watcher.learnt, Watcher.asked = set(), set()
+    tuning = tune_method(watch, Spec("watcher"), {"top": [0, 1]}, without_dev(20), RECALL, seed=1)
+    assert tuning.held_out == HeldOut(seed=1, queries=4, units=2, train=20)
+    assert len(Watcher.asked) == 4
+    assert Watcher.learnt == {f"train {i}" for i in range(20)} - Watcher.asked
+    numbers = {int(text.split()[1]) for text in Watcher.asked}
+    assert numbers == {i ^ 1 for i in numbers}
+    assert tuning.to_dict()["held_out"] == {"seed": 1, "queries": 4, "units": 2, "train": 20}
+    assert "held out of train" in str(tuning)
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "2")])
+def test_the_verb_says_what_was_held_out_here_and_in_other_processes(
+    jobs: tuple[str, ...], bench: Callable[..., Any]
+) -> None:
+    write_dataset(without_dev(20), data_folder() / "datasets" / "pairs")
+    said = bench("tune", "-m", "bm25", "-d", "pairs", "-g", "k1=0.5,1.2", *jobs, "--seed", "4", "--json")
+    tuned = json.loads(said.out)
+    assert tuned["held_out"] == {"seed": 4, "queries": 4, "units": 2, "train": 20}
+    assert tuned["points"][0]["recall@5"] == tuned["points"][1]["recall@5"]
+    said = bench("tune", "-m", "bm25", "-d", "pairs", "-g", "k1=0.5,1.2", *jobs)
+    assert "4 of 20 train queries, held out by 2 whole groups of dependent queries (seed 0)" in said.err
 
 
 def test_an_oracle_is_not_tuned(dials: Dataset) -> None:

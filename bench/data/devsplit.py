@@ -1,0 +1,78 @@
+"""A dev split where a dataset has none: a part of its train queries, by whole units of independence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.base.errors import UsageError
+from bench.data.dataset import Dataset
+from bench.data.derive import shuffle
+
+#: Of the judged train queries; and the most, so that methods have past queries to learn from.
+SHARE, MOST = 0.2, 0.5
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Which train queries became dev.
+
+    Attributes:
+        seed: another one holds out others.
+        queries, units: how many were held out.
+        train: judged train queries before.
+    """
+
+    seed: int
+    queries: int
+    units: int
+    train: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.queries} of {self.train} train queries, held out by {self.units} whole groups of dependent queries "
+            f"(seed {self.seed}), as there is no dev split"
+        )
+
+
+def hold_out_dev(dataset: Dataset, seed: int = 0) -> tuple[Dataset, HeldOut | None]:
+    """The dataset itself where it has judged dev queries, else one in which a fifth of the judged train queries is dev.
+
+    Units are taken in the order of the sha256 of `SEED:` and the id of their first query, until they hold a fifth; one
+    with which they would hold more than half is passed over. No held-out query depends on one that is left.
+
+    Args:
+        dataset: any.
+        seed: of the order.
+
+    Raises:
+        UsageError: there are no judged train queries either, or none can be held out, because they are one unit.
+    """
+    if dataset.gold.counts[dataset.rows("dev")].any():
+        return dataset, None
+    rows = dataset.rows("train")
+    rows = rows[dataset.gold.counts[rows] > 0]
+    if not len(rows):
+        raise UsageError(
+            f"{dataset.spec} has neither dev nor train queries for tuning, and test queries must not be used."
+        )
+    units = dataset.units[rows]
+    members = {dataset.queries[rows[units == unit][0]].query_id: rows[units == unit] for unit in np.unique(units)}
+    held: list[int] = []
+    taken = 0
+    for name in shuffle(members, seed):
+        if len(held) >= SHARE * len(rows):
+            break
+        if len(held) + len(members[name]) <= MOST * len(rows):
+            held += members[name].tolist()
+            taken += 1
+    if not held:
+        raise UsageError(
+            f"{dataset.spec} has no dev queries, and no part of its {len(rows)} train queries can be held out: more "
+            "than half are one group of dependent queries. Give some of them the split dev."
+        )
+    dev = set(held)
+    queries = [replace(query, split="dev") if row in dev else query for row, query in enumerate(dataset.queries)]
+    derived = Dataset.build(dataset.spec, dataset.card, replace(dataset.rows_again(), queries=queries))
+    return derived, HeldOut(seed, len(held), taken, len(rows))
