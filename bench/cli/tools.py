@@ -18,14 +18,19 @@ from bench.show.numbers import format_fixed, interval
 from bench.show.tables import Table, lines
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.comparison.confused_words import ConfusedPair, WordEffect
     from bench.comparison.tool_report import Confusion, ToolDetail, ToolRow, ToolsReport
 
-#: Rows of the table, and of how many of them the pair is explained.
-_MOST_ROWS, _MOST_WHYS = 15, 8
+#: Rows of the table, and pairs of tools whose words are shown.
+_MOST_ROWS, _MOST_PAIRS = 15, 20
 #: Queries of one tool that are printed.
 _MOST_QUERIES = 20
-#: A tool's id takes no more of a line; a longer one goes on below.
+#: A longer id of a tool takes a line of its own.
 _ID_WIDTH = 34
+#: Characters between two columns, and those that the last one needs at least.
+_BETWEEN, _LEAST_RIVAL = 3, 18
 #: Rivals in a cell, names in a list, characters of a query.
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
@@ -82,13 +87,13 @@ def command(
         page_alone = function("tools-page", "no page can be written")
         write_text(html, page_alone(counts, progress=bars))
     if as_json:
-        print_json(tools_report(counts, tool=tool, progress=bars).model_dump(mode="json"))
+        print_json(tools_report(counts, tool=tool, confused=_MOST_PAIRS, progress=bars).model_dump(mode="json"))
     elif html is not None:
         console().print(f"written to {html}", soft_wrap=True)
     elif tool is not None:
         _print_tool(tools_report(counts, tool=tool, progress=bars))
     else:
-        _print_all(tools_report(counts, most=_MOST_ROWS, explained=_MOST_WHYS, progress=bars))
+        _print_all(tools_report(counts, most=_MOST_ROWS, explained=0, confused=_MOST_PAIRS, progress=bars))
 
 
 def _plain(text: str, most: int = 200) -> str:
@@ -125,12 +130,8 @@ def _print_all(report: ToolsReport) -> None:
                 style="dim",
             )
         )
-    pairs = [(row, row.loses_to[0]) for row in rows if row.loses_to and row.loses_to[0].why]
-    if pairs:
-        out.print(Text("\nWhy, in one query of each pair", style="bold"))
-        for row, pair in pairs:
-            _print_why(row, pair)
-        _print_sources(report, [pair for _, pair in pairs])
+    if report.confused:
+        _print_pairs(report)
     out.print()
     never = len(report.never_found)
     if never:
@@ -151,20 +152,43 @@ def _print_rows(rows: list[ToolRow]) -> None:
     sure = any(row.low is not None for row in rows)
     banned = any(row.forbidden for row in rows)
     counted = any(row.tokens is not None for row in rows)
-    heads = ["tool", "found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "unwanted"]
+    heads = ["found", *(["groups"] if grouped else []), *(["share"] if sure else []), "rank", "unwanted"]
     heads += [*(["forbidden"] if banned else []), *(["tokens"] if counted else [])]
-    table = Table([*heads, "loses to"], right=range(1, len(heads)))
-    table.whole = range(1, len(heads))
-    table.widths = {0: min(_ID_WIDTH, max(len("tool"), *(len(_plain(row.tool_id)) for row in rows)))}
+    numbers = []
     for row in rows:
-        cells = [_plain(row.tool_id), f"{row.found}/{row.wanted}", *([str(row.groups)] if grouped else [])]
+        cells = [f"{row.found}/{row.wanted}", *([str(row.groups)] if grouped else [])]
         cells += [_share(row)] if sure else []
         cells += [_rank(row), str(row.unwanted)]
         cells += [f"{row.forbidden_shown}/{row.forbidden}"] if banned else []
         cells += [str(row.tokens)] if counted else []
-        rivals = [f"{_plain(pair.tool_id, 60)} {pair.queries}" for pair in row.loses_to[:_MOST_RIVALS]]
-        table.add(*cells, lines(rivals))
-    console().print(table)
+        numbers.append(cells)
+    rivals = [[f"{_plain(pair.tool_id)} {pair.queries}" for pair in row.loses_to[:_MOST_RIVALS]] for row in rows]
+    widest = max(len("tool"), *(len(_plain(row.tool_id)) for row in rows))
+    longest = max([len("loses to"), *(len(name) for names in rivals for name in names)])
+    out = console()
+    taken = sum(max(len(head), *(len(cells[i]) for cells in numbers)) + _BETWEEN for i, head in enumerate(heads))
+    if widest <= _ID_WIDTH and widest + taken + min(longest, _LEAST_RIVAL) + _BETWEEN <= out.width:
+        table = Table(["tool", *heads, "loses to"], right=range(1, len(heads) + 1))
+        table.whole = range(1, len(heads) + 1)
+        table.widths = {0: widest}
+        for row, cells, names in zip(rows, numbers, rivals, strict=True):
+            table.add(_plain(row.tool_id), *cells, lines(names))
+        out.print(table)
+        return
+    # Ids with their servers leave no room beside them: each has lines of its own, and is whole in one piece.
+    for row, cells, names in zip(rows, numbers, rivals, strict=True):
+        _print_id(row.tool_id)
+        _print_below(", ".join(f"{head} {cell}" for head, cell in zip(heads, cells, strict=True) if cell))
+        for name in names:
+            _print_id(f"loses to {name}", indent=2)
+    out.print()
+
+
+def _print_id(text: str, indent: int = 0) -> None:
+    """A line with an id, which a terminal may break and bench does not: it is copied from there."""
+    from rich.text import Text
+
+    console().print(Text(" " * indent + _plain(text, 400)), soft_wrap=True)
 
 
 def _share(row: ToolRow) -> str:
@@ -177,16 +201,47 @@ def _rank(row: ToolRow) -> str:
     return "-" if row.median_rank is None else f"{row.median_rank:g}"
 
 
-def _print_why(row: ToolRow, pair: Confusion) -> None:
+def _print_pairs(report: ToolsReport) -> None:
+    """The pairs that are confused most often, with the words that decide."""
     from rich.text import Text
 
-    out = console()
-    place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
-    alike = f"; the texts read nearly the same ({format_fixed(pair.cosine, 2)})" if _alike(pair) else ""
-    out.print(
-        Text(f"{_plain(row.tool_id)} behind {_plain(pair.tool_id)} (query {_plain(pair.example)}, {place}){alike}")
-    )
-    _print_below(_plain(pair.why or "", 600))
+    console().print(Text("\nConfused most often: a tool that is wanted, and one shown in its place", style="bold"))
+    for pair in report.confused:
+        place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
+        count = "1 query" if pair.queries == 1 else f"{pair.queries} queries"
+        where = f"({count}; best in {_plain(pair.example, 80)}, {place})"
+        missed, behind = _plain(pair.missed), f"behind {_plain(pair.shown)} {where}"
+        if len(missed) + len(behind) < console().width:
+            _print_id(f"{missed} {behind}")
+        else:
+            _print_id(missed)
+            _print_id(behind, indent=2)
+        alike = f"; the texts read nearly the same ({format_fixed(pair.cosine, 2)})" if _alike(pair.cosine) else ""
+        both = ", ".join(f"'{_plain(word, 40)}'" for word in pair.both)
+        _print_below(f"both have {both or 'no word'}{alike}")
+        loses, gains = ("loses by", "gains by") if pair.by == "method" else ("lacks", "alone has")
+        for verb, effects in ((loses, pair.for_shown), (gains, pair.for_missed)):
+            if effects:
+                _print_below(f"it {verb} {_effects(effects, pair)}")
+    if any(pair.by == "method" for pair in report.confused):
+        told = "loses and gains by: what a word of the queries adds to one score more than to the other, on average"
+        told += ", and in how many queries; decides: without it in the other text, it would be ahead"
+        console().print(Text(told, style="dim"))
+    if any(pair.by == "words" for pair in report.confused):
+        note = f" {_plain(report.why_note, 400)}" if report.why_note else ""
+        told = "Counted are words of the queries that one of the two texts has and the other has not."
+        console().print(Text(f"{told}{note}", style="dim"))
+
+
+def _effects(effects: Sequence[WordEffect], pair: ConfusedPair) -> str:
+    """The words that speak for one tool of a pair: what each adds, in how many queries, and how many it decides."""
+    words = []
+    for effect in effects:
+        adds = "" if effect.adds is None else f" {format_fixed(effect.adds, 2)}"
+        often = f" in {effect.queries}" if pair.explained > 1 else ""
+        decides = f" (decides {effect.decides})" if effect.decides else ""
+        words.append(f"'{_plain(effect.word, 40)}'{adds}{often}{decides}")
+    return ", ".join(words)
 
 
 def _print_below(text: str) -> None:
@@ -197,10 +252,10 @@ def _print_below(text: str) -> None:
     console().print(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
 
 
-def _alike(pair: Confusion) -> bool:
+def _alike(cosine: float) -> bool:
     from bench.data.nearcopies import COSINE
 
-    return pair.cosine >= COSINE
+    return cosine >= COSINE
 
 
 def _print_sources(report: ToolsReport, pairs: list[Confusion]) -> None:

@@ -18,7 +18,7 @@ from bench.base.errors import BenchError
 from bench.base.progress import QUIET, Progress
 from bench.comparison.explain import AskedQuery, ShownTool, answers_today, unexplainable
 from bench.data.dataset import Dataset
-from bench.interface.explanation import Position, name_with_id
+from bench.interface.explanation import Explanation, Position, name_with_id
 from bench.interface.method import Method
 from bench.registry import build_method
 from bench.results.store import StoredResult
@@ -73,7 +73,7 @@ def whys(
     said: list[str] = [""] * len(rivalries)
     note = ""
     if ask and rivalries:
-        note = _silent(result)
+        note = silent(result)
         if not note:
             said, note = _ask_method(result, dataset, rivalries, repeat, progress)
     reasons = [
@@ -83,7 +83,7 @@ def whys(
     return reasons, note
 
 
-def _silent(result: StoredResult) -> str:
+def silent(result: StoredResult) -> str:
     """Why a method is not asked, in a sentence; empty if it is."""
     if note := unexplainable(result.manifest):
         return note
@@ -107,6 +107,19 @@ def _ask_method(
         said.append("" if reason is None else reason.because)
         notes.append(note)
     return said, "" if any(said) else next(filter(None, notes), "")
+
+
+def ask_reasons(
+    result: StoredResult, dataset: Dataset, rivalries: Sequence[Rivalry], repeat: int = 1, progress: Progress = QUIET
+) -> tuple[list[Explanation | None], str]:
+    """What the method says of both tools of each, with the parts of their scores, None where it says nothing today.
+
+    And why, in a sentence, where it says nothing of all.
+    """
+    cases = [_case(result, dataset, item) for item in rivalries]
+    answers = answers_today(result, dataset, cases, progress, repeat)
+    explanations = [None if answer is None else answer.explanation for answer, _ in answers]
+    return explanations, "" if any(explanations) else next((note for _, note in answers if note), "")
 
 
 def _case(result: StoredResult, dataset: Dataset, item: Rivalry) -> AskedQuery:

@@ -19,6 +19,7 @@ from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
 from bench.base.text import one_line
+from bench.comparison.confused_words import ConfusedPair, Pair, explain_pairs
 from bench.comparison.confusions import Rivalry, Why, whys
 from bench.comparison.tool_counts import Confusions, ToolCounts, count_tools
 from bench.data.alternatives import alternatives
@@ -197,6 +198,8 @@ class ToolsReport(Shown, Record):
         why_note: why the method was not asked for reasons; empty if it was.
         tools: rows, those that are missed most often first, then those that are most often shown unwanted.
         detail: the queries of the one tool that was asked for; null otherwise.
+        confused: the pairs of tools that are confused in most queries, with the words that decide; as many as were
+            asked for.
     """
 
     schema_name: Literal["tools-report"] = "tools-report"
@@ -221,6 +224,7 @@ class ToolsReport(Shown, Record):
     why_note: str
     tools: list[ToolRow]
     detail: ToolDetail | None
+    confused: list[ConfusedPair] = []
 
     @cached_property
     def table(self) -> pandas.DataFrame:
@@ -348,6 +352,7 @@ def tools_report(
     *,
     most: int | None = None,
     explained: int = EXPLAINED,
+    confused: int = 0,
     tool: str | None = None,
     library: TextVectors | None = None,
     ask: bool = True,
@@ -359,6 +364,7 @@ def tools_report(
         counted_ranking: what `counted` gives.
         most: number of rows, the worst first; None for all tools of the library.
         explained: for how many of the worst tools it is said why they lose to the tool that they lose to most often.
+        confused: for how many of the pairs that are confused in most queries it is said which words decide.
         tool: the id of one tool: the report has its row alone, and its queries in detail.
         library: what `tool_texts` gives, where it is known already.
         ask: whether the method is made again and asked why; the texts of the tools are compared if not.
@@ -403,6 +409,10 @@ def tools_report(
             missed=missed, unwanted=_list_unwanted(counted_ranking, code), alternatives=same[:_MOST_LISTED]
         )
     rows = _rows(counted_ranking, codes, listed, reasons, vectors)
+    worst = _worst_pairs(counted_ranking, confused, None if tool is None else int(codes[0]))
+    pairs_explained, silence = explain_pairs(
+        counted_ranking.result, dataset, worst, vectors, repeat=counted_ranking.repeat, progress=progress
+    )
     manifest = counted_ranking.result.manifest
     wanted = counts.wanted > 0
     return ToolsReport(
@@ -423,10 +433,26 @@ def tools_report(
         near_duplicate_tools=int((vectors.near_duplicates.count > 0).sum()),
         forbidden_shown=int(counts.forbidden_shown.sum()),
         warnings=manifest.notes,
-        why_note=note,
+        why_note=note or silence,
         tools=rows,
         detail=detail,
+        confused=pairs_explained,
     )
+
+
+def _worst_pairs(counted_ranking: CountedRanking, most: int, tool: int | None) -> list[Pair]:
+    """The pairs that are confused in most queries; those in which one tool is missed, if it is given."""
+    every, counts = counted_ranking.confusions, counted_ranking.counts
+    chosen = np.arange(len(every.missed)) if tool is None else every.of(tool)
+    order = chosen[np.lexsort((every.shown[chosen], every.missed[chosen], -every.queries[chosen]))][:most]
+    pairs = []
+    for i in order.tolist():
+        missed, shown = int(every.missed[i]), int(every.shown[i])
+        lost = counts.missed_cases(missed)
+        both = lost[((counts.first == shown) & ~counts.right)[counts.query[lost]].any(axis=1)]
+        rows = counted_ranking.rows[counts.query[both]]
+        pairs.append(Pair(missed, shown, rows, _rank(int(counts.rank[both[0]]))))
+    return pairs
 
 
 def tool_texts(dataset: Dataset, template: Template) -> TextVectors:
