@@ -25,7 +25,7 @@ from bench.base.text import one_line
 NAMES: Mapping[str, tuple[str, ...]] = {
     "query": (
         *("query", "prompt", "input", "inputs", "question", "text", "instruction", "userinput", "userquery", "request"),
-        *("usermessage", "utterance", "inputprompt", "goal", "vars", "userscenario"),
+        *("usermessage", "utterance", "inputprompt", "goal", "task", "vars", "userscenario"),
     ),
     "tools": (
         *(
@@ -162,7 +162,7 @@ class FieldNames:
     ) -> tuple[str, Any] | None:
         """The field that is meant, of those that may be: our own name, or the only one that says something."""
         if ours == "tools":
-            definitions = [key for key, value in candidates if _holds_definitions(value)]
+            definitions = [key for key, value in candidates if fold(key) == ours and _holds_definitions(value)]
             for key in definitions:
                 self.ignored[one_line(key, 60)] += 1
             candidates = [(key, value) for key, value in candidates if key not in definitions]
@@ -225,7 +225,8 @@ def fold(name: str) -> str:
 def at_path(row: Any, path: str) -> Any:
     """The value at a dotted path, `MISSING` if there is none.
 
-    A number is a place in a list. Without one, a path goes through all entries of a list.
+    A number is a place in a list. Without one, a path goes through all entries of a list. A text that holds JSON is
+    what it holds.
     """
     if isinstance(row, Mapping) and path in row:
         return row[path]
@@ -233,12 +234,13 @@ def at_path(row: Any, path: str) -> Any:
     value = parsed(row)
     if isinstance(value, list) and not re.fullmatch(r"[0-9]{1,9}", head):
         inner = [each for each in (at_path(item, path) for item in value) if each is not MISSING]
-        return inner if inner else MISSING
+        return inner if inner or not value else MISSING
     if isinstance(value, list):
         value = value[int(head)] if int(head) < len(value) else MISSING
     else:
         value = value.get(head, MISSING) if isinstance(value, Mapping) else MISSING
-    return value if value is MISSING or not rest else at_path(value, rest)
+    # Of nothing all is nothing: no calls have no names.
+    return value if value is MISSING or value is None or not rest else at_path(value, rest)
 
 
 def parsed(value: Any) -> Any:
