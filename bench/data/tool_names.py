@@ -271,7 +271,7 @@ class NameRecord:
     """What the names of one file or run became: so that it can be said once."""
 
     #: Different names that are kept one by one.
-    MOST = 10_000
+    MOST = 100_000
 
     def __init__(self) -> None:
         self._mapped: Counter[tuple[str, str]] = Counter()
@@ -308,7 +308,9 @@ class NameRecord:
         )
         count = len(self._mapped)
         more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
-        names = "1 name of a tool was mapped to an id" if count == 1 else f"{count} names of tools were mapped to ids"
+        at_least = "at least " if count >= self.MOST else ""
+        many = f"{at_least}{count} names of tools were mapped to ids"
+        names = "1 name of a tool was mapped to an id" if count == 1 else many
         return f"{names} ({self._times} {'time' if self._times == 1 else 'times'}): {first}{more}"
 
     def facts(self, names: ToolNames) -> dict[str, str]:

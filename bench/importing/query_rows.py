@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from bench.base.errors import UsageError
@@ -149,11 +150,9 @@ class FieldNames:
 
     def _ignore(self, key: str, mistake: Callable[[str], None]) -> None:
         # A slip in one of our own names would lose what it says.
-        optional = [name for name in NAMES if name not in {"query", "tools", "any"}]
-        close = difflib.get_close_matches(fold(key), optional, n=1, cutoff=0.8) if len(key) < 40 else []
-        if close and not self.given:
+        if (meant := _slip_of(fold(key))) and not self.given:
             known = ", ".join(name for name in NAMES if name != "any")
-            mistake(f"the field {one_line(key, 40)!r} is none of {known} (did you mean {close[0]!r}?)")
+            mistake(f"the field {one_line(key, 40)!r} is none of {known} (did you mean {meant!r}?)")
         elif key in self.ignored or len(self.ignored) < 1_000:
             self.ignored[one_line(key, 60)] += 1
 
@@ -217,6 +216,15 @@ class QueryRow:
                 self.labels[name] = one_line(label, 60)
 
 
+@lru_cache(maxsize=1_000)
+def _slip_of(folded: str) -> str:
+    """Our name of an optional field that this one nearly is; empty if it is near to none."""
+    optional = [name for name in NAMES if name not in {"query", "tools", "any"}]
+    close = difflib.get_close_matches(folded, optional, n=1, cutoff=0.8) if len(folded) < 40 else []
+    return close[0] if close else ""
+
+
+@lru_cache(maxsize=1_000)
 def fold(name: str) -> str:
     """A name of a field without case and signs."""
     return re.sub(r"[^a-z0-9]", "", name[:100].lower())
