@@ -111,9 +111,10 @@ def queries_of(
         queries.append(query)
     if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
+    first = rows[0][1]
     for ours, path in fields.given.items():
         if ours not in fields.found:
-            keys = ", ".join(one_line(str(key), 40) for key in list(rows[0][1])[:10]) if rows[0][1] else "none"
+            keys = ", ".join(one_line(str(key), 40) for key in list(first)[:10]) if isinstance(first, dict) else "none"
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
     if len(faults) == 1:
         raise DataError(f"{where}, {faults[0]}.")

@@ -219,7 +219,7 @@ class QueryRow:
 @lru_cache(maxsize=1_000)
 def _slip_of(folded: str) -> str:
     """Our name of an optional field that this one nearly is; empty if it is near to none."""
-    optional = [name for name in NAMES if name not in {"query", "tools", "any"}]
+    optional = [name for name in NAMES if name not in {"query", "tools", "any", "id"}]
     close = difflib.get_close_matches(folded, optional, n=1, cutoff=0.8) if len(folded) < 40 else []
     return close[0] if close else ""
 
