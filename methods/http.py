@@ -22,8 +22,8 @@ class Http(Method):
     """Asks a service for each query: `{"query": TEXT, "limit": DEPTH}` goes out, a list of tool ids comes back.
 
     The answer may be a list, or an object with a list under `tools`, `results`, `hits`, `matches`, `items` or `data`,
-    of ids, names, `PARENT/NAME`, or objects that have one, and a score for each or none. A query without a usable
-    answer fails and is counted. Ten failures in a row end the run; its finished batches are kept.
+    of ids, names (also as gateways write them), or objects that have one, and a score for each or none. A query without
+    a usable answer fails and is counted. Ten failures in a row end the run; its finished batches are kept.
 
     With `catalogue`, the tools are sent first, as `{"library": HASH, "tools": [...]}`, and each query names the library
     that it is about, so that a service can hold several.

@@ -79,6 +79,7 @@ def command(
     if not sources and not live:
         raise UsageError("there is nothing to import; name a SOURCE, or a server with --mcp or --mcp-config.")
     by = None if unit is None else parse_unit(unit)
+    notes: list[str] = []
     dataset = import_sources(
         name,
         sources,
@@ -90,6 +91,7 @@ def command(
         replace=replace,
         unit=by,
         fields=_pairs(fields, queries),
+        notes=notes,
     )
     servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
     if as_json:
@@ -100,6 +102,7 @@ def command(
                 "servers": len(servers),
                 "queries": len(dataset.queries),
                 "content_hash": dataset.content_hash,
+                "notes": notes,
                 "dropped_gold": [list(pair) for pair in dataset.unknown_gold],
                 "remarks": [{"place": place, "remark": remark} for place, remark in dataset.remarks],
             }
@@ -108,6 +111,8 @@ def command(
     of = f" of {len(servers)} servers" if len(servers) > 1 else ""
     sizes = f"{len(dataset.tools)} tools{of}, {len(dataset.queries)} queries"
     click.echo(f"imported {name}: {sizes}; next: bench data audit {name}")
+    for note in notes:
+        say(f"{one_line(str(queries), 120)}: {note}")
     for query, tool in dataset.unknown_gold[:_SHOWN]:
         say(f"{one_line(query, 80)}: there is no tool {one_line(tool, 80)!r}; left out")
     if len(dataset.unknown_gold) > _SHOWN:

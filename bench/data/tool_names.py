@@ -22,8 +22,8 @@ from bench.data.tables import Tool
 
 #: Characters of a name that is looked up beyond the ids. Longer ones are no names.
 LONGEST_NAME = 1_000
-#: What joins servers and words, and the empty brackets of a call.
-_SIGNS = re.compile(r"[\s_\-.:/()]+")
+#: What joins servers and words, and what stands around a mention or a call: `@fs/read`, `read()`.
+_SIGNS = re.compile(r"[\s_\-.:/()@#]+")
 #: Names of functions have only letters, digits, `_` and `-`, so clients replace other signs of a server's name.
 _NOT_IN_FUNCTIONS = re.compile(r"[^A-Za-z0-9_-]")
 #: What clients put before every name: OpenAI's `functions.`, Gemini's `default_api.`, and `mcp` of clients of MCP.
@@ -108,7 +108,11 @@ class ToolNames:
         index, key, called = self._index, _key(name), _without_clients(name)
         bare, exact = _key(called), index.exact.get(name)
         # A sign that stands inside no word tells where the server ends.
-        told = [index.served.get(f"{_key(before)}/{_key(rest)}") for before, _, rest in _cuts(called, _BETWEEN)]
+        told = [
+            index.served.get(f"{server}/{_key(rest)}")
+            for before, _, rest in _cuts(called, _BETWEEN)
+            for server in _servers_of(_key(before))
+        ]
         if any(told):
             return _each_once(exact, *told)
         if exact:
@@ -253,6 +257,17 @@ def _without_clients(name: str) -> str:
     return name if match is None else name[match.end() :]
 
 
+def _servers_of(key: str) -> list[str]:
+    """What a server is called, by the key of what stands before a name.
+
+    Claude Code calls the server of a plug-in `plugin_PLUGIN_SERVER`, and each of both may have several words.
+    """
+    words = key.split("_")
+    if words[0] != "plugin" or len(words) > _MOST_CUTS:
+        return [key]
+    return [key, *("_".join(words[start:]) for start in range(2, len(words)))]
+
+
 def _cuts(name: str, signs: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
     """What stands before and after each sign in a name, with the sign, the longest rest first."""
     for number, match in enumerate(signs.finditer(name)):
@@ -271,7 +286,7 @@ class NameRecord:
     """What the names of one file or run became: so that it can be said once."""
 
     #: Different names that are kept one by one.
-    MOST = 10_000
+    MOST = 100_000
 
     def __init__(self) -> None:
         self._mapped: Counter[tuple[str, str]] = Counter()
@@ -285,8 +300,9 @@ class NameRecord:
         self.known += 1
         if name != identifier:
             self._times += 1
-            if (name, identifier) in self._mapped or len(self._mapped) < self.MOST:
-                self._mapped[one_line(name, 120), identifier] += 1
+            pair = one_line(name, 120), identifier
+            if pair in self._mapped or len(self._mapped) < self.MOST:
+                self._mapped[pair] += 1
 
     def miss(self, name: str) -> None:
         """A name means no tool, or may mean several."""
@@ -308,7 +324,9 @@ class NameRecord:
         )
         count = len(self._mapped)
         more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
-        names = "1 name of a tool was mapped to an id" if count == 1 else f"{count} names of tools were mapped to ids"
+        at_least = "at least " if count >= self.MOST else ""
+        many = f"{at_least}{count} names of tools were mapped to ids"
+        names = "1 name of a tool was mapped to an id" if count == 1 else many
         return f"{names} ({self._times} {'time' if self._times == 1 else 'times'}): {first}{more}"
 
     def facts(self, names: ToolNames) -> dict[str, str]:

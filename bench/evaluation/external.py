@@ -16,7 +16,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.data.tool_names import NameRecord, ToolNames
+from bench.data.tool_names import MAPPED, NameRecord, ToolNames
 from bench.evaluation.ask import Answers, scope_sentences
 from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
@@ -162,4 +162,7 @@ def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Pr
     data = read_run_file(path)
     loaded = load_dataset(dataset, progress)
     command = score_command(path.name, loaded.spec, path.stem, None, None)
-    return score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
+    result = score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
+    if mapped := result.manifest.facts.get(MAPPED):
+        progress.note(f"{result.label}: {mapped}")
+    return result

@@ -111,9 +111,10 @@ def queries_of(
         queries.append(query)
     if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
+    first = rows[0][1]
     for ours, path in fields.given.items():
         if ours not in fields.found:
-            keys = ", ".join(one_line(str(key), 40) for key in list(rows[0][1])[:10]) if rows[0][1] else "none"
+            keys = ", ".join(one_line(str(key), 40) for key in list(first)[:10]) if isinstance(first, dict) else "none"
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
     if len(faults) == 1:
         raise DataError(f"{where}, {faults[0]}.")
@@ -169,12 +170,15 @@ class _RowReader:
         if not isinstance(text, str) or not text.strip():
             told = read.labels.get("query", "query")
             called = "" if told == "query" else f" ({told})"
-            mistake(f"the query{called} is missing or no text")
+            mistake(f"the query{called} is missing or no text{self._hint('text', row, read.labels.get('query'))}")
         if not isinstance(identifier, str | int) or isinstance(identifier, bool):
             mistake("the id is no text")
         if split not in SPLITS:
             mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
         forbidden = self.forbidden(values.get("forbidden", []), read.labels.get("forbidden", "forbidden"))
+        if not values.keys() & _JUDGED:
+            hint = self._hint("tools", row, None)
+            mistake(f"the tools are missing; write an empty list for a query that no tool answers{hint}")
         gold, any_of = self.requirements(values, read.labels, forbidden)
         if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
             mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
@@ -196,6 +200,13 @@ class _RowReader:
             self.turns(values.get("context", [])),
             str(origin),
         )
+
+    def _hint(self, option: str, row: dict[str, Any], label: str | None) -> str:
+        """How to name a field that the row does not have; empty where it has one."""
+        if label is not None or self._fields.given:
+            return ""
+        fields = ", ".join(one_line(str(key), 40) for key in list(row)[:8]) or "no field"
+        return f"; it has {fields}, and another name is given by --field {option}=NAME"
 
     def notes(self) -> list[str]:
         """What was read otherwise than it is written, in all rows."""
@@ -259,7 +270,7 @@ class _RowReader:
             entries = [(each, 1) for each in given]
         elif isinstance(given, str):
             entries = [(each, 1) for each in self._cells(given)]
-        elif given is not None or not values.keys() & _JUDGED:
+        elif given is not None:
             self.mistakes.append("the tools are missing; write an empty list for a query that no tool answers")
         if isinstance(any_of, str):
             any_of = self._cells(any_of)

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from bench.base.errors import UsageError
@@ -25,7 +26,7 @@ from bench.base.text import one_line
 NAMES: Mapping[str, tuple[str, ...]] = {
     "query": (
         *("query", "prompt", "input", "inputs", "question", "text", "instruction", "userinput", "userquery", "request"),
-        *("usermessage", "utterance", "inputprompt", "goal", "vars", "userscenario"),
+        *("usermessage", "utterance", "inputprompt", "goal", "task", "vars", "userscenario"),
     ),
     "tools": (
         *(
@@ -149,11 +150,9 @@ class FieldNames:
 
     def _ignore(self, key: str, mistake: Callable[[str], None]) -> None:
         # A slip in one of our own names would lose what it says.
-        optional = [name for name in NAMES if name not in {"query", "tools", "any"}]
-        close = difflib.get_close_matches(fold(key), optional, n=1, cutoff=0.8) if len(key) < 40 else []
-        if close and not self.given:
+        if (meant := _slip_of(fold(key))) and not self.given:
             known = ", ".join(name for name in NAMES if name != "any")
-            mistake(f"the field {one_line(key, 40)!r} is none of {known} (did you mean {close[0]!r}?)")
+            mistake(f"the field {one_line(key, 40)!r} is none of {known} (did you mean {meant!r}?)")
         elif key in self.ignored or len(self.ignored) < 1_000:
             self.ignored[one_line(key, 60)] += 1
 
@@ -162,7 +161,7 @@ class FieldNames:
     ) -> tuple[str, Any] | None:
         """The field that is meant, of those that may be: our own name, or the only one that says something."""
         if ours == "tools":
-            definitions = [key for key, value in candidates if _holds_definitions(value)]
+            definitions = [key for key, value in candidates if fold(key) == ours and _holds_definitions(value)]
             for key in definitions:
                 self.ignored[one_line(key, 60)] += 1
             candidates = [(key, value) for key, value in candidates if key not in definitions]
@@ -217,6 +216,15 @@ class QueryRow:
                 self.labels[name] = one_line(label, 60)
 
 
+@lru_cache(maxsize=1_000)
+def _slip_of(folded: str) -> str:
+    """Our name of an optional field that this one nearly is; empty if it is near to none."""
+    optional = [name for name in NAMES if name not in {"query", "tools", "any", "id"}]
+    close = difflib.get_close_matches(folded, optional, n=1, cutoff=0.8) if len(folded) < 40 else []
+    return close[0] if close else ""
+
+
+@lru_cache(maxsize=1_000)
 def fold(name: str) -> str:
     """A name of a field without case and signs."""
     return re.sub(r"[^a-z0-9]", "", name[:100].lower())
@@ -225,7 +233,8 @@ def fold(name: str) -> str:
 def at_path(row: Any, path: str) -> Any:
     """The value at a dotted path, `MISSING` if there is none.
 
-    A number is a place in a list. Without one, a path goes through all entries of a list.
+    A number is a place in a list. Without one, a path goes through all entries of a list. A text that holds JSON is
+    what it holds.
     """
     if isinstance(row, Mapping) and path in row:
         return row[path]
@@ -233,12 +242,13 @@ def at_path(row: Any, path: str) -> Any:
     value = parsed(row)
     if isinstance(value, list) and not re.fullmatch(r"[0-9]{1,9}", head):
         inner = [each for each in (at_path(item, path) for item in value) if each is not MISSING]
-        return inner if inner else MISSING
+        return inner if inner or not value else MISSING
     if isinstance(value, list):
         value = value[int(head)] if int(head) < len(value) else MISSING
     else:
         value = value.get(head, MISSING) if isinstance(value, Mapping) else MISSING
-    return value if value is MISSING or not rest else at_path(value, rest)
+    # Of nothing all is nothing: no calls have no names.
+    return value if value is MISSING or value is None or not rest else at_path(value, rest)
 
 
 def parsed(value: Any) -> Any:

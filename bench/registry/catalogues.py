@@ -41,6 +41,7 @@ def import_sources(
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
     fields: Mapping[str, str] | None = None,
+    notes: list[str] | None = None,
 ) -> Dataset:
     """Keep the tools of files, folders and MCP servers as a dataset, with or without queries.
 
@@ -57,6 +58,8 @@ def import_sources(
         unit: the relations that make queries dependent; None for the default.
         fields: what fields of the queries are called in their file: our name, or `text`, -> a path such as
             `case.prompt`.
+        notes: takes sentences about what of the queries was read otherwise than it is written, which the dataset keeps
+            among its known issues.
 
     Raises:
         UsageError: the id is taken, a source or the queries cannot be read, or two servers have one name.
@@ -76,7 +79,8 @@ def import_sources(
     catalogue = Catalogue(catalogue.tools, (*remarks, *catalogue.remarks))
     names = [place.path.name for place in places] + [document.label for document, _ in listed]
     summary = f"Imported from {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}."
-    return _keep_catalogue(name, catalogue, queries, named, summary, drop_unknown_gold, replace, unit)
+    told = [] if notes is None else notes
+    return _keep_catalogue(name, catalogue, queries, named, summary, drop_unknown_gold, replace, unit, told)
 
 
 def import_values(
@@ -100,7 +104,7 @@ def import_values(
     document = Document(check_json(as_json(tools), _PASSED), _PASSED, _PASSED)
     catalogue = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
     return _keep_catalogue(
-        name, catalogue, queries, named, "Imported from a Python program.", drop_unknown_gold, replace, unit
+        name, catalogue, queries, named, "Imported from a Python program.", drop_unknown_gold, replace, unit, []
     )
 
 
@@ -151,6 +155,7 @@ def _keep_catalogue(
     drop_unknown_gold: bool,
     replace: bool,
     unit: Sequence[Relation] | None,
+    notes: list[str],
 ) -> Dataset:
     issues = []
     if catalogue.remarks:
@@ -159,7 +164,6 @@ def _keep_catalogue(
             f"{': '.join(catalogue.remarks[0])}."
         )
     parsed: list[Query] = []
-    notes: list[str] = []
     unknown: list[tuple[str, str]] = []
     dropped = unknown if drop_unknown_gold else None
     if isinstance(queries, Path) and queries.is_dir():
@@ -183,8 +187,7 @@ def _keep_catalogue(
             f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
             "other tool was omitted."
         )
-    place = queries.name if isinstance(queries, Path) else "the queries"
-    remarks = [*catalogue.remarks, *((one_line(place, 120), note) for note in notes)]
+    issues += [f"Of the queries: {note}." for note in notes]
     card_fields = {
         "id": name,
         "title": name,
@@ -196,6 +199,6 @@ def _keep_catalogue(
     }
     card = with_unit(cards_from(card_fields, name)[0], unit)
     return keep(
-        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=remarks)),
+        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=catalogue.remarks)),
         replace,
     )

@@ -62,7 +62,7 @@ def audit(dataset: Dataset) -> list[Finding]:
     shareds = [*_library(dataset), *_schemas(dataset)]
     if dataset.remarks:
         left = [f"{place}: {remark}" for place, remark in dataset.remarks]
-        what = "parts of the sources that the import left out, could not resolve or read otherwise"
+        what = "parts of the sources that the import left out or could not resolve"
         shareds.append(
             Finding("import-remark", what, len(left), len(left) + len(dataset.tools), _shorten_examples(left))
         )

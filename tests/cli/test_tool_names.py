@@ -58,8 +58,8 @@ def gateway(bench: Bench) -> str:
 def test_queries_are_read_and_the_dataset_keeps_how(bench: Bench, gateway: str) -> None:
     dataset = load_dataset("gateway")
     assert [list(query.gold) for query in dataset.queries] == [["fs/read"], ["fs/write"], ["mail/send"], ["mail/read"]]
-    ((place, remark),) = dataset.remarks
-    assert (place, remark.partition(":")[0]) == ("queries.csv", "4 names of tools were mapped to ids (4 times)")
+    (issue,) = dataset.card.known_issues
+    assert issue.startswith("Of the queries: 4 names of tools were mapped to ids (4 times): fs:read to fs/read (1)")
     # With ids there is nothing to say.
     Path("queries.csv").write_text("query,tools\nopen it,fs/read\n")
     assert bench("data", "import", "exact", "tools.json", "--queries", "queries.csv").err == ""

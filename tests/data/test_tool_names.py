@@ -36,6 +36,7 @@ def meant(tools: list[Tool], name: str) -> list[str]:
         *("fs:read", "fs__read", "mcp__fs__read", "fs.read", "fs/read", "fs-read", "fs_read", "_fs_read", "FS:Read"),
         *("functions.fs__read", "functions.mcp__fs__read", "mcp_fs_read", "mcp.fs.read", "default_api.fs_read"),
         *("gateway__fs__read", "mcp__gateway__fs__read", "proxy/fs/read", "fs: read", "fs:read()"),
+        *("@fs/read", "#fs.read", "fs___read", "mcp__plugin_files_fs__read", "mcp__plugin_fs_fs__read"),
     ],
 )
 def test_a_server_and_a_name_are_written_in_many_ways(name: str) -> None:

@@ -17,7 +17,7 @@ from kit.datasets import loaded
 from kit.runs import ran
 from kit.searchservice import Request, Service
 
-from bench.base.errors import UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UnresolvedError, UsageError
 from bench.base.spec import Spec, Value
 from bench.registry import build_method
 from bench.results.store import RUN, StoredResult
@@ -123,6 +123,20 @@ def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search
     result = ran(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
     assert 0 < result.metrics.n_failed < 20
     assert "not in the library" in str(result.manifest.facts["failures"])
+
+
+def test_a_gateway_may_answer_with_names_of_its_own(service: Service, tmp_path: Path) -> None:
+    service.answer = lambda request: request.reply({"tools": ["mcp__crateful__get_catalogue"]})
+    result = ran(tmp_path, method(service, concurrency=4))
+    assert set(result.run["tool_id"].to_pylist()) == {"crateful.get_catalogue"}
+    # Queries that are asked again for the latency are not counted twice.
+    assert result.manifest.facts["mapped_names"] == (
+        "1 name of a tool was mapped to an id (20 times): mcp__crateful__get_catalogue to crateful.get_catalogue (20)"
+    )
+    service.answer = lambda request: request.reply({"tools": ["other__get_catalogue"]})
+    with pytest.raises(UnresolvedError, match=r"other__get_catalogue' \(near: .*crateful\.get_catalogue"):
+        ran(tmp_path / "other", method(service, concurrency=4))
+    assert not list((tmp_path / "other").glob("**/manifest.json"))
 
 
 def test_a_service_that_is_down_ends_the_run_and_the_run_goes_on(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UsageError
 from bench.data.tables import Tool
-from bench.remote.answers import AnswerReader, RankedAnswer, Unusable
+from bench.remote.answers import AnswerReader, RankedAnswer, UnknownTool, Unusable
 
 TOOLS = [
     Tool("a", "search", "finds", parent="shop"),
@@ -36,10 +36,23 @@ def read(value: Any, depth: int = 10, mapping: str = "") -> RankedAnswer:
         {"matches": [{"name": "shop/pay"}, {"name": "shop/search"}]},
         {"items": [{"tool": {"name": "pay"}}, {"tool": "a"}]},
         {"data": [{"tool": {"id": "c"}}, "a"]},
+        {"tools": ["functions.pay", "mcp__shop__search"]},
+        {"tools": [{"server": "shop", "name": "pay"}, {"server_name": "shop", "tool_name": "search"}]},
+        {"tools": [{"type": "function", "function": {"name": "pay"}}, {"server": "prod-3", "id": "a"}]},
+        {
+            "type": "tool_search_tool_result",
+            "content": {"tool_references": [{"type": "tool_reference", "tool_name": name} for name in ("pay", "a")]},
+        },
     ],
 )
 def test_the_usual_shapes_need_no_mapping(value: Any) -> None:
     assert read(value) == RankedAnswer([2, 0], None)
+
+
+def test_all_unknown_names_of_an_answer_are_told() -> None:
+    with pytest.raises(UnknownTool, match="the tool 'x', which is not in the library") as caught:
+        read(["c", "x", "search", "a"])
+    assert caught.value.names == ["x", "search"]
 
 
 def test_scores_are_taken_if_every_tool_has_one() -> None:

@@ -1,0 +1,457 @@
+"""Rows of queries as other projects keep them, each in the shape that its own documentation gives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.base.errors import DataError, UsageError
+from bench.data.tables import Query, Tool
+from bench.importing.queries import queries_of, read_queries
+from bench.importing.query_rows import FieldNames, at_path
+
+TOOLS = [
+    Tool(f"{server}/{name}", name, "", parent=server)
+    for server, name in (
+        *(("fs", "read"), ("fs", "write"), ("fs", "delete_file"), ("fs", "delete_folder"), ("mail", "send")),
+        *(("shop", "find_order"), ("shop", "cancel_order"), ("geo", "geometry.area")),
+    )
+]
+Gold = tuple[str, list[str], list[str]]
+
+
+def read(tmp_path: Path, content: str, name: str = "q.yaml", **fields: str) -> tuple[list[Query], list[str]]:
+    (tmp_path / name).write_text(content, "utf-8")
+    notes: list[str] = []
+    return read_queries(tmp_path / name, TOOLS, fields=FieldNames.of(fields), notes=notes), notes
+
+
+def gold(queries: list[Query]) -> list[Gold]:
+    """Text, gold with alternatives after `|`, forbidden."""
+    return [
+        (q.text, ["|".join((tool, *q.any_of.get(tool, ()))) for tool in q.gold], list(q.forbidden)) for q in queries
+    ]
+
+
+def test_rows_with_many_names_of_fields(tmp_path: Path) -> None:
+    rows = """
+        {"prompt": "open notes.txt", "expected_tool": "read"}
+        {"prompt": "how are you?", "expected_tool": null}
+        {"input": "save this", "expectedTools": ["write"]}
+        {"query": "tell Ann", "toolsUsed": ["send"], "toolsNotUsed": ["read"], "requireAny": []}
+        {"question": "open or save", "requireAny": ["fs:read", "fs:write"]}
+        {"Question": "Which order?", "Expected Tools": ["find_order"], "id": 7}
+        {"query": "nothing", "tools": ""}
+    """
+    queries, notes = read(tmp_path, rows, "q.jsonl")
+    assert gold(queries) == [
+        ("open notes.txt", ["fs/read"], []),
+        ("how are you?", [], []),
+        ("save this", ["fs/write"], []),
+        ("tell Ann", ["mail/send"], ["fs/read"]),
+        ("open or save", ["fs/read|fs/write"], []),
+        ("Which order?", ["shop/find_order"], []),
+        ("nothing", [], []),
+    ]
+    assert queries[5].query_id == "7"
+    assert [note.partition(" (")[0] for note in notes] == ["6 names of tools were mapped to ids"]
+
+
+@pytest.mark.parametrize(
+    ("head", "cells"),
+    [
+        ("prompt,expected_tool", "read"),
+        ("input,expectedTools", '"read; send"'),
+        ("text,tools", '"[""read"", ""send""]"'),
+        # As pandas writes a list.
+        ("question,gold_tools", "\"['read', 'send']\""),
+        ("query,tools", '"read, send"'),
+        ("query,tools", '"read\nsend"'),
+        ("user_input,tool", '"[{""name"": ""read""}]"'),
+    ],
+)
+def test_tables_with_other_names_and_ways_to_list(tmp_path: Path, head: str, cells: str) -> None:
+    queries, _ = read(tmp_path, f"{head}\nopen it,{cells}\nhello,\nhello again,none\n", "q.csv")
+    both = ["fs/read", "mail/send"] if "send" in cells else ["fs/read"]
+    assert gold(queries) == [("open it", both, []), ("hello", [], []), ("hello again", [], [])]
+
+
+def test_tabs_separate_columns_in_a_tsv(tmp_path: Path) -> None:
+    queries, _ = read(tmp_path, "query\ttools\nopen, please\tread\n", "q.tsv")
+    assert gold(queries) == [("open, please", ["fs/read"], [])]
+
+
+def test_a_relevance_of_0_is_a_judgement_and_no_gold(tmp_path: Path) -> None:
+    rows = '[{"query": "a", "tools": {"read": 2, "write": 0}}, {"query": "b", "tools": {"fs/send": 0, "send": 0}}]'
+    with pytest.raises(DataError, match="entry 2: tools: there is no tool 'fs/send'"):
+        read(tmp_path, rows, "q.json")
+    queries, notes = read(tmp_path, rows.replace('"fs/send": 0, ', ""), "q.json")
+    assert gold(queries) == [("a", ["fs/read"], []), ("b", [], [])]
+    assert queries[0].gold == {"fs/read": 2}
+    told = "2 judgements of relevance 0, which is no gold; 1 queries have no other and count as answered by no tool"
+    assert told in notes
+
+
+def test_bfcl_keeps_its_answers_in_another_file(tmp_path: Path) -> None:
+    function = [{"name": "geometry.area", "description": "Area.", "parameters": {"type": "dict", "properties": {}}}]
+
+    def question(number: str, *turns: str) -> dict[str, Any]:
+        said = [[{"role": "user", "content": turn}] for turn in turns]
+        return {"id": number, "question": said, "function": function}
+
+    questions = [question("simple_0", "Area of a triangle?"), question("irrelevance_3", "Who won?")]
+    answers = [{"id": "simple_0", "ground_truth": [{"geometry.area": {"base": [10], "height": [5]}}]}]
+    (tmp_path / "possible_answer").mkdir()
+    (tmp_path / "possible_answer" / "BFCL_v4_simple.json").write_text("\n".join(map(json.dumps, answers)))
+    queries, notes = read(tmp_path, "\n".join(map(json.dumps, questions)), "BFCL_v4_simple.json")
+    assert gold(queries) == [("Area of a triangle?", ["geo/geometry.area"], []), ("Who won?", [], [])]
+    assert [query.query_id for query in queries] == ["simple_0", "irrelevance_3"]
+    assert "fields that are not read (rows): function (2)" in notes
+    # One row alone is an object of JSON.
+    assert len(read(tmp_path, json.dumps(questions[0]), "BFCL_v4_simple.json")[0]) == 1
+    # Without answers nothing is right, and nothing is guessed.
+    with pytest.raises(DataError, match="the tools are missing"):
+        read(tmp_path, json.dumps(questions[0]), "other.json")
+
+
+def test_a_dialogue_of_bfcl_is_a_query_for_each_turn() -> None:
+    row = {
+        "id": "multi_turn_base_0",
+        "question": [[{"role": "user", "content": "Open it."}], [{"role": "user", "content": "Now save and send it."}]],
+        "ground_truth": [["read(path='a, b')"], ["write(path='a')", "send(to='Ann (home)')"]],
+        "involved_classes": ["Files"],
+    }
+    queries = queries_of([("line 1", row)], TOOLS, "f")
+    assert gold(queries) == [
+        ("Open it.", ["fs/read"], []),
+        ("Now save and send it.", ["fs/write", "mail/send"], []),
+    ]
+    assert [query.query_id for query in queries] == ["multi_turn_base_0_turn1", "multi_turn_base_0_turn2"]
+    assert {query.group for query in queries} == {"multi_turn_base_0"}
+    assert queries[1].context == ("user: Open it.",)
+
+
+def test_xlam_keeps_answers_and_definitions_as_texts() -> None:
+    row = {
+        "id": 4,
+        "query": "Where is my order?",
+        "answers": '[{"name": "find_order", "arguments": {"id": 1}}, {"name": "find_order", "arguments": {"id": 2}}]',
+        "tools": '[{"name": "find_order", "description": "Finds.", "parameters": {"id": {"type": "int"}}}]',
+    }
+    (query,) = queries_of([("line 1", row)], TOOLS, "f")
+    assert (query.query_id, dict(query.gold)) == ("4", {"shop/find_order": 1})
+    # Definitions alone do not say what is right.
+    del row["answers"]
+    with pytest.raises(DataError, match="tools defines tools and does not say which are right"):
+        queries_of([("line 1", row)], TOOLS, "f")
+
+
+def test_tau_bench_has_actions() -> None:
+    rows = [
+        {
+            "user_id": "ann_1",
+            "instruction": "You want to cancel your order.",
+            "actions": [{"name": "find_order", "kwargs": {}}, {"name": "cancel_order", "arguments": {"id": "#1"}}],
+            "outputs": [],
+        },
+        {
+            "id": "12",
+            "description": {"purpose": "test", "notes": None},
+            "user_scenario": {
+                "persona": None,
+                "instructions": {
+                    "domain": "shop",
+                    "reason_for_call": "You want a refund.",
+                    "known_info": "You are Ann.",
+                    "unknown_info": None,
+                    "task_instructions": "Be brief.",
+                },
+            },
+            "initial_state": None,
+            "evaluation_criteria": {
+                "actions": [
+                    {"action_id": "12_0", "name": "find_order", "arguments": {}, "info": None},
+                    {"action_id": "12_1", "name": "toggle_roaming", "arguments": {}, "requestor": "user"},
+                ],
+                "nl_assertions": None,
+            },
+        },
+        {"id": "13", "user_scenario": {"instructions": "Say hello."}, "evaluation_criteria": {"actions": None}},
+    ]
+    queries = queries_of([(f"entry {n}", row) for n, row in enumerate(rows, start=1)], TOOLS, "f")
+    assert gold(queries) == [
+        ("You want to cancel your order.", ["shop/find_order", "shop/cancel_order"], []),
+        ("You want a refund.\nYou are Ann.\nBe brief.", ["shop/find_order"], []),
+        ("Say hello.", [], []),
+    ]
+
+
+def test_inspect_has_samples(tmp_path: Path) -> None:
+    rows = [
+        {"input": "open it", "target": "read", "id": "a", "metadata": {"level": 1}},
+        {
+            "input": [
+                {"role": "system", "content": "You are helpful."},
+                {"role": "user", "content": "hello"},
+                {"role": "assistant", "content": "hi"},
+                {"role": "user", "content": [{"type": "text", "text": "save and send it"}]},
+            ],
+            "target": ["write", "send"],
+        },
+        {"input": "chat", "target": ""},
+    ]
+    queries, notes = read(tmp_path, "\n".join(map(json.dumps, rows)), "q.jsonl")
+    assert gold(queries) == [
+        ("open it", ["fs/read"], []),
+        ("save and send it", ["fs/write", "mail/send"], []),
+        ("chat", [], []),
+    ]
+    assert queries[1].context == ("user: hello", "assistant: hi")
+    assert "fields that are not read (rows): metadata (1)" in notes
+
+
+def test_promptfoo_has_vars_and_assertions(tmp_path: Path) -> None:
+    queries, notes = read(
+        tmp_path,
+        """
+prompts: ["{{task}}"]
+providers: [openai:gpt-5-mini]
+tests:
+  - description: one
+    vars: {task: Replace the title, fixture: a.docx}
+    assert:
+      - {type: tool-call-f1, value: [read, write], threshold: 0.5}
+      - {type: javascript, value: "file://x.cjs"}
+  - vars: {question: Tell Ann}
+    assert:
+      - {type: trajectory:tool-used, value: {name: send, min: 1}}
+      - {type: trajectory:tool-used, value: {name: read, max: 0}}
+      - {type: not-trajectory:tool-used, value: ["delete_*"]}
+  - vars: {prompt: hello}
+    assert: [{type: tool-call-f1, value: []}]
+  - vars: {prompt: in turn}
+    assert: [{type: trajectory:tool-sequence, value: {mode: exact, steps: [read, send]}}]
+  - vars: {prompt: as text}
+    assert: [{type: tool-call-f1, value: "read,send"}]
+""",
+    )
+    assert gold(queries) == [
+        ("Replace the title", ["fs/read", "fs/write"], []),
+        ("Tell Ann", ["mail/send"], ["fs/read", "fs/delete_file", "fs/delete_folder"]),
+        ("hello", [], []),
+        ("in turn", ["fs/read", "mail/send"], []),
+        ("as text", ["fs/read", "mail/send"], []),
+    ]
+    assert "fields that are not read (rows): description (1)" in notes
+    with pytest.raises(DataError, match=r"tests 1: assert: no assertion names a tool \(expected tool-call-f1"):
+        read(tmp_path, "tests: [{vars: {prompt: x}, assert: [{type: latency, threshold: 5}]}]")
+
+
+def test_mcp_eval_has_cases_with_evaluators(tmp_path: Path) -> None:
+    queries, _ = read(
+        tmp_path,
+        """
+name: Basic
+server_name: fs
+cases:
+  - name: one
+    inputs: Open notes.txt
+    expected_output: x
+    evaluators:
+      - ToolWasCalled: {tool_name: read}
+      - ResponseContains: {text: x}
+  - name: two
+    inputs: Open and save
+    evaluators:
+      - ToolSequence: {expected_sequence: [read, write], allow_other_calls: false}
+      - ExactToolCount: {tool_name: delete_file, expected_count: 0}
+""",
+    )
+    assert gold(queries) == [
+        ("Open notes.txt", ["fs/read"], []),
+        ("Open and save", ["fs/read", "fs/write"], ["fs/delete_file"]),
+    ]
+    with pytest.raises(DataError, match="cases 1: evaluators: no evaluator names a tool"):
+        read(tmp_path, "cases: [{inputs: x, evaluators: [{ResponseContains: {text: x}}]}]")
+
+
+def test_others_with_calls_or_names(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        # deepeval, ragas, ADK, OpenAI's calls, pymcpevals, a server beside the name, a call to count.
+        {"input": "a", "actual_output": "x", "expected_tools": [{"name": "read", "description": None}]},
+        {"user_input": "b", "reference_tool_calls": [{"name": "read", "args": {}}]},
+        {"query": "c", "expected_tool_use": [{"tool_name": "read", "tool_input": {}}], "reference": "x"},
+        {"prompt": "d", "expected_tool_calls": [{"type": "function", "function": {"name": "read", "arguments": "{}"}}]},
+        {"name": "e", "prompt": "e", "expected_result": "x", "expected_tools": ["read"], "threshold": 3.5},
+        {"query": "f", "tools": [{"server": "fs", "tool": "read"}]},
+        {"query": "g", "tools": [{"server_name": "fs", "tool_name": "read"}, {"tool_name": "fs__read"}]},
+        {"query": "h", "ground_truth": {"read": {"path": "x"}}},
+        {"vars": {"messages": "i"}, "expected": {"name": "read"}},
+        {"inputs": {"question": "j"}, "expected": "fs.read"},
+    ]
+    queries, _ = read(tmp_path, json.dumps(rows), "q.json")
+    assert gold(queries) == [(letter, ["fs/read"], []) for letter in "abcdefghij"]
+
+
+def gevals(tmp_path: Path, assertions: str, path: str = "../tasks/*.yaml") -> Path:
+    for folder in ("tasks", "agent"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tasks" / "a.yaml").write_text(
+        "kind: Task\nmetadata: {name: make-a-pod, difficulty: easy}\nsteps:\n  prompt:\n    inline: Make a pod.\n"
+    )
+    (tmp_path / "tasks" / "b.yaml").write_text(
+        "kind: Task\napiVersion: mcpchecker/v1alpha2\nmetadata: {name: b}\nspec:\n  prompt: {file: b.md}\n"
+    )
+    (tmp_path / "tasks" / "b.md").write_text("List the pods.\n")
+    file = tmp_path / "agent" / "eval.yaml"
+    file.write_text(
+        "kind: Eval\nmetadata: {name: k}\nconfig:\n  mcpConfigFile: ../mcp.yaml\n  taskSets:\n"
+        f"    - glob: '{path}'\n      assertions: {assertions}\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    ("assertions", "expected", "forbidden"),
+    [
+        ("{toolsUsed: [{server: fs, tool: read}], minToolCalls: 1}", ["fs/read"], []),
+        ("{toolsUsed: [{server: fs, toolPattern: 'delete_.*'}]}", ["fs/delete_file|fs/delete_folder"], []),
+        ("{requireAny: [{server: mail}, {server: shop, toolPattern: '^find'}]}", ["mail/send|shop/find_order"], []),
+        (
+            "{requireAny: [{server: fs}], toolsNotUsed: [{server: fs, toolPattern: '(delete_file|delete_folder)$'}]}",
+            ["fs/read|fs/write"],
+            ["fs/delete_file", "fs/delete_folder"],
+        ),
+        ("{callOrder: [{type: tool, server: fs, name: read}, {type: resource, server: fs, name: x}]}", ["fs/read"], []),
+        ("{maxToolCalls: 0}", [], []),
+        ("{toolsNotUsed: [{server: fs, tool: read}]}", [], ["fs/read"]),
+    ],
+)
+def test_gevals_names_tasks_in_other_files(
+    tmp_path: Path, assertions: str, expected: list[str], forbidden: list[str]
+) -> None:
+    queries = read_queries(gevals(tmp_path, assertions), TOOLS)
+    assert gold(queries) == [("Make a pod.", expected, forbidden), ("List the pods.\n", expected, forbidden)]
+    assert [query.query_id for query in queries] == ["make-a-pod", "b"]
+
+
+@pytest.mark.parametrize(
+    ("assertions", "path", "sentence"),
+    [
+        ("{minToolCalls: 1}", "../tasks/*.yaml", "taskSets 1, a.yaml: assertions: no assertion names a tool"),
+        ("{toolsUsed: [{server: fs, toolPattern: '(a+)+$'}]}", "../tasks/*.yaml", "the pattern '(a+)+$' is more than"),
+        ("{toolsUsed: [{server: fs, toolPattern: zzz}]}", "../tasks/*.yaml", "assertions: no tool matches 'fs/*zzz*'"),
+        ("{toolsUsed: [{server: no, tool: read}]}", "../tasks/*.yaml", "there is no tool 'no/read' (near: fs/read"),
+        ("{toolsUsed: [{server: fs}]}", "../../../../etc/*", "leads out of the folders beside this file"),
+        ("{toolsUsed: [{server: fs}]}", "/etc/*", "expected a path or a glob of tasks, relative to this file"),
+        ("{toolsUsed: [{server: fs}]}", "../tasks/none*.yaml", "no file of tasks matches"),
+        ("{toolsUsed: [{server: fs}]}", "*.yaml", "is no task: expected steps.prompt or spec.prompt"),
+    ],
+)
+def test_what_gevals_cannot_say_is_said(tmp_path: Path, assertions: str, path: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_queries(gevals(tmp_path, assertions, path), TOOLS)
+    assert sentence in str(caught.value)
+
+
+def test_a_link_out_of_the_folder_is_no_task(tmp_path: Path) -> None:
+    file = gevals(tmp_path / "in", "{toolsUsed: [{server: fs}]}", "../tasks/c.yaml")
+    outside = tmp_path / "c.yaml"
+    outside.write_text("steps: {prompt: {inline: secret}}")
+    (tmp_path / "in" / "tasks" / "c.yaml").symlink_to(outside)
+    with pytest.raises(DataError, match="no file of tasks matches"):
+        read_queries(file, TOOLS)
+
+
+# Names that a user gives ------------------------------------------------------------------------------------------
+
+
+def test_a_user_names_fields_by_their_paths(tmp_path: Path) -> None:
+    rows = [
+        {"case": {"said": "open it", "calls": [{"fn": "read"}, {"fn": "send"}]}, "no": {"x": ["write"]}, "key": "k1"},
+        {"case": {"said": "hello", "calls": []}, "key": "k2"},
+        {"case": {"said": "bye", "calls": None}, "key": "k3"},
+    ]
+    queries, notes = read(
+        tmp_path, json.dumps(rows), "q.json", text="case.said", tools="case.calls.fn", forbidden="no.x", id="key"
+    )
+    assert gold(queries) == [("open it", ["fs/read", "mail/send"], ["fs/write"]), ("hello", [], []), ("bye", [], [])]
+    assert [query.query_id for query in queries] == ["k1", "k2", "k3"]
+    assert not any("not read" in note for note in notes)
+
+
+def test_a_user_decides_between_two_names(tmp_path: Path) -> None:
+    row = json.dumps([{"prompt": "a", "question": "b", "expected_tools": ["read"], "target": "send", "note": 1}])
+    with pytest.raises(DataError, match="prompt and question may each be the text; say which with --field text=NAME"):
+        read(tmp_path, row, "q.json")
+    queries, notes = read(tmp_path, row, "q.json", text="question", tools="target")
+    assert gold(queries) == [("b", ["mail/send"], [])]
+    assert notes[-1] == "fields that are not read (rows): prompt (1), expected_tools (1), note (1)"
+
+
+def test_names_of_columns_may_be_given(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"give --field text=COLUMN --field tools=COLUMN; it has utt, fn"):
+        read(tmp_path, "utt,fn\nopen it,read\n", "q.csv")
+    queries, _ = read(tmp_path, "utt,fn\nopen it,read\n", "q.csv", text="utt", tools="fn")
+    assert gold(queries) == [("open it", ["fs/read"], [])]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"text": "prompt", "gadget": "x"},
+            "--field gadget: there is no such field; the fields are text",
+        ),
+        ({"text": " "}, "--field text= lacks the name"),
+        ({"text": "a", "query": "b"}, "--field names query twice"),
+    ],
+)
+def test_fields_that_are_none_are_said(fields: dict[str, str], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        FieldNames.of(fields)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_path_that_no_row_has_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has no field 'a\.b' \(--field query=a\.b\); it has prompt, expected_tool\."):
+        read(tmp_path, '[{"prompt": "x", "expected_tool": "read"}]', "q.json", text="a.b")
+
+
+def test_paths_lead_through_objects_lists_and_texts() -> None:
+    row = {"a": [{"b": 1}, {"c": 2}, {"b": 3}], "d.e": 4, "f": '{"g": [5, 6]}', "h": {"i": {"j": 7}}}
+    assert at_path(row, "a.b") == [1, 3]
+    assert at_path(row, "a.0.b") == 1
+    assert at_path(row, "d.e") == 4
+    assert at_path(row, "f.g.1") == 6
+    assert at_path(row, "h.i.j") == 7
+    for path in ("a.9.b", "h.x", "a.x", "f.g.9", "d", ".", "a..b", "h.i.j.k"):
+        assert not isinstance(at_path(row, path), int | list)
+
+
+# Faults ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"prompt": "x", "expected_tool": "raed"}, "expected_tool: there is no tool 'raed' (near: fs/read"),
+        ({"prompt": 3, "expected_tool": "read"}, "the query (prompt) is missing or no text"),
+        ({"vars": {"a": "x", "b": "y"}, "tools": []}, "the query (vars) is missing or no text"),
+        ({"prompt": [{"role": "assistant", "content": "x"}], "tools": []}, "the query (prompt) is missing or no text"),
+        ({"query": "x"}, "the tools are missing; write an empty list for a query that no tool answers"),
+        ({"query": "x", "expected_tools": [{"arguments": {}, "b": 1}]}, "expected_tools: a requirement names no tool"),
+        ({"query": "x", "tools": [], "toolsNotUsed": [[]]}, "toolsNotUsed must be a list of texts"),
+        ({"query": "x", "tools": [], "forbiden": ["read"]}, "the field 'forbiden' is none of query, tools, id, split"),
+        ({"query": "x", "tools": [3.5]}, "tools: a requirement names no tool: '3.5'"),
+        ({"query": "x", "tools": [True]}, "tools: a requirement names no tool: 'True'"),
+    ],
+)
+def test_a_fault_names_the_field_as_the_file_has_it(row: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        queries_of([("line 1", row)], TOOLS, "f")
+    assert str(caught.value).startswith(f"f, line 1: {sentence}")
+    assert str(caught.value).isprintable()
