@@ -252,10 +252,10 @@ def import_queries(
     codes = {tool.tool_id: code for code, tool in enumerate(names.tools)}
 
     def meant(name: str) -> str | None:
-        found = [codes[name]] if name in codes else list(names.find(name)) if record is not None else []
-        if len(found) != 1:
+        meant_codes = [codes[name]] if name in codes else list(names.find(name)) if record is not None else []
+        if len(meant_codes) != 1:
             return None
-        tool = names.tools[found[0]].tool_id
+        tool = names.tools[meant_codes[0]].tool_id
         if record is not None:
             record.take(name, tool)
         return tool

@@ -278,8 +278,8 @@ def _cuts(name: str, signs: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
             yield before, match[0][:2], rest
 
 
-def _each_once(*found: Sequence[int] | None) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(code for codes in found for code in codes or ()))
+def _each_once(*groups: Sequence[int] | None) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(code for codes in groups for code in codes or ()))
 
 
 class NameRecord:

@@ -113,7 +113,7 @@ def queries_of(
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
     first = rows[0][1]
     for ours, path in fields.given.items():
-        if ours not in fields.found:
+        if ours not in fields.present:
             keys = ", ".join(one_line(str(key), 40) for key in list(first)[:10]) if isinstance(first, dict) else "none"
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
     if len(faults) == 1:
@@ -225,14 +225,13 @@ class _RowReader:
         self, values: dict[str, Any], labels: dict[str, str], forbidden: tuple[str, ...]
     ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
         """Gold and its alternatives. The gold tool of a requirement is the first of its tools that no other has."""
-        entries = self._entries(values)
+        entries = self._entries(values, labels)
         if len(entries) > _MOST_NAMED:
             self.mistakes.append(f"it names more than {_MOST_NAMED} tools")
             return {}, {}
-        label = labels.get("tools", labels.get("any", "tools"))
         wanted: dict[tuple[str, ...], int] = {}
         negatives = 0
-        for named, relevance in entries:
+        for named, relevance, label in entries:
             grade = int(relevance) if isinstance(relevance, float) and relevance.is_integer() else relevance
             if not isinstance(grade, int) or isinstance(grade, bool) or grade < 0:
                 shown = one_line(str(named), 60)
@@ -257,25 +256,26 @@ class _RowReader:
                 any_of[free[0]] = others
         return gold, any_of
 
-    def _entries(self, values: dict[str, Any]) -> list[tuple[Any, Any]]:
-        """(what names a tool or several, relevance) of each requirement."""
+    def _entries(self, values: dict[str, Any], labels: dict[str, str]) -> list[tuple[Any, Any, str]]:
+        """(what names a tool or several, relevance, name of the field) of each requirement."""
         given = parsed(values.get("tools"))
         any_of = parsed(values.get("any"))
-        entries: list[tuple[Any, Any]] = []
+        label = labels.get("tools", "tools")
+        entries: list[tuple[Any, Any, str]] = []
         if isinstance(given, dict) and not all(isinstance(value, int | float) for value in given.values()):
-            entries = [(given, 1)]
+            entries = [(given, 1, label)]
         elif isinstance(given, dict):
-            entries = list(given.items())
+            entries = [(named, relevance, label) for named, relevance in given.items()]
         elif isinstance(given, list):
-            entries = [(each, 1) for each in given]
+            entries = [(each, 1, label) for each in given]
         elif isinstance(given, str):
-            entries = [(each, 1) for each in self._cells(given)]
+            entries = [(each, 1, label) for each in self._cells(given)]
         elif given is not None:
             self.mistakes.append("the tools are missing; write an empty list for a query that no tool answers")
         if isinstance(any_of, str):
             any_of = self._cells(any_of)
         if isinstance(any_of, list) and any_of:
-            entries.append((any_of, 1))
+            entries.append((any_of, 1, labels.get("any", "requireAny")))
         return entries
 
     def _cells(self, text: str) -> list[str]:

@@ -93,7 +93,7 @@ def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -
         return rows
     file = path.parent / _ANSWERS / path.name
     answers: dict[str, Any] = {}
-    if file.is_file():
+    if file.is_file() and file.resolve().is_relative_to(path.parent.resolve()):
         for document in parse_documents(file, file.name, budget.read(file)):
             for answer in document.value if isinstance(document.value, list) else [document.value]:
                 if isinstance(answer, dict) and "id" in answer and "ground_truth" in answer:
@@ -151,6 +151,8 @@ def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
     prompt = next((each for where in ("steps.prompt", "spec.prompt", "prompt") if (each := _known(task, where))), None)
     if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
         beside = file.parent / Path(prompt["file"]).name
+        if not beside.resolve().is_relative_to(file.parent.resolve()):
+            raise DataError(f"{file}: the prompt {one_line(prompt['file'], 80)!r} leads out of its folder.")
         prompt = budget.read(beside).decode("utf-8", "replace")
     elif isinstance(prompt, dict):
         prompt = prompt.get("inline")

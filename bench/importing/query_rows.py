@@ -98,12 +98,12 @@ class FieldNames:
     Attributes:
         given: our name -> path in a row, such as `case.prompt`.
         ignored: fields that nobody reads -> rows that have them.
-        found: paths of `given` that some row has.
+        present: fields of `given` that some row has.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
-    found: set[str] = field(default_factory=set)
+    present: set[str] = field(default_factory=set)
 
     @staticmethod
     def of(given: Mapping[str, str]) -> FieldNames:
@@ -140,7 +140,7 @@ class FieldNames:
         for ours, path in self.given.items():
             value = at_path(row, path)
             if value is not MISSING:
-                self.found.add(ours)
+                self.present.add(ours)
                 read.take(ours, path, value, mistake)
         for ours, candidates in named.items():
             chosen = self._choose(ours, candidates, mistake)

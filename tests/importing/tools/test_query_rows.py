@@ -364,6 +364,11 @@ def test_a_link_out_of_the_folder_is_no_task(tmp_path: Path) -> None:
     (tmp_path / "in" / "tasks" / "c.yaml").symlink_to(outside)
     with pytest.raises(DataError, match="no file of tasks matches"):
         read_queries(file, TOOLS)
+    (tmp_path / "in" / "tasks" / "b.md").unlink()
+    (tmp_path / "in" / "tasks" / "b.md").symlink_to(outside)
+    file.write_text(file.read_text().replace("c.yaml", "b.yaml"))
+    with pytest.raises(DataError, match=r"the prompt 'b\.md' leads out of its folder"):
+        read_queries(file, TOOLS)
 
 
 # Names that a user gives ------------------------------------------------------------------------------------------
@@ -439,6 +444,18 @@ def test_paths_lead_through_objects_lists_and_texts() -> None:
     ("row", "sentence"),
     [
         ({"prompt": "x", "expected_tool": "raed"}, "expected_tool: there is no tool 'raed' (near: fs/read"),
+        (
+            {"prompt": "x", "toolsUsed": ["read"], "requireAny": ["raed"]},
+            "requireAny: there is no tool 'raed' (near: fs/read",
+        ),
+        (
+            {"text": "x", "wanted": []},
+            "the tools are missing; write an empty list for a query that no tool answers; it",
+        ),
+        (
+            {"said": "x", "tools": []},
+            "the query is missing or no text; it has said, tools, and another name is given",
+        ),
         ({"prompt": 3, "expected_tool": "read"}, "the query (prompt) is missing or no text"),
         ({"vars": {"a": "x", "b": "y"}, "tools": []}, "the query (vars) is missing or no text"),
         ({"prompt": [{"role": "assistant", "content": "x"}], "tools": []}, "the query (prompt) is missing or no text"),
