@@ -119,9 +119,15 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     if isinstance(content, dict) and not _role(value):  # a candidate of Gemini
         return answer_events(content, depth + 1)
     if isinstance(value.get("messages"), list):
-        # The state of a graph after the run: what was said before is in the request as well.
+        # The state of a graph after the run.
         return events_of(value["messages"], depth + 1)
     return _message({"role": "assistant", **value} if not _role(value) else value, depth)
+
+
+def exchange_of(request: Sequence[Event], answer: Sequence[Event]) -> tuple[Event, ...]:
+    """The events of a request and its answer; of a graph, the state after its run has all that was said before."""
+    is_state = any(isinstance(event, LoggedRequest) for event in answer)
+    return tuple(answer) if is_state else (*request, *answer)
 
 
 def calls_of(value: Any) -> Iterator[Call]:

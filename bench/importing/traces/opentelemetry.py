@@ -22,7 +22,7 @@ from bench.importing.traces.events import (
     json_of,
     seconds_of,
 )
-from bench.importing.traces.messages import answer_events, events_of, is_messages
+from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
 
 _GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches")
 _SCOPES = ("scopeSpans", "scope_spans", "scopeLogs", "scope_logs", "instrumentationLibrarySpans")
@@ -168,7 +168,7 @@ def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
             request_events += _event(name, more)
     if request_events or answered or conversation:
         # Without events, it still says which conversation the trace belongs to.
-        yield LoggedExchange((*request_events, *answered), trace, conversation, time)
+        yield LoggedExchange(exchange_of(request_events, answered), trace, conversation, time)
 
 
 def _tool(attributes: Mapping[str, Any], span: str) -> str:
