@@ -424,6 +424,32 @@ def test_requests_of_gemini_and_of_one_text(tmp_path: Path) -> None:
     assert traffic.queries[3]["query"] == "Human rights: what are they?"
 
 
+def test_rows_of_logfire_and_traces_that_hold_their_spans(tmp_path: Path) -> None:
+    parts = [{"role": "user", "parts": [{"type": "text", "content": HOURS}]}]
+    common = {"trace_id": "t", "parent_span_id": "0", "kind": "span"}
+    rows = [
+        {
+            **common,
+            "span_id": str(number),
+            "span_name": "running tool",
+            "start_timestamp": f"2026-11-20T10:00:0{number}Z",
+            "otel_status_level": level,
+            "attributes": {"gen_ai.tool.name": name, "gen_ai.tool.call.id": name, "tool_arguments": {"a": 1}},
+        }
+        for number, (name, level) in enumerate((("stat", "ERROR"), ("read", None)), start=2)
+    ]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": parts}
+    rows.insert(0, {**common, "span_id": "1", "start_timestamp": "2026-11-20T10:00:01Z", "attributes": chat})
+    assert tools(read(tmp_path, *rows)) == [["read"]]
+    assert tools(read(tmp_path, {"traceId": "t", "spans": rows})) == [["read"]]
+
+
+def test_what_a_user_pastes_is_no_call(tmp_path: Path) -> None:
+    pasted = [{"type": "text", "text": HOURS}, {"type": "function", "function": {"name": "delete", "arguments": "{}"}}]
+    row = {"messages": [{"role": "user", "content": pasted}], "response": logs.chat_answer("a")}
+    assert tools(read(tmp_path, row)) == [["a"]]
+
+
 # Names from strangers -----------------------------------------------------------------------------------------------
 
 
