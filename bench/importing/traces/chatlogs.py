@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bench.importing.traces.events import Event, LoggedExchange, first_field, json_of, seconds_of, text_of
-from bench.importing.traces.messages import answer_events, events_of, is_messages
+from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
 
 _REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data", "values")
 _RESPONSES = (
@@ -46,7 +46,7 @@ class ChatLogs:
         single = "" if trace else _id(value, _SINGLE)
         given = trace or single
         trace, conversation = self._thread(value, given), _id(value, CONVERSATIONS)
-        events = (*request_events, *answered)
+        events = exchange_of(request_events, answered)
         yield LoggedExchange(events, trace, conversation, _time(value), bool(single), not given)
 
     def _thread(self, value: Mapping[str, Any], given: str) -> str:
@@ -94,6 +94,8 @@ def _request(value: Mapping[str, Any], depth: int = 0) -> Any:
     for key in ("messages", "contents"):
         if is_messages(value.get(key)):
             return value[key]
+    if isinstance(value.get("contents"), str) and text_of(value["contents"]):  # Gemini's SDK
+        return value["contents"]
     for key in ("input", "prompt"):
         given = json_of(value.get(key))
         if is_messages(given):

@@ -18,7 +18,7 @@ from bench.importing.traces.opentelemetry import OpenTelemetry, is_opentelemetry
 TrafficForm = Literal["otel", "openai", "langfuse", "langsmith", "agents", "mcp"]
 TRAFFIC_FORMS: tuple[TrafficForm, ...] = get_args(TrafficForm)
 #: Objects that only hold a list of records, as the page of an API.
-_LISTS = ("data", "runs", "traces", "observations", "logs", "records", "items", "results", "activities")
+_LISTS = ("spans", "data", "runs", "traces", "observations", "logs", "records", "items", "results", "activities")
 _MOST_DEPTH = 4
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.importing.traces.events import (
@@ -320,17 +320,18 @@ class Joiner:
     def _without_inner(self, steps: Sequence[_Step]) -> list[_Step]:
         """The steps without those that run right inside another one: the same call by a second name.
 
-        So a span of the client of MCP stands in that of the agent, which may have a name for display.
+        So a span of the client of MCP stands in that of the agent, which may have a name for display, and may not know
+        that the call failed.
         """
-        spans = {role.call.span: role.call.tool for _, role in steps if role.call.span and not role.aside}
-        return [
-            (when, role)
-            for when, role in steps
-            if role.call.parent not in spans or self._is_better(role.call.tool, spans[role.call.parent])
-        ]
-
-    def _is_better(self, name: str, other: str) -> bool:
-        return self._roles.knows(name) and not self._roles.knows(other)
+        outer = {role.call.span: role.call.tool for _, role in steps if role.call.span and not role.aside}
+        failed = {role.call.parent for _, role in steps if role.call.failed and role.call.parent in outer}
+        kept: list[_Step] = []
+        for when, role in steps:
+            around = outer.get(role.call.parent)
+            if around is None or (self._roles.knows(role.call.tool) and not self._roles.knows(around)):
+                broken = role.call.failed or role.call.span in failed
+                kept.append((when, replace(role, call=replace(role.call, failed=True)) if broken else role))
+        return kept
 
     def _merge_turns(self) -> list[_Turn]:
         """The turns without those that another record of the same conversation tells more of.

@@ -15,7 +15,7 @@ from bench.importing.traces.events import (
     json_of,
     seconds_of,
 )
-from bench.importing.traces.messages import answer_events, events_of, is_messages
+from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
 from bench.importing.traces.opentelemetry import TOOL_CALL_IDS, TOOL_NAMES
 
 _TYPES = frozenset(
@@ -108,7 +108,7 @@ def _step(value: Mapping[str, Any], trace: str, session: str) -> Iterator[Logged
     if isinstance(listed, list) and not any(isinstance(event, Call) for event in answered):
         answered += answer_events({"tool_calls": [json_of(each) for each in listed]})
     if request_events or answered:
-        yield LoggedExchange((*request_events, *answered), trace, session, _time(value))
+        yield LoggedExchange(exchange_of(request_events, answered), trace, session, _time(value))
 
 
 def _time(value: Mapping[str, Any]) -> float | None:

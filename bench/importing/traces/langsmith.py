@@ -10,13 +10,12 @@ from bench.importing.traces.events import (
     Call,
     Event,
     LoggedExchange,
-    LoggedRequest,
     failed_of,
     first_field,
     json_of,
     seconds_of,
 )
-from bench.importing.traces.messages import answer_events, events_of, is_messages
+from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
 
 #: What threads are called by, in the metadata; `session_id` of a run itself is the project.
 _THREADS = ("session_id", "thread_id", "conversation_id")
@@ -89,12 +88,11 @@ def _events(run: Mapping[str, Any]) -> tuple[Event, ...]:
     if kind != "llm" and (first_field(run, "parent_run_id") or kind != "chain"):
         return ()
     if kind == "llm":
-        return (*_request_events(inputs), *answer_events(outputs))
-    # The state of a graph after its run has all that was said; else the runs below say it one by one.
+        return exchange_of(_request_events(inputs), answer_events(outputs))
+    # The state of a graph after its run has all that was said; of other chains, the runs below say it one by one.
     state = outputs.get("output", outputs) if isinstance(outputs, dict) else None
     whole = events_of(state["messages"]) if isinstance(state, dict) and is_messages(state.get("messages")) else []
-    has_request = any(isinstance(event, LoggedRequest) for event in whole)
-    return tuple(whole if has_request else _request_events(inputs))
+    return exchange_of(_request_events(inputs), whole)
 
 
 def _request_events(inputs: Any) -> list[Event]:

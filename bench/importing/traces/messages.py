@@ -40,7 +40,7 @@ _Part = Literal["text", "call", "hosted", "result", "error"]
 _PARTS: dict[str, _Part] = {
     **dict.fromkeys(("", "text", "input_text", "output_text", "user-prompt"), "text"),
     **dict.fromkeys(("tool_use", "mcp_tool_use", "tool_call", "tool-call"), "call"),  # Anthropic, LangChain, OTel
-    **dict.fromkeys(("function_call", "custom_tool_call", "mcp_call"), "call"),  # OpenAI
+    **dict.fromkeys(("function_call", "custom_tool_call", "mcp_call", "function"), "call"),  # OpenAI
     **dict.fromkeys(("server_tool_use", "server_tool_call", "builtin-tool-call"), "hosted"),
     **dict.fromkeys(("tool_search_call", "web_search_call", "file_search_call", "code_interpreter_call"), "hosted"),
     **dict.fromkeys(("computer_call", "image_generation_call", "local_shell_call", "shell_call"), "hosted"),
@@ -119,9 +119,15 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     if isinstance(content, dict) and not _role(value):  # a candidate of Gemini
         return answer_events(content, depth + 1)
     if isinstance(value.get("messages"), list):
-        # The state of a graph after the run: what was said before is in the request as well.
+        # The state of a graph after the run.
         return events_of(value["messages"], depth + 1)
     return _message({"role": "assistant", **value} if not _role(value) else value, depth)
+
+
+def exchange_of(request: Sequence[Event], answer: Sequence[Event]) -> tuple[Event, ...]:
+    """The events of a request and its answer; of a graph, the state after its run has all that was said before."""
+    is_state = any(isinstance(event, LoggedRequest) for event in answer)
+    return tuple(answer) if is_state else (*request, *answer)
 
 
 def calls_of(value: Any) -> Iterator[Call]:
@@ -218,8 +224,8 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
     text = "\n".join(text for text in texts if text)
     if role in _USER:
         # Anthropic and Gemini send the results of tools as the user, pydantic-ai the next request with them.
-        answered = any(isinstance(event, Outcome) for event in events)
-        return [*events, *([] if answered and not asked else [LoggedRequest(text)])]
+        outcomes = [event for event in events if isinstance(event, Outcome)]
+        return [*outcomes, *([] if outcomes and not asked else [LoggedRequest(text)])]
     more = message.get("additional_kwargs")
     more = more if isinstance(more, dict) else {}
     if role in _TOOL and not events:

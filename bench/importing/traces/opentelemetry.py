@@ -22,7 +22,7 @@ from bench.importing.traces.events import (
     json_of,
     seconds_of,
 )
-from bench.importing.traces.messages import answer_events, events_of, is_messages
+from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
 
 _GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches")
 _SCOPES = ("scopeSpans", "scope_spans", "scopeLogs", "scope_logs", "instrumentationLibrarySpans")
@@ -57,6 +57,9 @@ _FLAT_INPUTS, _FLAT_OUTPUTS = ("gen_ai.prompt", "llm.input_messages"), ("gen_ai.
 _MESSAGE = re.compile(r"gen_ai\.(user|assistant|system|tool)\.message")
 #: The first words of OpenInference's attributes that Phoenix nests.
 _NESTED = frozenset({"llm", "tool", "tool_call", "openinference", "input", "output", "session"})
+#: Fields of a span: OTLP, Phoenix, and rows of Logfire.
+_STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "start_timestamp")
+_SPAN_NAMES, _STATUSES = ("name", "span_name"), ("status_code", "otel_status_code", "otel_status_level")
 _PARENTS = ("parentSpanId", "parent_span_id", "parent_id")
 #: What the request is called in the input of an agent.
 _REQUESTS = ("messages", "input", "user_msg", "query", "question", "task", "message", "prompt", "text")
@@ -147,9 +150,9 @@ class OpenTelemetry:
 def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
     attributes = attributes_of(span.get("attributes"))
     trace, _ = _ids(span)
-    time = _time(span, "startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
+    time = _time(span, *_STARTS)
     conversation = first_field(attributes, *_CONVERSATIONS)
-    if name := _tool(attributes, first_field(span, "name")):
+    if name := _tool(attributes, first_field(span, *_SPAN_NAMES)):
         arguments = first_value(attributes, *_ARGUMENTS)
         ids = (_ids(span)[1], first_field(span, *_PARENTS))
         call = Call(name, arguments, first_field(attributes, *TOOL_CALL_IDS), _failed(span, attributes), False, *ids)
@@ -168,7 +171,7 @@ def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
             request_events += _event(name, more)
     if request_events or answered or conversation:
         # Without events, it still says which conversation the trace belongs to.
-        yield LoggedExchange((*request_events, *answered), trace, conversation, time)
+        yield LoggedExchange(exchange_of(request_events, answered), trace, conversation, time)
 
 
 def _tool(attributes: Mapping[str, Any], span: str) -> str:
@@ -183,7 +186,7 @@ def _tool(attributes: Mapping[str, Any], span: str) -> str:
 def _failed(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool | None:
     """Whether a span ended in an error; None where its status is not set, as most leave it."""
     status = span.get("status")
-    code = first_field(status, "code", "status_code") if isinstance(status, dict) else first_field(span, "status_code")
+    code = first_field(status, "code", "status_code") if isinstance(status, dict) else first_field(span, *_STATUSES)
     if code.upper() in {"2", "ERROR", "STATUS_CODE_ERROR"} or first_field(attributes, "error.type"):
         return True
     return False if code.upper() in {"1", "OK", "STATUS_CODE_OK"} else None
@@ -200,7 +203,7 @@ def _root(span: Mapping[str, Any]) -> LoggedExchange | None:
     if isinstance(given, dict):
         given = next((given[key] for key in _REQUESTS if isinstance(given.get(key), str | list) and given[key]), None)
     events = tuple(events_of(given)) if isinstance(given, str) or is_messages(given) else ()
-    time = _time(span, "startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time")
+    time = _time(span, *_STARTS)
     return LoggedExchange(events, _ids(span)[0], first_field(attributes, *_CONVERSATIONS), time) if events else None
 
 

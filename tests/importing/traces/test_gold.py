@@ -333,6 +333,14 @@ def test_a_span_right_in_the_span_of_a_tool_is_the_same_call(tmp_path: Path) -> 
     assert tools(read(tmp_path, *told, catalogue=["read"])) == [["read"]]
 
 
+def test_a_failure_inside_a_span_is_one_of_the_call(tmp_path: Path) -> None:
+    inner = ("stat", {"parentSpanId": "0001", "status": {"code": 2}})
+    rows = spans(("mcp__fs__stat", {}), inner, ("read", {}))
+    assert tools(read(tmp_path, *rows)) == [["read"]]
+    told = spans(("fs.stat", {"gen_ai.tool.call.id": "0"}), inner, ("read", {}), told=[("fs.stat", {"path": "a"})])
+    assert tools(read(tmp_path, *told)) == [["read"]]
+
+
 def test_the_outcome_of_a_span_is_that_of_the_call_that_a_message_tells(tmp_path: Path) -> None:
     bad, good = {"status": {"code": 2}}, {"status": {"code": 1}}
     told = [("stat", {"path": "a"}), ("read", {"path": "a"}), ("read", {"path": "b"})]
@@ -369,6 +377,77 @@ def test_a_context_that_is_repeated_under_new_ids_is_one_conversation(tmp_path: 
         assert tools(traffic) == [["a", "b"], ["c"]]
         assert (traffic.dropped, traffic.requests) == ({}, 2)
         assert len({row["group"] for row in traffic.queries}) == 1
+
+
+def test_the_state_of_a_graph_repeats_what_it_was_asked(tmp_path: Path) -> None:
+    def human(text: str) -> dict[str, Any]:
+        return {"type": "human", "content": text}
+
+    def ai(name: str) -> dict[str, Any]:
+        return {"type": "ai", "content": "", "tool_calls": [{"name": name, "args": {"x": name}, "id": name}]}
+
+    before, after = {"messages": [human(HOURS)]}, {"messages": [human(HOURS), ai("a")]}
+    later = {"messages": [human(HOURS), ai("a"), human(LETTER), ai("b")]}
+    invoked = [{"input": before, "output": after}, {"input": {"messages": [human(LETTER)]}, "output": later}]
+    run: dict[str, Any] = {"run_type": "chain", "name": "LangGraph", "extra": {"metadata": {"thread_id": "t"}}}
+    runs = [
+        {**run, "id": str(number), "trace_id": str(number), "inputs": each["input"], "outputs": each["output"]}
+        for number, each in enumerate(invoked)
+    ]
+    seen = {"traceId": "t", "startTime": "2026-11-20T10:00:00Z"}
+    root = {**seen, "id": "o", "type": "CHAIN", "input": before, "output": after}
+    model = {**seen, "id": "p", "type": "GENERATION", "parentObservationId": "o", "input": [USER], "output": ai("a")}
+    fuse = [{"id": "t", "projectId": "p", "input": before, "output": after, "observations": [root, model]}]
+    for rows, wanted in ((invoked, [["a"], ["b"]]), (runs, [["a"], ["b"]]), (fuse, [["a"]])):
+        traffic = read(tmp_path, *rows)
+        assert tools(traffic) == wanted
+        assert (traffic.dropped, traffic.requests) == ({}, len(wanted))
+
+
+def test_requests_of_gemini_and_of_one_text(tmp_path: Path) -> None:
+    def candidate(name: str) -> dict[str, Any]:
+        return {"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": name, "args": {}}}]}}]}
+
+    prompt = f"System: Be brief.\nHuman: {HOURS}\nAI: At seven.\nHuman: {LETTER}"
+    rows = [
+        {"request": {"contents": HOURS}, "response": candidate("a")},
+        {"contents": [{"parts": [{"text": LETTER}]}], "response": candidate("b")},
+        {"prompt": prompt, "model": "m", "response": logs.chat_answer("c")},
+        {"prompt": "Human rights: what are they?", "model": "m", "response": logs.chat_answer("d")},
+    ]
+    traffic = read(tmp_path, *rows)
+    assert tools(traffic) == [["a"], ["b"], ["c"], ["d"]]
+    assert traffic.queries[2]["context"] == [
+        {"role": "user", "content": HOURS},
+        {"role": "assistant", "content": "At seven."},
+    ]
+    assert traffic.queries[3]["query"] == "Human rights: what are they?"
+
+
+def test_rows_of_logfire_and_traces_that_hold_their_spans(tmp_path: Path) -> None:
+    parts = [{"role": "user", "parts": [{"type": "text", "content": HOURS}]}]
+    common = {"trace_id": "t", "parent_span_id": "0", "kind": "span"}
+    rows = [
+        {
+            **common,
+            "span_id": str(number),
+            "span_name": "running tool",
+            "start_timestamp": f"2026-11-20T10:00:0{number}Z",
+            "otel_status_level": level,
+            "attributes": {"gen_ai.tool.name": name, "gen_ai.tool.call.id": name, "tool_arguments": {"a": 1}},
+        }
+        for number, (name, level) in enumerate((("stat", "ERROR"), ("read", None)), start=2)
+    ]
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": parts}
+    rows.insert(0, {**common, "span_id": "1", "start_timestamp": "2026-11-20T10:00:01Z", "attributes": chat})
+    assert tools(read(tmp_path, *rows)) == [["read"]]
+    assert tools(read(tmp_path, {"traceId": "t", "spans": rows})) == [["read"]]
+
+
+def test_what_a_user_pastes_is_no_call(tmp_path: Path) -> None:
+    pasted = [{"type": "text", "text": HOURS}, {"type": "function", "function": {"name": "delete", "arguments": "{}"}}]
+    row = {"messages": [{"role": "user", "content": pasted}], "response": logs.chat_answer("a")}
+    assert tools(read(tmp_path, row)) == [["a"]]
 
 
 # Names from strangers -----------------------------------------------------------------------------------------------
