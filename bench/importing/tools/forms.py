@@ -84,7 +84,8 @@ def tools_of(
         yield from operations(references or References(value))
         return
     entries = _item(value, "", (), form) if is_line else _list_tools(value, "", (), form)
-    if not any(isinstance(entry, tuple) for entry in entries or []) and configured_servers(value) is not None:
+    some = any(isinstance(entry, tuple) and isinstance(entry[0], dict) for entry in entries or [])
+    if not some and configured_servers(value) is not None:
         raise NoCatalogueError(
             "it names MCP servers, which a SOURCE never starts; --mcp-config asks them for their tools"
         )
@@ -155,15 +156,23 @@ def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> lis
         return entries
     if isinstance(tools, dict):
         return _servers(tools, (*steps, "tools"), form) or _by_name(tools, named, (*steps, "tools"), form)
-    for key in _OF_SERVERS:
-        if isinstance(value.get(key), list | dict):
-            return _read_servers(value[key], (*steps, key), form)
-    for key in _WRAPPERS:
-        if isinstance(value.get(key), list | dict):
-            return _list_tools(value[key], server, (*steps, key), form)
+    # Of several servers by name, one may be called `data`.
+    if sum(map(_has_tools, value.values())) < 2:
+        for key in _OF_SERVERS:
+            if isinstance(value.get(key), list | dict):
+                return _read_servers(value[key], (*steps, key), form)
+        for key in _WRAPPERS:
+            if isinstance(value.get(key), list | dict):
+                return _list_tools(value[key], server, (*steps, key), form)
     if _is_card(value):
         return [Skipped(steps, _CARD)]
     return _servers(value, steps, form) or _by_name(value, server, steps, form)
+
+
+def _has_tools(record: Any) -> bool:
+    """Whether a value is a list of tools, or an object with one."""
+    tools = record.get("tools") if isinstance(record, dict) else record
+    return isinstance(tools, list) and any(isinstance(item, dict) and _is_tool(item, alone=False) for item in tools)
 
 
 def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
@@ -210,9 +219,7 @@ def _read_servers(value: Any, steps: Steps, form: Form | None) -> list[_Raw | Sk
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     entries: list[_Raw | Skipped] = []
     for key, record in pairs:
-        inner = None
-        if isinstance(record, list) or (isinstance(record, dict) and record.keys() & {"tools", *_WRAPPERS}):
-            inner = _list_tools(record, key if isinstance(key, str) else "", (*steps, key), form)
+        inner = _list_tools(record, key if isinstance(key, str) else "", (*steps, key), form)
         entries += [Skipped((*steps, key), _CARD)] if inner is None else inner
     return entries
 

@@ -131,6 +131,11 @@ def test_flat_lists_call_the_parts_of_a_tool_otherwise(name: str, text: str) -> 
         # Servers with and without tools, beside what is about the whole.
         ([{"name": "fs", "tools": [READ]}, {"name": "mail", "description": "A server that lists none."}], ["fs/read"]),
         ({"version": 2, "fs": {"tools": [READ]}, "about": {"a": 1}}, ["fs/read"]),
+        ({"servers": {"fs": {"read": {"inputSchema": SCHEMA}}, "mail": {"title": "Mail"}}}, ["fs/read"]),
+        # Servers whose names mean something elsewhere.
+        ({"data": {"tools": [READ]}, "fs": {"tools": [READ]}}, ["data/read", "fs/read"]),
+        ({"registry": [READ], "server": [READ]}, ["registry/read", "server/read"]),
+        ({"data": [READ], "errors": [{"code": 1}]}, ["read"]),
         # By name.
         ({"tools": {"read": {"description": "Reads.", "inputSchema": SCHEMA}}}, ["read"]),
         ({"read": {"description": "Reads.", "parameters": SCHEMA}, "send": {"inputSchema": {}}}, ["read", "send"]),
