@@ -27,8 +27,8 @@ _NAMED = re.compile(r"([^\s=]+)=(.+)", re.DOTALL)
 #: Names of headers and variables whose values are secret.
 _SECRET = re.compile(r"auth|key|token|secret|passw|cookie", re.IGNORECASE)
 _SHOWN = 80
-#: What VS Code asks its user for, or takes from its environment.
-_BLANK = re.compile(r"\$\{(input|env|command|config):[^}]*\}")
+#: What VS Code and Cursor ask their user for, or take from where they run.
+_BLANK = re.compile(r"\$\{((input|env|command|config):[^}]*|workspaceFolder\w*|userHome)\}")
 
 
 @dataclass(frozen=True)

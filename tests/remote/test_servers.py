@@ -75,6 +75,10 @@ def servers(tmp_path: Path, value: Any, name: str = "mcp.json") -> list[Server]:
             id="opencode",
         ),
         pytest.param({"files": STDIO, "web": HTTP}, id="a plug-in"),
+        pytest.param(
+            {"mcpServers": {"files": {**STDIO, "type": "local", "tools": ["*"]}, "web": {**HTTP, "tools": ["*"]}}},
+            id="Copilot",
+        ),
     ],
 )
 def test_servers_of_each_client_are_found(tmp_path: Path, value: Any) -> None:

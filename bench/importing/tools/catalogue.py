@@ -107,7 +107,8 @@ def catalogue_of(
     size = 0
     for document, source in documents:
         folder = source.path if source.path != document.file else Path()
-        references = References(document.value, document.file, folder, budget) if is_openapi(document.value) else None
+        is_api = form == "openapi" or is_openapi(document.value)
+        references = References(document.value, document.file, folder, budget) if is_api else None
         try:
             for item in tools_of(document.value, form, references, is_line=document.line > 0):
                 if isinstance(item, Skipped):

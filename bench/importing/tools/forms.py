@@ -5,10 +5,14 @@ OpenAPI has a module of its own.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, get_args
 
+from bench.base.errors import DataError
 from bench.base.text import one_line
+from bench.importing.reading import check_json
 from bench.importing.tools.clients import configured_servers
 from bench.importing.tools.openapi import is_openapi, operations
 from bench.importing.tools.references import References
@@ -31,21 +35,27 @@ _DECLARATIONS = ("functionDeclarations", "function_declarations")
 _NAMES = ("name", "tool_name", "toolName", "tool")
 _DESCRIPTIONS = ("description", "tool_description", "toolDescription", "desc")
 #: What names the server of a tool or of a list: a text, or an object with a name, as LiteLLM's `mcp_info`.
-_SERVERS = ("server_name", "serverName", "server", "server_label", "serverLabel", "mcp_server", "mcpServer")
+_SERVERS = tuple(
+    "server_name serverName server server_label serverLabel mcp_server mcpServer mcp_server_name mcpServerName "
+    "server_id serverId namespace".split()
+)
 _SERVER_OBJECTS = ("serverInfo", "server", "mcp_info")
-#: Lists and objects of records, which may be servers or tools; in the first, what has no tools is a server.
+#: Lists of servers, or objects of them by name.
 _OF_SERVERS = ("servers", "registry", "mcpServers")
-_RECORDS = (*_OF_SERVERS, "result", "data", "items", "results", "entries")
+#: What holds a list of tools or a record: answers and events, the MCP registry (`server`), Docker (`snapshot`).
+_WRAPPERS = ("result", "data", "items", "results", "entries", "server", "snapshot", "item", "response")
+#: Other names of an input schema, in flat lists.
+_OTHER_SCHEMAS = ("schema", "args_schema", "input_parameters", "inputParameters")
+#: Types of what is said to tools, or by them.
+_CALLS = frozenset("function_call mcp_call tool_call custom_tool_call tool_use server_tool_use mcp_tool_use".split())
 #: Lists of MCP that are none of tools.
 _OTHER_LISTS = frozenset({"prompts", "resources", "resourceTemplates"})
 #: Keys and types of what describes a server, in the MCP registry, in server cards and in Docker's registry.
 _CARD_KEYS = frozenset(
     "packages remotes repository serverInfo protocolVersion capabilities transport qualifiedName version_detail "
-    "server_url toolsUrl mcpServers".split()
+    "websiteUrl server_url toolsUrl mcpServers".split()
 )
 _CARD_TYPES = frozenset({"server", "remote", "stdio", "sse", "streamable-http", "streamableHttp", "mcp_toolset"})
-
-
 #: What is said of them.
 _CARD = "it describes a server and lists none of its tools"
 
@@ -74,7 +84,8 @@ def tools_of(
         yield from operations(references or References(value))
         return
     entries = _item(value, "", (), form) if is_line else _list_tools(value, "", (), form)
-    if not any(isinstance(entry, tuple) for entry in entries or []) and configured_servers(value) is not None:
+    some = any(isinstance(entry, tuple) and isinstance(entry[0], dict) for entry in entries or [])
+    if not some and configured_servers(value) is not None:
         raise NoCatalogueError(
             "it names MCP servers, which a SOURCE never starts; --mcp-config asks them for their tools"
         )
@@ -102,10 +113,16 @@ def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> lis
     if isinstance(value, list):
         entries: list[_Raw | Skipped] = []
         known = not value
+        # Beside servers with tools, what has a name and a description alone is a server, too.
+        of_servers = any(isinstance(item, dict) and isinstance(item.get("tools"), list | dict) for item in value)
         for number, item in enumerate(value):
-            inner = _item(item, server, (*steps, number), form)
+            place = (*steps, number)
+            if of_servers and isinstance(item, dict) and not item.keys() & {"tools", "type"} and not _has_schema(item):
+                inner: list[_Raw | Skipped] | None = [Skipped(place, _CARD)]
+            else:
+                inner = _item(item, server, place, form)
             known = known or inner is not None
-            entries += [(item, server, (*steps, number), form)] if inner is None else inner
+            entries += [(item, server, place, form)] if inner is None else inner
         return entries if known else None
     if not isinstance(value, dict):
         return None
@@ -139,17 +156,23 @@ def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> lis
         return entries
     if isinstance(tools, dict):
         return _servers(tools, (*steps, "tools"), form) or _by_name(tools, named, (*steps, "tools"), form)
-    for key in _RECORDS:
-        if isinstance(value.get(key), list | dict):
-            entries = _records(value[key], (*steps, key), form, of_servers=key in _OF_SERVERS)
-            if entries:
-                return entries
-    for key in ("server", "snapshot"):  # a record of the MCP registry, and one of Docker's
-        if isinstance(value.get(key), dict):
-            return _list_tools(value[key], server, (*steps, key), form)
+    # Of several servers by name, one may be called `data`.
+    if sum(map(_has_tools, value.values())) < 2:
+        for key in _OF_SERVERS:
+            if isinstance(value.get(key), list | dict):
+                return _read_servers(value[key], (*steps, key), form)
+        for key in _WRAPPERS:
+            if isinstance(value.get(key), list | dict):
+                return _list_tools(value[key], server, (*steps, key), form)
     if _is_card(value):
         return [Skipped(steps, _CARD)]
     return _servers(value, steps, form) or _by_name(value, server, steps, form)
+
+
+def _has_tools(record: Any) -> bool:
+    """Whether a value is a list of tools, or an object with one."""
+    tools = record.get("tools") if isinstance(record, dict) else record
+    return isinstance(tools, list) and any(isinstance(item, dict) and _is_tool(item, alone=False) for item in tools)
 
 
 def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
@@ -159,20 +182,28 @@ def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw 
 
 
 def _servers(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    """An object of servers by name, each a list of tools or an object with `tools`; None if it is none."""
+    """An object of servers by name, each a list of tools or an object with `tools`; None if it is none.
+
+    Beside objects with `tools`, what else there is says something about the whole.
+    """
+    lists = {name: each for name, each in value.items() if isinstance(each, list) and name not in _OTHER_LISTS}
+    records = {
+        name: each for name, each in value.items() if isinstance(each, dict) and isinstance(each.get("tools"), list)
+    }
+    if not records and len(lists) < len(value):
+        return None
     entries: list[_Raw | Skipped] = []
-    for name, record in value.items():
-        tools = record.get("tools") if isinstance(record, dict) else record
-        if name in _OTHER_LISTS or not isinstance(tools, list) or not all(isinstance(item, dict) for item in tools):
-            return None
-        server = (_server(record) if isinstance(record, dict) else "") or name
-        inner = _list_tools(
-            tools, server, (*steps, name, "tools") if isinstance(record, dict) else (*steps, name), form
-        )
-        if inner is None:
-            return None
-        entries += inner
-    return entries if value else None
+    for name in value:
+        place = (*steps, name)
+        if name in records:
+            record = records[name]
+            inner = _list_tools(record["tools"], _server(record) or name, (*place, "tools"), form)
+        elif name in lists and all(isinstance(item, dict) for item in lists[name]):
+            inner = _list_tools(lists[name], name, place, form)
+        else:
+            continue
+        entries += inner or []
+    return entries or None
 
 
 def _by_name(value: dict[str, Any], server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
@@ -183,21 +214,13 @@ def _by_name(value: dict[str, Any], server: str, steps: Steps, form: Form | None
     return [({"name": name, **each}, server, (*steps, name), form) for name, each in value.items()] or None
 
 
-def _records(value: Any, steps: Steps, form: Form | None, *, of_servers: bool) -> list[_Raw | Skipped]:
-    """The tools of records in a list, or in an object by the names of servers; what has none is passed over.
-
-    A server without tools is told.
-    """
+def _read_servers(value: Any, steps: Steps, form: Form | None) -> list[_Raw | Skipped]:
+    """The tools of servers in a list, or in an object by name; a server without tools is told."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
     entries: list[_Raw | Skipped] = []
     for key, record in pairs:
-        place = (*steps, key)
-        server = key if isinstance(key, str) and of_servers else ""
-        if of_servers and isinstance(record, dict) and not record.keys() & {"tools", "server", "snapshot"}:
-            inner: list[_Raw | Skipped] | None = [Skipped(place, _CARD)]
-        else:
-            inner = _item(record, server, place, form)
-        entries += inner or []
+        inner = _list_tools(record, key if isinstance(key, str) else "", (*steps, key), form)
+        entries += [Skipped((*steps, key), _CARD)] if inner is None else inner
     return entries
 
 
@@ -276,11 +299,13 @@ def _is_card(value: Mapping[str, Any]) -> bool:
     """Whether an object describes a server and no tool."""
     if _has_schema(value) or "in" in value:
         return False
-    about = value.get("$schema")
+    about, name = value.get("$schema"), value.get("name")
     return (
         not value.keys().isdisjoint(_CARD_KEYS)
         or (isinstance(value.get("type"), str) and value["type"] in _CARD_TYPES)
         or (isinstance(about, str) and ("server.schema" in about or "server-card" in about))
+        # The registry names a server as `org.example/files`.
+        or (isinstance(name, str) and "/" in name and "version" in value)
     )
 
 
@@ -293,7 +318,10 @@ def _is_tool(value: Mapping[str, Any], *, alone: bool) -> bool:
     if _has_schema(value):
         return True
     # A parameter of OpenAPI has a name and a description, too, and says where it is.
-    named = _first(value, _DESCRIPTIONS) is not None or isinstance(value.get("type"), str)
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _CALLS:
+        return False
+    named = _first(value, _DESCRIPTIONS) is not None or isinstance(kind, str)
     return not alone and named and "in" not in value and not _is_card(value)
 
 
@@ -319,7 +347,11 @@ def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentToo
         returns = next((raw[key] for key in ("responseJsonSchema", "response_json_schema") if raw.get(key)), None)
         returns = returns or from_openapi(raw.get("response"), lambda target: target)
     if schema is None and form == "mcp":
-        schema = next((raw[key] for key in ("arguments", "parameters") if isinstance(raw.get(key), list)), None)
+        lists = (raw[key] for key in ("arguments", "parameters") if isinstance(raw.get(key), list))
+        others = (raw[key] for key in _OTHER_SCHEMAS if isinstance(raw.get(key), dict))
+        schema = next(chain(lists, others), None)
+    if isinstance(schema, str):
+        schema = _from_text(schema)
     if isinstance(schema, list):
         schema = _from_list(schema, optional=raw.get("arguments") is not schema)
     if schema is None and _first(raw, tuple(_ANY_SCHEMA)) is not None:
@@ -345,6 +377,14 @@ def _form(raw: Mapping[str, Any]) -> Form:
     if "parametersJsonSchema" in raw or "parameters_json_schema" in raw:
         return "gemini"
     return "anthropic" if "input_schema" in raw else "mcp"
+
+
+def _from_text(text: str) -> Any:
+    """A schema that was written into a text, as some tables have it; the text if it is no JSON."""
+    try:
+        return check_json(json.loads(text), "")
+    except (ValueError, RecursionError, DataError):
+        return text
 
 
 def _from_list(parameters: list[Any], *, optional: bool) -> dict[str, Any]:

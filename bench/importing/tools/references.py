@@ -63,11 +63,12 @@ class References:
         self._values: dict[Path, Any] = {file: root}
         if file.name:
             self._values[Path(os.path.realpath(file))] = root
+        self._own = frozenset(self._values)
 
     @property
     def files(self) -> frozenset[Path]:
-        """The files that were read, links resolved, and the document's own."""
-        return frozenset(self._values)
+        """The other files that were read, links resolved."""
+        return frozenset(self._values.keys() - self._own)
 
     def resolve(self, reference: str, start: Path) -> Node:
         """What a reference in a file stands for.

@@ -112,6 +112,14 @@ def test_paths_operations_parameters_and_schemas_are_in_other_files(tmp_path: Pa
     assert tools["getOrder"].return_names() == ("customer",)
 
 
+def test_a_part_of_an_api_that_is_forced_has_its_files(tmp_path: Path) -> None:
+    value = json.loads(api({"$ref": "good.json"}))
+    del value["openapi"]
+    folder = write(tmp_path, {"api.json": json.dumps(value), "good.json": '{"type": "string"}'})
+    (tool,) = read_catalogue([Source(folder / "api.json")], "openapi").tools
+    assert tool.parameters[0].type == "string"
+
+
 def test_two_schemas_of_one_name_in_two_files_stay_two(tmp_path: Path) -> None:
     body = {"anyOf": [{"$ref": "a.json#/S"}, {"$ref": "b.json#/S"}, {"$ref": "./a.json#/S"}]}
     files = {"api.json": api(body), "a.json": '{"S": {"type": "string"}}', "b.json": '{"S": {"type": "integer"}}'}

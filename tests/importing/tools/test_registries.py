@@ -49,7 +49,7 @@ def one(value: Any) -> Tool:
 @pytest.mark.parametrize(
     "server",
     [
-        *({key: "fs"} for key in "server server_name serverName server_label serverLabel mcp_server mcpServer".split()),
+        *({key: "fs"} for key in "server server_name serverName server_label serverLabel mcp_server serverId".split()),
         {"mcp_info": {"server_name": "fs", "logo_url": None}},
         {"serverInfo": {"name": "fs", "version": "1"}},
         {"server": {"name": "fs"}},
@@ -111,6 +111,31 @@ def test_flat_lists_call_the_parts_of_a_tool_otherwise(name: str, text: str) -> 
         ({"data": [READ, SEND]}, ["read", "send"]),
         ({"items": [{**READ, "server": "fs"}], "total": 1}, ["fs/read"]),
         ({"result": {"tools": [READ]}}, ["read"]),
+        ({"data": {"server_name": "fs", "tools": [READ]}}, ["fs/read"]),
+        (
+            {
+                "type": "response.output_item.done",
+                "item": {"type": "mcp_list_tools", "server_label": "fs", "tools": [READ]},
+            },
+            ["fs/read"],
+        ),
+        # Items of a conversation: a call is no tool.
+        (
+            [
+                {"type": "mcp_list_tools", "server_label": "fs", "tools": [READ]},
+                {"type": "mcp_call", "name": "read", "arguments": "{}", "server_label": "fs"},
+                {"type": "function_call", "name": "other", "arguments": "{}"},
+            ],
+            ["fs/read"],
+        ),
+        # Servers with and without tools, beside what is about the whole.
+        ([{"name": "fs", "tools": [READ]}, {"name": "mail", "description": "A server that lists none."}], ["fs/read"]),
+        ({"version": 2, "fs": {"tools": [READ]}, "about": {"a": 1}}, ["fs/read"]),
+        ({"servers": {"fs": {"read": {"inputSchema": SCHEMA}}, "mail": {"title": "Mail"}}}, ["fs/read"]),
+        # Servers whose names mean something elsewhere.
+        ({"data": {"tools": [READ]}, "fs": {"tools": [READ]}}, ["data/read", "fs/read"]),
+        ({"registry": [READ], "server": [READ]}, ["registry/read", "server/read"]),
+        ({"data": [READ], "errors": [{"code": 1}]}, ["read"]),
         # By name.
         ({"tools": {"read": {"description": "Reads.", "inputSchema": SCHEMA}}}, ["read"]),
         ({"read": {"description": "Reads.", "parameters": SCHEMA}, "send": {"inputSchema": {}}}, ["read", "send"]),
@@ -135,6 +160,7 @@ def test_registries_and_answers_are_read(value: Any, expected: list[str]) -> Non
         {"name": "fs", "image": "mcp/fs", "type": "server", "about": {"title": "F", "description": "Files."}},
         {"registry": {"fs": {"description": "Files.", "type": "server", "image": "mcp/fs", "tools": []}}},
         [{"name": "fs", "description": "Files.", "type": "streamable-http", "url": "https://example.org/mcp"}],
+        [{"name": "org.example/files", "description": "Files.", "version": "1.0.0"}],
         {"prompts": [{"name": "ask", "description": "Asks."}]},
         [{"name": "id", "in": "path", "description": "A parameter of an API.", "schema": {"type": "string"}}],
     ],
@@ -199,10 +225,26 @@ def test_what_a_list_of_parameters_requires(key: str, about: dict[str, Any], req
     assert [(p.name, p.required) for p in tool.parameters] == [("a", required)]
 
 
+def test_an_empty_list_of_parameters_is_a_schema() -> None:
+    for key in ("parameters", "inputSchema", "arguments"):
+        content = read({"tools": [{"name": "t", "description": "d", key: []}]})
+        assert content.remarks == ()
+        assert content.tools[0].schema() == {"type": "object", "properties": {}}
+
+
 def test_arguments_that_are_no_list_of_parameters_are_none() -> None:
     arguments: Any
     for arguments in (None, [], {}, "a", [1], [{"type": "string"}]):
         assert one({"name": "t", "description": "d", "arguments": arguments}).parameters == ()
+
+
+@pytest.mark.parametrize("key", ["inputSchema", "schema", "args_schema", "input_parameters"])
+def test_a_schema_may_have_another_name_or_be_written_into_a_text(key: str) -> None:
+    assert one({"name": "t", "description": "d", key: SCHEMA}).schema() == SCHEMA
+    if key == "inputSchema":
+        assert one({"name": "t", "description": "d", key: json.dumps(SCHEMA)}).schema() == SCHEMA
+        for text in ("a text", "", "[" * 5000, '["\\ud800"]'):
+            assert one({"name": "t", "description": "d", key: text}).schema() == text
 
 
 # Annotations ---------------------------------------------------------------------------------------------------------
