@@ -43,9 +43,9 @@ def main() -> None:
         rows.append([*deviations, correlation])
         units = pairs[0][1]
         count = int(units.max()) + 1
-        own = float(np.median([robust_mean(*pair)[1][0] for pair in pairs])) * math.sqrt(count)
+        actual = float(np.median([robust_mean(*pair)[1][0] for pair in pairs])) * math.sqrt(count)
         prior = expected_error(BOARD_DEVIATIONS[1], BOARD_CORRELATION, units) * math.sqrt(count)
-        needed = [queries_needed(0.02, sd) for sd in (own, prior)]
+        needed = [queries_needed(0.02, sd) for sd in (actual, prior)]
         print(
             f"{spec:32} {len(pairs):5}  {deviations.round(3)!s:33}  {correlation:11.2f}  {needed[0]:6}  {needed[1]:12}"
         )

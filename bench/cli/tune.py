@@ -85,7 +85,7 @@ def command(
     (table,) = tuning._tables()
     console().print(table)
     if tuning.held_out is not None and not quiet:
-        say(f"asked: {tuning.held_out}")
+        say(f"queries: {tuning.held_out}")
     click.echo(tuning.best)
 
 

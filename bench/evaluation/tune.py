@@ -90,13 +90,11 @@ class Tuning(Shown):
         return {"method": self.best, "dataset": self.dataset, "split": "dev", "held_out": held, "points": rows}
 
     def _line(self) -> str:
-        return (
-            f"{self.best} on {self.dataset} ({self._asked}): {self.metric} {format_fixed(self.points[0].score)}, the "
-            f"best of {len(self.points)} points"
-        )
+        best = f"{self.metric} {format_fixed(self.points[0].score)}, the best of {len(self.points)} points"
+        return f"{self.best} on {self.dataset} ({self._split_name}): {best}"
 
     @property
-    def _asked(self) -> str:
+    def _split_name(self) -> str:
         return "dev" if self.held_out is None else "held out of train"
 
     def _tables(self) -> list[Table]:
@@ -106,10 +104,10 @@ class Tuning(Shown):
             for point in self.points[:_SHOWN]
         ]
         left = len(self.points) - len(rows)
-        title = f"{self.method.name} on {self.dataset} ({self._asked})"
+        title = f"{self.method.name} on {self.dataset} ({self._split_name})"
         notes = [f"and {left} more"] if left else []
         if self.held_out is not None:
-            notes.append(f"asked: {self.held_out}")
+            notes.append(f"queries: {self.held_out}")
         return [table_of((*names, self.metric), rows, title, notes)]
 
 
@@ -124,8 +122,8 @@ def tune_method(
     **more: Any,
 ) -> Tuning:
     """What `tune` finds, with what was asked: the dev queries, or a part of train, held out by the seed."""
-    asked, held_out = hold_out_dev(dataset, seed)
-    points = tune(build, spec, grid, asked, metric, held_out=held_out, **more)
+    derived, held_out = hold_out_dev(dataset, seed)
+    points = tune(build, spec, grid, derived, metric, held_out=held_out, **more)
     return Tuning(spec, dataset.spec, str(metric), tuple(points), held_out)
 
 

@@ -17,7 +17,7 @@ from bench.show.tables import Table, table_of
 from bench.validation.ceilings import Ceilings, ceilings
 from bench.validation.dataset import Finding, audit, audit_against
 from bench.validation.power import METRIC, Power, audit_power
-from bench.validation.scripts import Scripts, audit_scripts
+from bench.validation.scripts import Scripts, audit_scripts, lexical_methods
 from bench.validation.units import Dependence, audit_units
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 #: The methods whose answers the audit compares: they need no model and no past queries.
 CHEAP = ("bm25", "tfidf")
-#: Lexical methods that read other words: those of the tool's text (as `tfidf` and others do), of its fields, of its
-#: name; and what stands between spaces.
-LEXICAL = ("bm25", "bm25-fields", "names", "bm25-okapi")
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +62,7 @@ class Audit(Shown):
         # A catalogue without queries has nothing that could be dependent, and no gold to miss.
         best = ceilings(dataset) if dataset.queries else None
         alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
-        scripts = audit_scripts(dataset, [build_method(method) for method in LEXICAL])
+        scripts = audit_scripts(dataset, lexical_methods())
         return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike, scripts, audit_power(dataset, results))
 
     @cached_property
@@ -135,24 +132,27 @@ def power_table(power: Power) -> Table:
 
 def scripts_table(scripts: Scripts) -> Table:
     """The scripts of tools and queries, and how many judged queries each lexical method cannot read."""
-    methods = list(scripts.rows[0].unread) if scripts.rows else []
+    # Methods that read the same words have the same counts.
+    columns: dict[tuple[int, ...], list[str]] = {}
+    for method in scripts.rows[0].unread:
+        columns.setdefault(tuple(row.unread[method] for row in scripts.rows), []).append(method)
     tools, queries = (sum(getattr(row, kind) for row in scripts.rows) for kind in ("tools", "queries"))
     rows = [
         [
             row.name,
             f"{row.tools} of {tools}",
             f"{row.queries} of {queries}",
-            *(f"{row.unread[method]} of {row.judged}" for method in methods),
+            *(f"{unread[place]} of {row.judged}" for unread in columns),
             "unknown" if row.unknown_tokens is None else format_fixed(row.unknown_tokens),
         ]
-        for row in scripts.rows
+        for place, row in enumerate(scripts.rows)
     ]
     notes = []
-    if methods:
+    if columns:
         notes.append("Under a lexical method: judged queries that share nothing it reads with any gold tool.")
     if scripts.languages:
         declared = ", ".join(scripts.languages)
         notes.append(f"The embedded encoder's model card declares the language {declared}, and the table counts tokens")
         notes.append("that it does not know. What other models read is unknown.")
-    heads = ("script", "tools", "queries", *methods, "unknown tokens")
+    heads = ("script", "tools", "queries", *map(", ".join, columns.values()), "unknown tokens")
     return table_of(heads, rows, "scripts", notes)

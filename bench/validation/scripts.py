@@ -20,10 +20,12 @@ from bench.base.words import script, words
 from bench.data.dataset import Dataset
 from bench.evaluation.ask import prepare
 from bench.interface import Library, Method
+from bench.interface.parts import models, needs_history
 from bench.interface.views import Queries
 from bench.models.declared import declared_languages
 from bench.models.files import EMBEDDED
 from bench.models.tokens import can_count_tokens, unknown_share
+from bench.registry import build_method, method_class, method_names
 from bench.search.scoring import ScoringMethod
 
 LATIN, NO_WORDS = "Latin", "no words"
@@ -97,6 +99,18 @@ def _name(letter: str) -> str:
     return _NAMES.get(name, name.capitalize())
 
 
+def lexical_methods() -> list[Method]:
+    """The methods of bench that score tools without a model and without past queries: by their words."""
+    chosen = []
+    for name in method_names():
+        kind = method_class(name)
+        if kind.__module__.startswith("bench.methods.") and issubclass(kind, ScoringMethod):
+            method = build_method(name)
+            if not models(method) and not needs_history(method):
+                chosen.append(method)
+    return chosen
+
+
 def audit_scripts(dataset: Dataset, methods: Sequence[Method]) -> Scripts:
     """Find the scripts, and what cannot be read.
 
@@ -110,10 +124,10 @@ def audit_scripts(dataset: Dataset, methods: Sequence[Method]) -> Scripts:
     rows = rows[dataset.gold.counts[rows] > 0]
     unread = {str(method.spec): _unread(method, dataset, rows) for method in methods} if len(rows) else {}
     counts = Counter(tools.tolist()) + Counter(queries.tolist())
-    found = []
+    by_script = []
     for name in sorted(counts, key=lambda name: (-counts[name], name)):
         judged = queries[rows] == name
-        found.append(
+        by_script.append(
             Script(
                 name,
                 int((tools == name).sum()),
@@ -123,7 +137,7 @@ def audit_scripts(dataset: Dataset, methods: Sequence[Method]) -> Scripts:
                 _unknown(dataset, tools == name, queries == name),
             )
         )
-    return Scripts(tuple(found), declared_languages(EMBEDDED) if can_count_tokens() else ())
+    return Scripts(tuple(by_script), declared_languages(EMBEDDED) if can_count_tokens() else ())
 
 
 def _unread(method: Method, dataset: Dataset, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -117,7 +117,7 @@ class Watcher(Method):
     """Remembers what it learnt from and what it was asked."""
 
     learnt: ClassVar[set[str]] = set()
-    asked: ClassVar[set[str]] = set()
+    queried: ClassVar[set[str]] = set()
 
     class Parameters(ParameterSet):
         top: int = 0
@@ -131,7 +131,7 @@ class Watcher(Method):
         pass
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
-        self.asked.update(queries.texts)
+        self.queried.update(queries.texts)
         scores: NDArray[np.float64] = -np.abs(np.arange(10.0) - self.parameters.top)
         return top_k(np.tile(scores, (len(queries), 1)), depth)
 
@@ -142,12 +142,12 @@ def test_without_dev_whole_units_of_train_are_held_out() -> None:
         method.name = "watcher"
         return method
 
-    Watcher.learnt, Watcher.asked = set(), set()
+    Watcher.learnt, Watcher.queried = set(), set()
     tuning = tune_method(watch, Spec("watcher"), {"top": [0, 1]}, without_dev(20), RECALL, seed=1)
     assert tuning.held_out == HeldOut(seed=1, queries=4, units=2, train=20)
-    assert len(Watcher.asked) == 4
-    assert Watcher.learnt == {f"train {i}" for i in range(20)} - Watcher.asked
-    numbers = {int(text.split()[1]) for text in Watcher.asked}
+    assert len(Watcher.queried) == 4
+    assert Watcher.learnt == {f"train {i}" for i in range(20)} - Watcher.queried
+    numbers = {int(text.split()[1]) for text in Watcher.queried}
     assert numbers == {i ^ 1 for i in numbers}
     assert tuning.to_dict()["held_out"] == {"seed": 1, "queries": 4, "units": 2, "train": 20}
     assert "held out of train" in str(tuning)

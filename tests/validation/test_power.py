@@ -120,13 +120,13 @@ def test_so_many_groups_find_the_difference_four_times_in_five(
     groups = queries_needed(effect, expected_error(sd, correlation, units) * math.sqrt(40))
     assert groups is not None
     sizes = np.resize(np.array(shape), groups)
-    runs, found, errors = 400, 0, []
+    runs, detected, errors = 400, 0, []
     for run in range(runs):
         values, codes = simulated(sizes, effect, sd, correlation, random)
-        found += int(randomisation_test(values[:, None], flips=999, seed=run, units=codes)[0] < 0.05)
+        detected += int(randomisation_test(values[:, None], flips=999, seed=run, units=codes)[0] < 0.05)
         errors.append(robust_mean(values[:, None], codes)[1][0])
     # Four standard errors of a share of 0.8 in 400 runs.
-    assert found / runs == pytest.approx(0.8, abs=0.08)
+    assert detected / runs == pytest.approx(0.8, abs=0.08)
     assert np.mean(errors) == pytest.approx(
         expected_error(sd, correlation, np.repeat(np.arange(groups), sizes)), rel=0.05
     )

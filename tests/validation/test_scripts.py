@@ -12,9 +12,8 @@ import pytest
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.registry import build_method
-from bench.validation.audit import LEXICAL, Audit
-from bench.validation.scripts import audit_scripts, script_of
+from bench.validation.audit import Audit
+from bench.validation.scripts import audit_scripts, lexical_methods, script_of
 
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="name_description")
 
@@ -63,14 +62,14 @@ def made() -> Dataset:
 
 
 def test_queries_that_share_nothing_with_gold_are_counted_by_method_and_script() -> None:
-    scripts = audit_scripts(made(), [build_method(method) for method in LEXICAL])
+    scripts = audit_scripts(made(), lexical_methods())
     assert not scripts.plain
     rows = {row.name: row for row in scripts.rows}
     assert list(rows) == ["Han", "Latin", "Thai"]
     assert [(row.tools, row.queries, row.judged) for row in rows.values()] == [(2, 5, 3), (1, 1, 1), (1, 1, 1)]
-    assert rows["Han"].unread == {"bm25": 1, "bm25-fields": 1, "names": 2, "bm25-okapi": 3}
-    assert rows["Latin"].unread == {"bm25": 0, "bm25-fields": 0, "names": 1, "bm25-okapi": 0}
-    assert rows["Thai"].unread == {"bm25": 0, "bm25-fields": 0, "names": 1, "bm25-okapi": 1}
+    assert rows["Han"].unread == {"bm25": 1, "bm25-fields": 1, "bm25-okapi": 3, "names": 2, "tfidf": 1}
+    assert rows["Latin"].unread == {"bm25": 0, "bm25-fields": 0, "bm25-okapi": 0, "names": 1, "tfidf": 0}
+    assert rows["Thai"].unread == {"bm25": 0, "bm25-fields": 0, "bm25-okapi": 1, "names": 1, "tfidf": 0}
     assert rows["Latin"].unknown_tokens == 0.0
     assert (rows["Han"].unknown_tokens or 0) > 0.2
     assert scripts.languages == ("en",)
@@ -102,4 +101,4 @@ def test_the_audit_prints_scripts(bench: Callable[..., Any], tmp_path: Path) -> 
     assert "declares the language en" in out
     rows = json.loads(bench("data", "audit", "own", "--json").out)["scripts"]["rows"]
     assert [(row["name"], row["tools"], row["queries"]) for row in rows] == [("Han", 1, 1), ("Latin", 1, 0)]
-    assert rows[0]["unread"] == {"bm25": 0, "bm25-fields": 0, "names": 1, "bm25-okapi": 1}
+    assert rows[0]["unread"] == {"bm25": 0, "bm25-fields": 0, "bm25-okapi": 1, "names": 1, "tfidf": 0}
