@@ -31,7 +31,7 @@ _MOST_QUERIES = 20
 #: A longer id of a tool takes a line of its own.
 _ID_WIDTH = 34
 #: Characters between two columns, and those that the last one needs at least.
-_BETWEEN, _LEAST_RIVAL = 2, 24
+_BETWEEN, _LEAST_RIVAL = 2, 20
 #: Rivals in a cell, names in a list, characters of a query.
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
