@@ -14,13 +14,14 @@ from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.show.numbers import format_fixed, interval
+from bench.show.numbers import format_fixed, format_signed, interval, p_value
 from bench.show.tables import Table, lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.comparison.confused_words import ConfusedPair, WordEffect
+    from bench.comparison.edits import EditReport, RankChange
     from bench.comparison.tool_report import Confusion, ToolDetail, ToolRow, ToolsReport
 
 #: Rows of the table, and pairs of tools whose words are shown.
@@ -30,7 +31,7 @@ _MOST_QUERIES = 20
 #: A longer id of a tool takes a line of its own.
 _ID_WIDTH = 34
 #: Characters between two columns, and those that the last one needs at least.
-_BETWEEN, _LEAST_RIVAL = 3, 18
+_BETWEEN, _LEAST_RIVAL = 2, 20
 #: Rivals in a cell, names in a list, characters of a query.
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
@@ -41,6 +42,13 @@ _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
     "--k", "k", type=click.IntRange(min=1), default=5, show_default=True, help="Tools of each ranking that are shown."
 )
 @click.option("--tool", metavar="ID", default=None, help="One tool, with the queries that miss it.")
+@click.option(
+    "--try",
+    "edits",
+    metavar="FILE",
+    default=None,
+    help="What an edit would do: tools in a form of `bench data import`, or a JSON object of descriptions by tool id.",
+)
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -61,6 +69,7 @@ def command(
     result: str,
     k: int,
     tool: str | None,
+    edits: str | None,
     html: Path | None,
     repeat: int,
     results: Path | None,
@@ -71,6 +80,9 @@ def command(
     RESULT is a folder, a result id or its prefix, METHOD@DATASET, or a run file as FILE@DATASET. The tools that are
     missed most often come first. For the reasons, the method is rebuilt, as for `bench explain`; where that is not
     possible, the texts of the tools are compared with the query. --json has all tools of the library.
+
+    --try asks the method all queries again, of the tools as they are and as FILE has them, and compares the answers
+    query by query. Nothing is stored, and no dataset changes.
     """
     from bench.base.bars import progress
     from bench.comparison.tool_report import count_ranking, tools_report
@@ -79,9 +91,21 @@ def command(
 
     if tool is not None and html is not None:
         raise UsageError("--html writes a page of all tools; leave out --tool.")
+    if edits is not None and (tool is not None or html is not None):
+        raise UsageError("--try has a report of its own; leave out --tool and --html.")
     bars = progress()
     opened = open_result(result, results or results_folder(), progress=bars)
     dataset = load_dataset(opened.manifest.dataset.spec, bars)
+    if edits is not None:
+        from bench.comparison.edits import read_edits, try_edits
+
+        edited, fields = read_edits(edits, dataset)
+        tried = try_edits(opened, dataset, edited, fields, k=k, repeat=repeat, progress=bars)
+        if as_json:
+            print_json(tried.model_dump(mode="json"))
+        else:
+            _print_edits(tried)
+        return
     counts = count_ranking(opened, dataset, k, repeat)
     if html is not None:
         page_alone = function("tools-page", "no page can be written")
@@ -168,7 +192,7 @@ def _print_rows(rows: list[ToolRow]) -> None:
     out = console()
     taken = sum(max(len(head), *(len(cells[i]) for cells in numbers)) + _BETWEEN for i, head in enumerate(heads))
     if widest <= _ID_WIDTH and widest + taken + min(longest, _LEAST_RIVAL) + _BETWEEN <= out.width:
-        table = Table(["tool", *heads, "loses to"], right=range(1, len(heads) + 1))
+        table = Table(["tool", *heads, "loses to"], right=range(1, len(heads) + 1), tight=True)
         table.whole = range(1, len(heads) + 1)
         table.widths = {0: widest}
         for row, cells, names in zip(rows, numbers, rivals, strict=True):
@@ -306,6 +330,54 @@ def _print_tool(report: ToolsReport) -> None:
         _print_rest(row.unwanted, len(detail.unwanted))
     if detail.missed:
         out.print(Text("* wanted by the query", style="dim"))
+
+
+def _print_edits(report: EditReport) -> None:
+    """What an edit of tools does."""
+    from rich.text import Text
+
+    out = console()
+    edited = [tool for tool in report.tools if tool.fields]
+    count = "1 tool" if len(edited) == 1 else f"{len(edited)} tools"
+    out.print(Text(f"{_plain(report.label)} ({report.split}), {count} edited", style="bold"))
+    for note in report.notes:
+        out.print(Text(f"note: {_plain(note, 600)}", style="yellow"))
+    table = Table(["metric", "before", "after", "difference", "95% interval", "p, corr.", "better", "worse"])
+    table.right = (1, 2, 3, 5, 6, 7)
+    for change in report.metrics:
+        ends = interval(change.low, change.high, sign=True)
+        means = format_fixed(change.before), format_fixed(change.after), format_signed(change.difference)
+        table.add(change.metric, *means, ends, p_value(change.p), str(change.better), str(change.worse))
+    out.print(table)
+    groups = "" if report.groups == report.queries else f" in {report.groups} groups"
+    out.print(
+        Text(
+            f"{report.queries} judged queries{groups}; interval: of the difference; p: paired randomisation test over "
+            f"groups, corrected by Holm over {len(report.metrics)} metrics",
+            style="dim",
+        )
+    )
+    out.print()
+    for tool in report.tools[: len(edited) + _MOST_ROWS]:
+        what = f" (edited: {', '.join(tool.fields)})" if tool.fields else ""
+        _print_id(f"{tool.tool_id}{what}")
+        found = f"found {tool.found_before} to {tool.found_after} of {tool.wanted}"
+        _print_below(f"{found}; unwanted {tool.unwanted_before} to {tool.unwanted_after}")
+    _print_moves("Found now, and not before", report.found, report.n_found)
+    _print_moves("Lost", report.lost, report.n_lost)
+
+
+def _print_moves(title: str, moves: Sequence[RankChange], count: int) -> None:
+    from rich.text import Text
+
+    if not count:
+        return
+    console().print(Text(f"\n{title} ({count})", style="bold"))
+    for move in moves[:_MOST_ROWS]:
+        console().print(Text(f"{_plain(move.query_id, 80)}  {_plain(move.text, _MOST_TEXT)}"))
+        _print_below(f"{_plain(move.tool_id)}: rank {move.before or 'none'} to {move.after or 'none'}")
+    if count > min(len(moves), _MOST_ROWS):
+        console().print(f"and {count - min(len(moves), _MOST_ROWS)} more; --json lists {len(moves)}")
 
 
 def _print_rest(count: int, listed: int) -> None:

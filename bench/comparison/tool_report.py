@@ -338,7 +338,7 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
     gold = dataset.gold.take(rows)
     counts = count_tools(
         _read_codes(one, dataset, ids),
-        _requirements(gold),
+        requirements(gold),
         gold.forbidden,
         one.units,
         len(dataset.tools),
@@ -525,7 +525,7 @@ def _numbers(column: pa.Array) -> NDArray[np.int32]:
     return np.array(np.from_dlpack(column) if len(column) else (), dtype=np.int32)
 
 
-def _requirements(gold: Gold) -> GoldGroups:
+def requirements(gold: Gold) -> GoldGroups:
     """The requirements of queries, those that a single tool meets among them."""
     if gold.groups is not None:
         return gold.groups

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from bench.base.plugins import load, plugins
 from bench.cli.schemas import FOLDER
+from bench.comparison.edits import EditReport
 from bench.comparison.library_sizes import LibrarySizes
 from bench.comparison.report import Comparison
 from bench.comparison.tool_report import ToolsReport
@@ -41,6 +42,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "manifest": Manifest,
         "metrics": Metrics,
         "run-line": RunLine,
+        "tools-edit": EditReport,
         "tools-report": ToolsReport,
     }
     models |= {name: load(model) for plugin in plugins() for name, model in plugin.schemas.items()}
