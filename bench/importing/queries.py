@@ -53,10 +53,11 @@ def read_queries(
     gold. `bench.importing.query_rows` has the names that other projects give these fields.
 
     The rest is optional. `id`: numbers in the order of the file without. `split`: test without. `forbidden`: tools that
-    look right and do harm. `tags`: words, or an object of names and values, by which results are shown (slices).
-    `searches`: texts that a model typed into a tool search (in CSV joined by `|`). `context`: earlier turns, as texts
-    or as objects of role and content. `group`: queries of a group are dependent. `origin`: `traces` or `model NAME`;
-    without, people wrote the query.
+    look right and do harm. `scope`, `servers`: the tools, and the servers, that the request may see; all without.
+    `tags`: words, or an object of names and values, by which results are shown (slices). `searches`: texts that a model
+    typed into a tool search (in CSV joined by `|`). `context`: earlier turns, as texts or as objects of role and
+    content. `group`: queries of a group are dependent. `origin`: `traces` or `model NAME`; without, people wrote the
+    query.
 
     Args:
         path: a file that ends in .csv, .tsv, .jsonl, .json, .yaml or .yml.
@@ -179,7 +180,8 @@ class _RowReader:
         if not values.keys() & _JUDGED:
             hint = self._hint("tools", row, None)
             mistake(f"the tools are missing; write an empty list for a query that no tool answers{hint}")
-        gold, any_of = self.requirements(values, read.labels, forbidden)
+        scope = self.scope(values, read.labels)
+        gold, any_of = self.requirements(values, read.labels, forbidden, scope)
         if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
             mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
         group, origin = values.get("group", ""), values.get("origin", "")
@@ -199,6 +201,7 @@ class _RowReader:
             self.texts(values.get("searches", []), "searches", separator="|"),
             self.turns(values.get("context", [])),
             str(origin),
+            scope=scope,
         )
 
     def _hint(self, option: str, row: dict[str, Any], label: str | None) -> str:
@@ -222,7 +225,7 @@ class _RowReader:
         return notes
 
     def requirements(
-        self, values: dict[str, Any], labels: dict[str, str], forbidden: tuple[str, ...]
+        self, values: dict[str, Any], labels: dict[str, str], forbidden: tuple[str, ...], scope: tuple[str, ...]
     ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
         """Gold and its alternatives. The gold tool of a requirement is the first of its tools that no other has."""
         entries = self._entries(values, labels)
@@ -237,7 +240,9 @@ class _RowReader:
                 shown = one_line(str(named), 60)
                 self.mistakes.append(f"{label}: the relevance of {shown!r} is not a whole number of 0 or more")
             elif group := self._group(named, label, forbidden):
-                if grade:
+                if scope and not (group := tuple(tool for tool in group if tool in scope)):
+                    self.mistakes.append(f"{label}: {one_line(str(named), 60)!r} is not what the request may see")
+                elif grade:
                     wanted[group] = max(grade, wanted.get(group, 0))
                 negatives += not grade
         self.is_judged = bool(entries)
@@ -255,6 +260,37 @@ class _RowReader:
             if others := tuple(tool for tool in group if tool != free[0]):
                 any_of[free[0]] = others
         return gold, any_of
+
+    def scope(self, values: dict[str, Any], labels: dict[str, str]) -> tuple[str, ...]:
+        """Ids of the tools that the request may see; empty for the whole catalogue."""
+        given = {name: parsed(values[name]) for name in ("scope", "servers") if name in values}
+        scope: list[str] = []
+        for name, value in given.items():
+            label = labels.get(name, name)
+            entries = self._cells(value) if isinstance(value, str) else value
+            if not isinstance(entries, list) or not entries or not all(isinstance(each, str) for each in entries):
+                self.mistakes.append(f"{label} must be a list of names; leave it out where all tools may be seen")
+                return ()
+            for entry in entries:
+                if name == "servers":
+                    codes = self._names.of_server(entry)
+                    scope += [self._names.tools[code].tool_id for code in codes]
+                    if not codes and self.dropped is None:
+                        self.mistakes.append(f"{label}: no tool is of a server {one_line(entry, 80)!r}")
+                elif (tool := self._visible(entry, label)) is not None:
+                    scope.append(tool)
+        if given and not scope and not self.mistakes:
+            self.mistakes.append("no tool that it may see is in the catalogue")
+        return tuple(dict.fromkeys(scope))
+
+    def _visible(self, name: str, label: str) -> str | None:
+        """The id of a tool of a scope; one that the catalogue lacks is left out where unknown names are."""
+        dropped = self.dropped
+        if dropped is not None:
+            self.dropped = []
+        tool = self._tool(name, label)
+        self.dropped = dropped
+        return tool
 
     def _entries(self, values: dict[str, Any], labels: dict[str, str]) -> list[tuple[Any, Any, str]]:
         """(what names a tool or several, relevance, name of the field) of each requirement."""

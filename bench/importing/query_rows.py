@@ -49,12 +49,17 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "queryid", "qid", "taskid", "testid", "caseid"),
     "split": ("split",),
     "forbidden": ("forbidden", "forbiddentools", "toolsnotused", "unexpectedtools"),
+    # Tools, and servers, that the request may see.
+    "scope": ("scope", "candidates", "candidatetools", "availabletools", "allowedtools", "visibletools"),
+    "servers": ("servers", "availableservers", "allowedservers", "visibleservers"),
     "tags": ("tags",),
     "searches": ("searches",),
     "context": ("context", "history", "chathistory"),
     "group": ("group",),
     "origin": ("origin",),
 }
+#: Fields that say which tools are right, and no other. Beside one of them, names under `tools` are what was offered.
+_RIGHT = tuple(name for name in NAMES["tools"] if name.startswith(("expected", "gold", "correct", "required")))
 #: What `--field` calls a field besides our own name.
 _OTHER_NAMES = {"text": "query"}
 _FOLDED = {name: ours for ours, names in NAMES.items() for name in names}
@@ -136,6 +141,7 @@ class FieldNames:
                 named.setdefault(ours, []).append((str(key), value))
             elif key not in paths and not any(path.startswith(f"{key}.") for path in paths):
                 self._ignore(str(key), mistake)
+        self._tell_offered(named)
         read = QueryRow()
         for ours, path in self.given.items():
             value = at_path(row, path)
@@ -147,6 +153,15 @@ class FieldNames:
             if chosen is not None:
                 read.take(ours, *chosen, mistake)
         return read
+
+    def _tell_offered(self, named: dict[str, list[tuple[str, Any]]]) -> None:
+        """Take names under `tools` for the request's scope, where another field says which of them are right."""
+        fields = named.get("tools", [])
+        right = "tools" in self.given or any(fold(key).startswith(_RIGHT) for key, _ in fields)
+        offered = [(key, value) for key, value in fields if fold(key) == "tools" and _lists_names(value)]
+        if right and offered:
+            named["tools"] = [each for each in fields if each not in offered]
+            named.setdefault("scope", []).extend(offered)
 
     def _ignore(self, key: str, mistake: Callable[[str], None]) -> None:
         # A slip in one of our own names would lose what it says.
@@ -317,6 +332,11 @@ def expand(row: Any) -> Iterator[Any]:
 def _listed(value: Any) -> list[Any]:
     value = parsed(value)
     return value if isinstance(value, list) else [part for part in str(value).split(";") if part.strip()]
+
+
+def _lists_names(value: Any) -> bool:
+    entries = parsed(value)
+    return isinstance(entries, list) and len(entries) > 1 and all(isinstance(each, str) for each in entries)
 
 
 def _holds_definitions(value: Any) -> bool:

@@ -472,3 +472,53 @@ def test_a_fault_names_the_field_as_the_file_has_it(row: dict[str, Any], sentenc
         queries_of([("line 1", row)], TOOLS, "f")
     assert str(caught.value).startswith(f"f, line 1: {sentence}")
     assert str(caught.value).isprintable()
+
+
+# What a request may see ---------------------------------------------------------------------------------------------
+
+
+def test_a_request_may_see_servers_or_tools(tmp_path: Path) -> None:
+    rows = """
+        {"query": "a", "tools": ["read"], "servers": ["fs", "mail"]}
+        {"query": "b", "expected_tool": "mail:send", "tools": ["mail:send", "fs__read"]}
+        {"query": "c", "tools": [["fs/read", "fs/write"]], "available_tools": "fs/write; mail/send"}
+        {"query": "d", "expected_tools": null, "tools": ["fs/read", "mail/send"]}
+        {"query": "e", "tools": ["read", "send"]}
+    """
+    queries, _ = read(tmp_path, rows, "q.jsonl")
+    everything = ["fs/read", "fs/write", "fs/delete_file", "fs/delete_folder", "mail/send"]
+    assert [(query.text, list(query.gold), list(query.scope)) for query in queries] == [
+        ("a", ["fs/read"], everything),
+        ("b", ["mail/send"], ["mail/send", "fs/read"]),
+        # Of a requirement's tools, those that the request may not see cannot meet it.
+        ("c", ["fs/write"], ["fs/write", "mail/send"]),
+        ("d", [], ["fs/read", "mail/send"]),
+        ("e", ["fs/read", "mail/send"], []),
+    ]
+    assert not queries[2].any_of
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"servers": ["mail"]}, "tools: 'fs/read' is not what the request may see"),
+        ({"servers": ["nowhere"]}, "servers: no tool is of a server 'nowhere'"),
+        ({"scope": []}, "scope must be a list of names; leave it out where all tools may be seen"),
+        ({"scope": [7]}, "scope must be a list of names"),
+        ({"scope": ["fs/read", "nobody"]}, "scope: there is no tool 'nobody'"),
+    ],
+)
+def test_a_scope_that_says_nothing_is_refused(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        queries_of([("line 1", {"query": "a", "tools": ["fs/read"], **fields})], TOOLS, "q.jsonl")
+    assert f"q.jsonl, line 1: {sentence}" in str(caught.value)
+
+
+def test_tools_of_a_scope_that_the_catalogue_lacks_go_where_unknown_names_may() -> None:
+    rows = [
+        ("line 1", {"query": "a", "tools": ["fs/read"], "scope": ["fs/read", "nobody"]}),
+        ("line 2", {"query": "b", "tools": ["nobody"], "scope": ["fs/read"]}),
+    ]
+    unknown: list[tuple[str, str]] = []
+    (query,) = queries_of(rows, TOOLS, "q.jsonl", unknown)
+    assert (query.scope, unknown) == (("fs/read",), [("q2", "nobody")])
