@@ -85,16 +85,17 @@ def test_a_library_without_queries_can_be_looked_at_and_not_run(bench: Bench, to
 def test_what_is_not_taken_over_is_told_kept_and_audited(bench: Bench, tools: Path) -> None:
     tools.write_text(json.dumps({"tools": [*TOOLS, {"description": "no name"}, 7]}))
     said = bench("data", "import", "mine", tools)
-    assert said.err == "tools.json, /tools/3: the tool has no name\ntools.json, /tools/4: it is no object\n"
+    nameless = "the tool has no name; its description is 'no name'"
+    assert said.err == f"tools.json, /tools/3: {nameless}\ntools.json, /tools/4: it is no object\n"
     import_remark = findings(bench, "mine")["import-remark"]
     assert (import_remark["count"], import_remark["total"]) == (2, 5)
     assert import_remark["examples"] == [
-        "tools.json, /tools/3: the tool has no name",
+        f"tools.json, /tools/3: {nameless}",
         "tools.json, /tools/4: it is no object",
     ]
     assert "Left out or not resolved on import: 2 parts" in bench("data", "info", "mine").out
     shown = bench("data", "import", "mine", tools, "--replace", "--json").json
-    assert shown["remarks"][0] == {"place": "tools.json, /tools/3", "remark": "the tool has no name"}
+    assert shown["remarks"][0] == {"place": "tools.json, /tools/3", "remark": nameless}
 
 
 def test_tools_of_one_name_on_two_servers_are_counted(bench: Bench, tools: Path) -> None:
