@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -57,15 +56,17 @@ def hold_out_dev(dataset: Dataset, seed: int = 0) -> tuple[Dataset, HeldOut | No
         raise UsageError(
             f"{dataset.spec} has neither dev nor train queries for tuning, and test queries must not be used."
         )
-    units = dataset.units[rows]
-    members = {dataset.queries[rows[units == unit][0]].query_id: rows[units == unit] for unit in np.unique(units)}
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for row, unit in zip(rows.tolist(), dataset.units[rows].tolist(), strict=True):
+        members[unit].append(row)
+    by_first = {dataset.queries[unit_rows[0]].query_id: unit_rows for unit_rows in members.values()}
     held: list[int] = []
     taken = 0
-    for name in shuffle(members, seed):
+    for name in shuffle(by_first, seed):
         if len(held) >= SHARE * len(rows):
             break
-        if len(held) + len(members[name]) <= MOST * len(rows):
-            held += members[name].tolist()
+        if len(held) + len(by_first[name]) <= MOST * len(rows):
+            held += by_first[name]
             taken += 1
     if not held:
         raise UsageError(

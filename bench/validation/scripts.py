@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UnavailableError
 from bench.base.words import script, words
 from bench.data.dataset import Dataset
 from bench.evaluation.ask import prepare
@@ -105,9 +107,11 @@ def lexical_methods() -> list[Method]:
     for name in method_names():
         kind = method_class(name)
         if kind.__module__.startswith("bench.methods.") and issubclass(kind, ScoringMethod):
-            method = build_method(name)
-            if not models(method) and not needs_history(method):
-                chosen.append(method)
+            # What lacks a package has a model.
+            with suppress(UnavailableError):
+                method = build_method(name)
+                if not models(method) and not needs_history(method):
+                    chosen.append(method)
     return chosen
 
 
