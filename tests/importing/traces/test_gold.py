@@ -427,7 +427,7 @@ def test_requests_of_gemini_and_of_one_text(tmp_path: Path) -> None:
 def test_rows_of_logfire_and_traces_that_hold_their_spans(tmp_path: Path) -> None:
     parts = [{"role": "user", "parts": [{"type": "text", "content": HOURS}]}]
     common = {"trace_id": "t", "parent_span_id": "0", "kind": "span"}
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             **common,
             "span_id": str(number),
