@@ -223,9 +223,11 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
             events += _part_events(part)
     text = "\n".join(text for text in texts if text)
     if role in _USER:
-        # Anthropic and Gemini send the results of tools as the user, pydantic-ai the next request with them.
+        # Anthropic and Gemini send the results of tools as the user. A request of pydantic-ai says which part is the
+        # user's, beside results and what the framework asks to do again.
         outcomes = [event for event in events if isinstance(event, Outcome)]
-        return [*outcomes, *([] if outcomes and not asked else [LoggedRequest(text)])]
+        is_own = asked or not (outcomes or first_field(message, "kind") in _KINDS)
+        return [*outcomes, *([LoggedRequest(text)] if is_own else [])]
     more = message.get("additional_kwargs")
     more = more if isinstance(more, dict) else {}
     if role in _TOOL and not events:

@@ -426,8 +426,8 @@ def test_requests_of_gemini_and_of_one_text(tmp_path: Path) -> None:
 
 def test_rows_of_logfire_and_traces_that_hold_their_spans(tmp_path: Path) -> None:
     parts = [{"role": "user", "parts": [{"type": "text", "content": HOURS}]}]
-    common = {"trace_id": "t", "parent_span_id": "0", "kind": "span"}
-    rows: list[dict[str, Any]] = [
+    common: dict[str, Any] = {"trace_id": "t", "parent_span_id": "0", "kind": "span"}
+    rows = [
         {
             **common,
             "span_id": str(number),
@@ -442,6 +442,20 @@ def test_rows_of_logfire_and_traces_that_hold_their_spans(tmp_path: Path) -> Non
     rows.insert(0, {**common, "span_id": "1", "start_timestamp": "2026-11-20T10:00:01Z", "attributes": chat})
     assert tools(read(tmp_path, *rows)) == [["read"]]
     assert tools(read(tmp_path, {"traceId": "t", "spans": rows})) == [["read"]]
+
+
+def test_what_a_framework_asks_to_do_again_is_no_request(tmp_path: Path) -> None:
+    def request(*parts: dict[str, Any]) -> dict[str, Any]:
+        return {"kind": "request", "parts": list(parts)}
+
+    def response(name: str) -> dict[str, Any]:
+        return {"kind": "response", "parts": [{"part_kind": "tool-call", "tool_name": name, "args": {}}]}
+
+    again = {"part_kind": "retry-prompt", "content": "Answer with a number.", "tool_name": None, "tool_call_id": "x"}
+    row = [request({"part_kind": "user-prompt", "content": HOURS}), response("a"), request(again), response("b")]
+    for rows in ([row], [{"messages": row}]):
+        traffic = read(tmp_path, *rows)
+        assert (tools(traffic), traffic.requests) == ([["a", "b"]], 1)
 
 
 def test_what_a_user_pastes_is_no_call(tmp_path: Path) -> None:
