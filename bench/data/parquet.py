@@ -142,6 +142,18 @@ def parquet_rows(path: Path, columns: Sequence[str], label: str) -> list[dict[st
 _NULLABLE = frozenset({"returns", "source", "annotations", "input_schema"})
 
 
+def _has_nulls(column: pa.ChunkedArray) -> bool:
+    """Whether a column, a list of it, or a field of an object in a list is null; a default may be."""
+    if pa.types.is_struct(column.type):
+        parts = zip(column.type, column.flatten(), strict=True)
+        return bool(column.null_count) or any(_has_nulls(part) for field, part in parts if field.name != "default")
+    if pa.types.is_list(column.type):
+        return bool(column.null_count) or _has_nulls(
+            pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
+        )
+    return bool(column.null_count)
+
+
 def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
     """Refuse a table whose columns are not those that `write_dataset` writes."""
     for name, schema in SCHEMAS.items():
@@ -149,12 +161,12 @@ def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
         for field in schema:
             if field.name not in table.column_names or not table.schema.field(field.name).type.equals(field.type):
                 raise DataError(f"{folder / name}.parquet lacks the column {field.name!r} of type {field.type}.")
-            if field.name not in _NULLABLE and table[field.name].null_count:
+            if field.name not in _NULLABLE and _has_nulls(table[field.name]):
                 raise DataError(f"{folder / name}.parquet has nulls in the column {field.name!r}.")
         slices = name == "queries"
         for column in table.column_names:
             if slices and column == SCOPE.name:
-                if not table.schema.field(column).type.equals(SCOPE.type) or table[column].null_count:
+                if not table.schema.field(column).type.equals(SCOPE.type) or _has_nulls(table[column]):
                     raise DataError(
                         f"{folder / name}.parquet has a column {column!r} that is not of type {SCOPE.type}."
                     )

@@ -277,6 +277,9 @@ def parse_baseline(data: bytes, path: str) -> Baseline:
         baseline = Baseline.model_validate(raw)
     except ValidationError as error:
         raise ResultError(f"the baseline {path} does not follow its schema ({first_fault(error)}).") from None
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which JSON may hold, is no name of a field.
+        raise ResultError(f"the baseline {path} has a name that is no text; restore it from version control.") from None
     # Of the file as it is: a field that this version has more is no change of an older file.
     if baseline.sha256 != _payload_hash(raw):
         raise ResultError(
