@@ -46,6 +46,8 @@ class SameMethods(Record):
         methods: hash of older code -> of newer code.
         nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
             encode other texts together; all values of queries are the same.
+        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
+            that has been shown. On other data a change of code was meant to change rankings.
     """
 
     made_by: str
@@ -53,6 +55,12 @@ class SameMethods(Record):
     texts: dict[str, str]
     methods: dict[str, str]
     nearly: list[str] = []
+    only: dict[str, list[str]] = {}
+
+    def leads(self, manifest: Manifest) -> str | None:
+        """The newer code that gives the rankings of a result; None if none is known to."""
+        code, data = manifest.method.code, manifest.dataset.content_hash
+        return None if code in self.only and data not in self.only[code] else self.methods.get(code)
 
 
 @cache
@@ -151,7 +159,7 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
         same = result_id(current.conditions, method.hash) == manifest.result_id
     else:
         shown = known.texts.get(current.conditions.template) == template_hash(current.conditions.template)
-        same = shown and known.methods.get(method.code) == current.code
+        same = shown and known.leads(manifest) == current.code
     full = current.method.full_spec
     try:
         if not same or not _extends(full, parse(method.full_spec)):
