@@ -268,7 +268,7 @@ def test_nothing_is_removed_before_it_is_said_what_depends_on_it(bench: Bench, r
         "  its name ours goes with it",
         "  submission mine.zip names it, and stays",
         "  reproduction report.json names it, and stays",
-        "  baseline baselines/starter-bm25.json names it, and stays",
+        "  baseline baselines/starter-ours.json names it, and stays",
     ]
     assert said.err == "bench: nothing was removed: --yes removes what is listed above.\n"
     assert is_complete(folder)
