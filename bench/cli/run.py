@@ -132,9 +132,12 @@ def command(
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} failed: {outcome}")
         else:
-            if alias is not None:
-                outcome = set_alias(outcome, alias)
-            done.append(outcome)
+            try:
+                done.append(outcome if alias is None else set_alias(outcome, alias))
+            except BenchError as error:
+                # Another process was faster, or the disk is full. The result is stored.
+                problems.append(error)
+                done.append(outcome)
             if len(plans) > 1:
                 bars.note(f"{len(done) + len(problems)}/{len(plans)} {outcome.label}: {outcome.manifest.result_id}")
     if not quiet:

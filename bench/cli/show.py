@@ -54,11 +54,11 @@ def command(
 ) -> None:
     """Show a stored result.
 
-    RESULT is a folder, a result id or its prefix, or METHOD@DATASET. Every dataset has these slices: `gold`, the
-    number of gold tools; `category` of the gold tools; `length` of the query in words; `prerequisite`, whether a gold
-    tool depends on another one (needs annotated edges); `tool` and `parent`, how much of the gold, or of its parents,
-    occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that some of what train lacks occurs in
-    dev.
+    RESULT is a folder, a result id or its prefix, a name given by `bench run --as`, or METHOD@DATASET. Every dataset
+    has these slices: `gold`, the number of gold tools; `category` of the gold tools; `length` of the query in words;
+    `prerequisite`, whether a gold tool depends on another one (needs annotated edges); `tool` and `parent`, how much of
+    the gold, or of its parents, occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that some of
+    what train lacks occurs in dev.
     """
     stored = find_result(results or results_folder(), result)
     for name in metrics:

@@ -8,6 +8,7 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.base.text import one_line
 from bench.cli.help import Group
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import console, print_json, say
@@ -133,14 +134,16 @@ def remove(names: tuple[str, ...], yes: bool, results: Path | None) -> None:
 
     folder = results or results_folder()
     items = list({item.folder: item for item in (find_removable(folder, name) for name in names)}.values())
-    dependants = find_dependants({item.result_id for item in items}, Path(), folder)
+    dependants, whole = find_dependants({item.result_id for item in items}, Path(), folder)
     for item in items:
-        click.echo(f"{item.result_id} {item.label or '(cannot be read)'} in {item.folder}")
+        click.echo(f"{item.result_id} {item.label or '(cannot be read)'} in {one_line(str(item.folder))}")
         if item.alias is not None:
             click.echo(f"  its name {item.alias} goes with it")
         for dependant in dependants:
             if dependant.result_id == item.result_id:
-                click.echo(f"  {dependant.kind} {dependant.path} names it, and stays")
+                click.echo(f"  {dependant.kind} {one_line(str(dependant.path))} names it, and stays")
+    if not whole:
+        click.echo("  (there are too many files below the working folder to look through all of them)")
     if not yes:
         raise UsageError("nothing was removed: --yes removes what is listed above.")
     for item in items:

@@ -28,7 +28,7 @@ from bench.search.words import words
 #: Words of each kind that a pair names.
 MOST_WORDS = 6
 #: Queries of a pair that are taken apart; fewer where queries times tools would be more than a second's work or so.
-_MOST_QUERIES, _MOST_SCORED = 25, 2_000_000
+_MOST_QUERIES, _MOST_SCORED = 25, 500_000
 #: What adds less to a score decides nothing.
 _NOTHING = 1e-9
 #: A word that adds less than this part of what the first word adds is not named.

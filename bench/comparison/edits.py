@@ -29,11 +29,10 @@ from bench.comparison.tool_report import requirements
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.evaluation.ask import Answers, ask, prepare
-from bench.evaluation.scoring import score
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.interface import History, Library
-from bench.metrics import parse_metric, parse_metrics
+from bench.metrics import evaluate, parse_metric, parse_metrics
 from bench.metrics.goldranks import MISSING
 from bench.registry import build_method
 from bench.results.intervals import difference_span
@@ -339,9 +338,11 @@ def _ask(
         method = build_method(manifest.method.full_spec, progress=progress)
         prepare(method, library, history, dataset.gold.take(rows))
         answers = ask(method, dataset, rows, manifest.depth, None, progress, stage)
-    answers = dataclasses.replace(answers, sets=None)
-    scored = score("", dataset, rows, [answers], identity.template, parse_metrics(list(metrics)), manifest.depth)
-    values = {name: np.array(scored.per_query[name].to_pylist(), dtype=np.float64) for name in metrics}
+    failed = np.zeros(len(rows), dtype=np.bool_) if answers.ranking.failed is None else answers.ranking.failed
+    gold = dataset.gold.take(rows)
+    scores = evaluate(answers.ranking.tools, gold, parse_metrics(list(metrics)), unanswered=failed)
+    # Of a query without gold, there is nothing to find.
+    values = {name: np.where(gold.counts > 0, scores.values[:, i], np.nan) for i, name in enumerate(metrics)}
     return _Asked(values, _count(dataset, rows, answers, result.units, k))
 
 

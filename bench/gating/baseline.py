@@ -314,6 +314,8 @@ def _compact(value: object) -> str:
 def file_name(result: StoredResult) -> str:
     """`dataset-method.json`; ids never become paths unescaped."""
     manifest = result.manifest
-    label = f"{manifest.dataset.spec}-{manifest.method.spec}"
-    label += f"-{manifest.method.cut}" if manifest.method.cut else ""
-    return f"{slug(label, 100)}.json"
+    method = manifest.method
+    spec = method.spec + (f"-{method.cut}" if method.cut else "")
+    # Of other signs than ASCII, nothing would be left in a file's name.
+    name = method.alias if method.alias is not None and method.alias.isascii() else spec
+    return f"{slug(f'{manifest.dataset.spec}-{name}', 100)}.json"

@@ -46,7 +46,9 @@ def find_source() -> Source:
     try:
         told = distribution(DISTRIBUTION).read_text("direct_url.json")
         recorded = None if told is None else json.loads(told)
-    except (PackageNotFoundError, ValueError):
+    except (PackageNotFoundError, ValueError, RecursionError):
+        recorded = {}
+    if recorded is not None and not isinstance(recorded, dict):
         recorded = {}
     return source_of(recorded, Path(bench.__file__).resolve().parents[1])
 

@@ -21,10 +21,10 @@ from bench.base.paths import read_regular, storage_errors
 from bench.base.text import one_line
 from bench.results.aliases import aliases_lock
 from bench.results.finding import name_result
-from bench.results.store import MANIFEST, StoredResult, folders_of, result_lock
+from bench.results.store import MANIFEST, METRICS, StoredResult, folders_of, result_lock
 
-#: Files that are looked through for ids, bytes of one of them, and folders above them.
-_MOST_FILES, _LARGEST, _DEEPEST = 20_000, 64 << 20, 6
+#: Files that are looked through for ids, bytes of one of them and of all, and folders above them.
+_MOST_FILES, _LARGEST, _MOST_BYTES, _DEEPEST = 20_000, 16 << 20, 512 << 20, 6
 #: Files in which bench names results, by their endings.
 _ENDINGS = (".json", ".zip")
 #: The file of a submission that says what it is of.
@@ -88,21 +88,28 @@ def _removable(folder: Path) -> Removable:
     return Removable(folder, item.manifest.result_id, one_line(item.label, 200), item.manifest.method.alias)
 
 
-def find_dependants(ids: set[str], below: Path, results: Path) -> list[Dependant]:
+def find_dependants(ids: set[str], below: Path, results: Path) -> tuple[list[Dependant], bool]:
     """Files below a folder that name one of some results: baselines, submissions, reports.
 
-    Hidden folders and the folder of results itself are passed over, and what cannot be read.
+    Hidden folders, the folder of results itself and copies of results are passed over, and what cannot be read.
+
+    Returns:
+        The files, and whether all were looked through.
     """
     dependants: list[Dependant] = []
-    for path in _files(below, results):
+    left = _MOST_BYTES
+    for count, path in enumerate(_files(below, results)):
         text = _text_of(path) or b""
+        left -= len(text)
+        if left < 0 or count >= _MOST_FILES:
+            return dependants, False
         named = [result_id for result_id in sorted(ids) if result_id.encode() in text]
         dependants += [Dependant(path, _kind_of(text), result_id) for result_id in named]
-    return dependants
+    return dependants, True
 
 
 def _files(below: Path, results: Path) -> Iterator[Path]:
-    left, root = _MOST_FILES, results.resolve()
+    root = results.resolve()
     for place, folders, names in os.walk(below):
         depth = len(Path(place).relative_to(below).parts)
         folders[:] = sorted(
@@ -111,10 +118,7 @@ def _files(below: Path, results: Path) -> Iterator[Path]:
             if depth < _DEEPEST and not name.startswith(".") and (Path(place) / name).resolve() != root
         )
         for name in sorted(names):
-            if name.endswith(_ENDINGS):
-                left -= 1
-                if left < 0:
-                    return
+            if name.endswith(_ENDINGS) and name not in {MANIFEST, METRICS}:
                 yield Path(place) / name
 
 

@@ -457,6 +457,10 @@ def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
             # Without its manifest it is no result, wherever the removal may be ended.
             (result.folder / MANIFEST).unlink()
             shutil.rmtree(result.folder)
+            alias = result.manifest.method.alias
+            if alias is not None and stored.manifest.method.alias is None:
+                stored = StoredResult(folder, with_alias(stored.manifest, alias), stored.metrics)
+                write_text(folder / MANIFEST, to_json(stored.manifest))
             return stored
     return result
 

@@ -261,13 +261,14 @@ def test_nothing_is_removed_before_it_is_said_what_depends_on_it(bench: Bench, r
     Path(".hidden/x.json").write_text(result_id)
     Path("broken.zip").write_bytes(b"PK\x03\x04" + b"x" * 99)
     os.mkfifo("pipe.json")
+    shutil.copytree(folder, "copy/starter/x")
     said = bench("results", "rm", "ours", code=2)
     assert said.out.splitlines() == [
         f"{result_id} ours @ starter in {folder}",
         "  its name ours goes with it",
         "  submission mine.zip names it, and stays",
         "  reproduction report.json names it, and stays",
-        "  baseline baselines/starter-bm25.json names it, and stays",
+        "  baseline baselines/starter-ours.json names it, and stays",
     ]
     assert said.err == "bench: nothing was removed: --yes removes what is listed above.\n"
     assert is_complete(folder)
@@ -411,6 +412,47 @@ def test_a_full_disk_leaves_the_name_that_was_there(bench: Bench, ready: Path, m
     assert [path.name for path in manifest.parent.iterdir() if path.suffix == ".tmp"] == []
     # Removing needs no space.
     bench("results", "rm", "ours", "--yes")
+
+
+def test_what_is_too_much_to_look_through_is_said(bench: Bench, ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result_id = stored(ready, "bm25@starter").manifest.result_id
+    for number in range(5):
+        Path(f"{number}\x1b[31m.json").write_text(json.dumps([result_id]))
+    said = bench("results", "rm", result_id, code=2).out
+    assert said.count("names it, and stays") == 5
+    assert "\x1b" not in said
+    monkeypatch.setattr("bench.results.removal._MOST_FILES", 3)
+    said = bench("results", "rm", result_id, code=2).out
+    assert said.count("names it, and stays") == 3
+    assert "too many files" in said
+
+
+def test_a_result_that_takes_another_name_keeps_its_alias(ready: Path) -> None:
+    from bench.results.store import rename_result
+
+    old = set_alias(stored(ready, "bm25@starter"), "ours")
+    other = old.manifest.model_copy(update={"result_id": "0123456789ab"}).sealed()
+    new = rename_result(old, other.model_copy(update={"method": old.manifest.method}))
+    assert (new.manifest.result_id, new.manifest.method.alias) == ("0123456789ab", "ours")
+    # A copy of it under the old name, which then takes the name of what is there already.
+    set_alias(new, None)
+    copy = ready / "starter" / "bm25-ffffffffffff"
+    shutil.copytree(new.folder, copy)
+    named = set_alias(StoredResult.read(copy), "mine")
+    assert rename_result(named, other).manifest.method.alias == "mine"
+    assert stored(ready, "mine").folder == new.folder
+    assert not copy.exists()
+
+
+def test_a_name_that_another_process_took_meanwhile_leaves_the_result(
+    bench: Bench, ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.cli.run.check_free", lambda *arguments: None)
+    bench("results", "mv", "random@starter", "ours")
+    said = bench("run", "-m", CLUMSY, "-d", "starter", "--as", "ours", code=2)
+    assert "'ours' is taken" in said.err
+    assert said.out.startswith(f"{CLUMSY} @ starter\n")
+    assert stored(ready, f"{CLUMSY}@starter").metrics.n
 
 
 def test_a_submission_is_read_within_bounds(bench: Bench, ready: Path) -> None:
