@@ -262,6 +262,8 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
     # Newer code may have metrics that the older had not.
     if known != one.per_query.column_names or not one.per_query.equals(other.per_query.select(known)):
         return False
+    if one.manifest.files[RUN] == other.manifest.files[RUN]:
+        return True
     if not one.run["query_id"].equals(other.run["query_id"]):
         return False
     queries = one.run["query_id"].to_pylist()
