@@ -43,6 +43,7 @@ ALLOWED = {
     ("cli/bless.py", "names"): "an argument, not the method",
     ("cli/compare.py", "names"): "an argument, not the method",
     ("cli/rescore.py", "names"): "an argument, not the method",
+    ("cli/stored.py", "names"): "an argument, not the method",
     ("importing/tools/clients.py", "command"): "a field of a configuration, not the method",
     ("importing/tools/clients.py", "mcp"): "a field of a configuration, not the method",
     ("remote/mcp.py", "mcp"): "the SDK, not the method",

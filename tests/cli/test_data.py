@@ -50,7 +50,7 @@ def test_info_tells_what_the_card_says(bench: Bench, dataset: str) -> None:
 
 def test_info_knows_aliases_and_options(bench: Bench) -> None:
     assert bench("data", "info", "I1-Cat", "--json").json["id"] == "toolbench-i1-cat"
-    every = ["distractors", "tools", "duplicates"]
+    every = ["distractors", "tools", "duplicates", "no_tool"]
     assert list(bench("data", "info", "rectools", "--json").json["options"]) == ["split", "seed", "test_share", *every]
     assert re.search(r"^option +split \(default random\) ", bench("data", "info", "rectools").out, re.M)
 
