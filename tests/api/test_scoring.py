@@ -135,7 +135,7 @@ def first(starter: bench.Dataset) -> str:
         ({5: ["a"]}, "the ids of a query and its tools must be strings"),
         ({"Q": {"a": "high"}}, "query 'FIRST': a score is not a number"),
         ({"Q": {"a": float("nan")}}, "query FIRST, tool a: the score nan is not a finite number."),
-        ({"Q": ["rolobox.find_contact", "no.such.tool"]}, "starter has no tool 'no.such.tool'"),
+        ({"Q": ["rolobox.find_contact", "no.such.tool"]}, "there is no tool 'no.such.tool'; it was scored on starter"),
         ({"no-such-query": []}, "starter has no query 'no-such-query'"),
         (pandas.DataFrame({"query": ["a"]}), "the DataFrame has no column 'query_id'; it needs query_id, tool_id"),
         (
