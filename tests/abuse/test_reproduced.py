@@ -12,6 +12,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -368,7 +369,7 @@ def test_a_gate_that_cannot_print_says_so(stored: Path, tmp_path: Path, bench: B
 
 
 def test_a_result_of_a_service_without_a_version_is_not_kept(service: Service, bench: Bench) -> None:
-    service.answer = lambda request: request.reply(["pay_invoice"])
+    service.answer = lambda request: request.reply(["rolobox.find_contact"])
     line = ("run", "-m", f"http(url={service.url})", "-d", "starter", "--limit", 5)
     bench(*line, "--json")
     count = len(service.seen)
@@ -399,6 +400,8 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
     token = "tok-of-the-test-1234"
     monkeypatch.setenv("SEARCH_TOKEN", token)
 
+    names = chain(["rolobox.find_contact"] * 2, repeat(token))
+
     def answer(request: Any) -> None:
         requests = request.sent or {}
         said = {
@@ -408,7 +411,8 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
                 "serverInfo": {"name": "w", "version": f"1 {token}" if named else "1"},
             },
             "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("search", token)]},
-            "tools/call": {"content": [{"type": "text", "text": json.dumps([token])}]},
+            # A run in which no name means a tool is not stored.
+            "tools/call": {"content": [{"type": "text", "text": json.dumps([next(names)])}]},
         }.get(str(requests.get("method")))
         if "id" not in requests:
             request.reply(b"", 202)
@@ -434,8 +438,10 @@ def test_a_key_is_masked_in_results_of_other_processes(
     key = "sk-of-the-test-1234"
     monkeypatch.setenv("BENCH_LLM_KEY", key)
     program = tmp_path / "search.py"
+    # A run in which no name means a tool is not stored.
     program.write_text(
-        "import os, sys\nfor line in sys.stdin:\n    print('[\"' + os.environ['BENCH_LLM_KEY'] + '\"]', flush=True)\n"
+        "import os, sys\nname = 'rolobox.find_contact'\nfor line in sys.stdin:\n"
+        "    print('[\"' + name + '\"]', flush=True)\n    name = os.environ['BENCH_LLM_KEY']\n"
     )
     methods = [f'command(run="{sys.executable} {program}", timeout={seconds})' for seconds in (30, 31)]
     line = ("run", "-m", methods[0], "-m", methods[1], "-d", "starter", "--limit", "5", "--jobs", "2")
@@ -549,7 +555,7 @@ def test_a_key_that_a_program_finds_in_its_environment_is_not_shown(
         "import os, sys\nfor line in sys.stdin:\n    print('[\"' + os.environ['BENCH_LLM_KEY'] + '\"]', flush=True)\n"
     )
     method = f'command(run="{sys.executable} {program}")'
-    assert run(["run", "-m", method, "-d", "starter", "--limit", "12"]) == 4
+    assert run(["run", "-m", method, "-d", "starter", "--limit", "12"]) == 8
     said = capfd.readouterr()
     assert "[the key]" in said.err
     assert key not in said.out + said.err
