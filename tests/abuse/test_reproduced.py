@@ -404,6 +404,7 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
 
     def answer(request: Any) -> None:
         requests = request.sent or {}
+        name = next(names) if requests.get("method") == "tools/call" else ""
         said = {
             "initialize": {
                 "protocolVersion": "2025-06-18",
@@ -412,7 +413,7 @@ def test_a_token_that_an_mcp_server_sends_back_is_masked(
             },
             "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("search", token)]},
             # A run in which no name means a tool is not stored.
-            "tools/call": {"content": [{"type": "text", "text": json.dumps([next(names)])}]},
+            "tools/call": {"content": [{"type": "text", "text": json.dumps([name])}]},
         }.get(str(requests.get("method")))
         if "id" not in requests:
             request.reply(b"", 202)
