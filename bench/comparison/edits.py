@@ -28,6 +28,7 @@ from bench.comparison.tool_counts import ToolCounts, count_tools
 from bench.comparison.tool_report import requirements
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
+from bench.data.tool_names import ToolNames
 from bench.evaluation.ask import Answers, ask, prepare
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
@@ -152,14 +153,14 @@ def read_edits(source: str, dataset: Dataset) -> tuple[Dataset, dict[int, list[s
     """
     where = Source.of(source)
     texts = _read_texts(where.path)
-    tools = list(dataset.tools)
+    tools, names = list(dataset.tools), ToolNames(dataset.tools)
     edited: dict[int, list[str]] = {}
     pairs: list[tuple[int, dict[str, Any]]]
     if texts is not None:
-        pairs = [(_code(name, name, dataset, source), {"description": text}) for name, text in texts.items()]
+        pairs = [(_code(name, name, names, dataset, source), {"description": text}) for name, text in texts.items()]
     else:
         given = read_catalogue([where]).tools
-        pairs = [(_code(tool.tool_id, tool.name, dataset, source), _values(tool)) for tool in given]
+        pairs = [(_code(tool.tool_id, tool.name, names, dataset, source), _values(tool)) for tool in given]
     for code, values in pairs:
         if code in edited:
             raise UsageError(f"{source} has two tools that are {_quote(dataset.tools[code].tool_id)} of the dataset.")
@@ -200,26 +201,16 @@ def _is_text(pair: object) -> bool:
     return isinstance(pair, tuple) and isinstance(pair[1], str)
 
 
-def _code(identifier: str, name: str, dataset: Dataset, source: str) -> int:
-    """The code of the tool that a file means: by its id, else by its name, if one tool alone has it."""
-    if identifier in dataset.tool_codes:
-        return dataset.tool_codes[identifier]
-    same = [code for code, tool in enumerate(dataset.tools) if tool.name == name]
-    if len(same) == 1:
-        return same[0]
-    if same:
-        ids = ", ".join(_quote(dataset.tools[code].tool_id) for code in same[:3])
-        raise UsageError(
-            f"{source} has a tool {_quote(name)}, and {len(same)} tools of {dataset.spec} are called so ({ids}); "
-            f"name the server as SERVER={source}, or give ids."
-        )
-    import difflib
-
-    near = difflib.get_close_matches(identifier, list(dataset.tool_codes), n=3)
-    known = f"; the nearest are {', '.join(map(_quote, near))}" if near else ""
+def _code(identifier: str, name: str, names: ToolNames, dataset: Dataset, source: str) -> int:
+    """The code of the tool that a file means: by its id or by its name, as every door takes them."""
+    for called in (identifier, name):
+        if len(codes := names.find(called)) == 1:
+            return codes[0]
+    # Several tools may have the name where none has the id.
+    why = names.fault(name if names.find(name) else identifier)
     raise UsageError(
-        f"{source} has the tool {_quote(identifier)}, which {dataset.spec} has not{known}. --try is for edited tools; "
-        "import the catalogue to add or rename some."
+        f"{source}, edited tools of {dataset.spec}: {why}. Name the "
+        f"server as SERVER={source}, or give ids; to add or rename tools, import the catalogue."
     )
 
 

@@ -29,6 +29,8 @@ MAX_ID_LENGTH = 512
 #: Levels that the JSON of a schema may be nested.
 MAX_DEPTH = 100
 MAX_RELEVANCE = 1_000_000
+#: A bit for each query and tool.
+_MOST_SCOPE_BYTES = 1 << 30
 #: Control characters, halves of surrogate pairs, line and paragraph separators.
 NOT_IN_IDS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
@@ -122,6 +124,11 @@ class Dataset:
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} {what}.")
             if before and (before.dependent, before.prerequisite) == (edge.dependent, edge.prerequisite):
                 raise DataError(f"dataset {spec}: edge {edge.dependent} -> {edge.prerequisite} occurs twice.")
+        if any(query.scope for query in queries) and len(queries) * len(tools) > 8 * _MOST_SCOPE_BYTES:
+            raise DataError(
+                f"dataset {spec} has scopes for {len(queries):,} queries over {len(tools):,} tools, which would take "
+                f"more than {_MOST_SCOPE_BYTES >> 20} MiB; make several datasets of it."
+            )
         for query in queries:
             # Of the gold alone all is known by now.
             if query.any_of or query.forbidden or query.scope:

@@ -30,6 +30,8 @@ _JUDGED = frozenset({"tools", "any"})
 _SHOWN = 5
 #: Of one query: tools that are named, searches, earlier turns.
 _MOST_NAMED = 1_000
+#: Of one file: tools that its requests may see, over all requests. A line that names a server names all of its tools.
+_MOST_SEEN = 20_000_000
 #: Of one file: each tag is a column of the table of queries.
 _MOST_TAGS = 200
 _LONGEST_MODEL = 200
@@ -98,6 +100,7 @@ def queries_of(
     width = len(str(len(rows)))
     queries: list[Query] = []
     faults: list[str] = []
+    seen = 0
     for number, (place, row) in enumerate(rows, start=1):
         reader.begin(None if unknown is None else [], near=len(faults) < _SHOWN)
         query = reader.query(row, f"q{number:0{width}}")
@@ -110,6 +113,11 @@ def queries_of(
             if not query.gold and reader.is_judged:
                 continue
         queries.append(query)
+        seen += len(query.scope)
+        if seen > _MOST_SEEN:
+            raise DataError(
+                f"{where}, {place}: the requests up to here may see {_MOST_SEEN:,} tools together; split the file."
+            )
     if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
     first = rows[0][1]

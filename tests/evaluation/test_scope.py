@@ -274,3 +274,12 @@ def test_recommended_sets_hold_what_may_be_seen() -> None:
     method = Greedy(Greedy.Parameters(), Context(build_method))
     sets = method.recommend(Queries(("a", "b"), np.arange(2), seen))
     assert [sets.row(0).tolist(), sets.row(1).tolist()] == [[0, 2], [1]]
+
+
+def test_scopes_of_too_many_queries_over_too_many_tools_are_refused(
+    tiny: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.data.dataset._MOST_SCOPE_BYTES", 36)
+    with pytest.raises(DataError, match="has scopes for 36 queries over 12 tools"):
+        scoped(tiny)
+    Dataset.build("tiny", CARD, tiny.rows_again())

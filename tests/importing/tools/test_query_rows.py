@@ -522,3 +522,11 @@ def test_tools_of_a_scope_that_the_catalogue_lacks_go_where_unknown_names_may() 
     unknown: list[tuple[str, str]] = []
     (query,) = queries_of(rows, TOOLS, "q.jsonl", unknown)
     assert (query.scope, unknown) == (("fs/read",), [("q2", "nobody")])
+
+
+def test_scopes_that_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.importing.queries._MOST_SEEN", 9)
+    rows = [(f"line {i}", {"query": "a", "tools": ["fs/read"], "servers": ["fs"]}) for i in range(1, 4)]
+    assert len(queries_of(rows[:2], TOOLS, "q.jsonl")) == 2
+    with pytest.raises(DataError, match="line 3: the requests up to here may see 9 tools together"):
+        queries_of(rows, TOOLS, "q.jsonl")
