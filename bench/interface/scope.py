@@ -35,7 +35,9 @@ def keep_in_scope(ranking: Ranking, scope: NDArray[np.uint8], depth: int) -> Ran
     """The first `depth` tools of each query that it may see; what ties with the last of them is told."""
     tools, scores = ranking.tools, ranking.scores
     if scores is not None:
-        tools, scores = in_order(tools, np.where(tools == PAD, -np.inf, scores).astype(scores.dtype))
+        # Whole numbers may be scores, and have no infinity.
+        kind = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
+        tools, scores = in_order(tools, np.where(tools == PAD, -np.inf, scores).astype(kind))
     inside = in_scope(scope, np.arange(len(ranking))[:, None], tools)
     order = np.argsort(~inside, axis=1, kind="stable")
     present = np.arange(inside.shape[1]) < inside.sum(axis=1)[:, None]
@@ -96,7 +98,7 @@ def _is_sound(ranking: Ranking, queries: int, codes: int) -> bool:
     if not isinstance(tools, np.ndarray) or tools.dtype.kind not in "iu" or tools.ndim != 2 or len(tools) != queries:
         return False
     if scores is not None and (
-        not isinstance(scores, np.ndarray) or scores.dtype.kind != "f" or scores.shape != tools.shape
+        not isinstance(scores, np.ndarray) or scores.dtype.kind not in "fiu" or scores.shape != tools.shape
     ):
         return False
     return bool((tools >= PAD).all() and (tools < codes).all())

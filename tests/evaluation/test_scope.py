@@ -165,6 +165,24 @@ def test_what_is_no_ranking_is_left_to_the_protocol_to_refuse(tiny: Dataset, too
         ask(method, dataset, dataset.rows("test")[:2], 5)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float32, np.float16, None])
+def test_scores_of_any_kind_keep_the_scope(tiny: Dataset, kind: Any) -> None:
+    class Plain(Faulty):
+        def rank(self, queries: Queries, depth: int) -> Ranking:
+            tools = np.tile(np.arange(min(depth, 12), dtype=np.int64), (len(queries), 1))
+            return Ranking(tools, None if kind is None else (100 - tools).astype(kind))  # type: ignore[arg-type]
+
+    from bench.interface import Context
+
+    dataset = scoped(tiny)
+    rows = dataset.rows("test")
+    method = Plain(Plain.Parameters(), Context(build_method))
+    prepare(method, Library.of(dataset, "name_description"))
+    for row, ranked in zip(rows.tolist(), ask(method, dataset, rows, 3).ranking.tools, strict=True):
+        allowed = [dataset.tool_codes[tool] for tool in dataset.queries[row].scope] or list(range(12))
+        assert ranked[ranked != PAD].tolist() == sorted(allowed)[:3]
+
+
 #: Few values, so that they tie.
 LEVELS = (0.0, 0.5, 1.0)
 
