@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.macro import macro_intervals
-from bench.stats.paired import randomisation_test
 from bench.stats.power import minimum_detectable_effect, queries_needed
+from bench.stats.randomisation import randomisation_test
 from bench.stats.tiers import pairwise_tests
 
 #: Fewer than the defaults, so that a simulation takes minutes.

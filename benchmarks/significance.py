@@ -24,7 +24,7 @@ from scipy import stats
 from bench.data.gold import Gold
 from bench.metrics import evaluate, parse_metrics
 from bench.stats.bootstrap import RESAMPLES, bca_intervals
-from bench.stats.paired import FLIPS, randomisation_test
+from bench.stats.randomisation import FLIPS, randomisation_test
 from bench.stats.tiers import pairwise_tests
 
 METRICS = (

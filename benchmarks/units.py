@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t
 from bench.stats.noninferiority import at_least, non_inferiority
-from bench.stats.paired import FLIPS, compare, randomisation_test
+from bench.stats.paired import compare
+from bench.stats.randomisation import FLIPS, randomisation_test
 from bench.stats.tiers import pairwise_tests
 from bench.stats.units import effective_units, unit_sums
 

@@ -47,7 +47,7 @@ from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import benjamini_hochberg, holm
-from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units
 from bench.stats.paired import Paired, compare
 from bench.stats.power import needed_units, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
@@ -256,11 +256,11 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
     systems = values.shape[1]
     compete = np.array([competes(result) for result in field.results])
     pairs = np.ones((systems, systems))
-    if _enough(units):
+    if enough_units(units):
         pairs = pairwise_tests(values, units=units, contenders=compete)
     means = values.mean(axis=0)
     # Too few units decide nothing: not even that a floor is one.
-    groups = tiers(sign * means, pairs, LEVEL, compete if _enough(units) else None)
+    groups = tiers(sign * means, pairs, LEVEL, compete if enough_units(units) else None)
     ranks = rank_intervals(sign * values, units=units)
     ends = bca_intervals(values, units=units, span=parse_metric(metric).measure.span)
     standings = [
@@ -293,10 +293,6 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
 
 def _count_of(units: NDArray[np.int64]) -> int:
     return int(units.max()) + 1
-
-
-def _enough(units: NDArray[np.int64]) -> bool:
-    return _count_of(units) >= FEWEST_UNITS
 
 
 def _differences(
@@ -353,7 +349,7 @@ def _difference(
         losses=losses,
         detectable=pair.detectable,
         needed=needed,
-        decided=pair.units >= FEWEST_UNITS,
+        decided=pair.effective >= FEWEST_UNITS,
         independent=independent,
     )
 

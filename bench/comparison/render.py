@@ -79,12 +79,13 @@ def catalogue_lines(dataset: DatasetReport) -> list[str]:
 
 def few_units(dataset: DatasetReport) -> list[str]:
     """What to say where there are too few units for conclusions."""
-    few = {metric.units for metric in dataset.metrics if metric.units < FEWEST_UNITS}
+    few = {metric.units for metric in dataset.metrics if not all(item.decided for item in metric.differences)}
     if not few:
         return []
     return [
-        f"{min(few)} {'group' if few == {1} else 'groups'} of dependent queries are too few for conclusions (at least "
-        f"{FEWEST_UNITS} are needed): nothing is marked as different, and intervals are approximate"
+        f"{min(few)} {'group' if few == {1} else 'groups'} of dependent queries are too few for conclusions (they must "
+        f"be worth at least {FEWEST_UNITS} independent queries): nothing is marked as different, and intervals are "
+        "approximate"
     ]
 
 

@@ -34,7 +34,8 @@ from bench.results.intervals import difference_span
 from bench.results.manifest import MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import number_units
-from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, enough_units, non_inferiority
+from bench.stats.units import effective_units
 
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
 Loader = Callable[[bool], Dataset]
@@ -424,8 +425,11 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
         return (
             f"a single {'query' if len(values) == 1 else 'group of dependent queries'} gives no estimate of the spread"
         )
-    if count < FEWEST_UNITS:
-        return f"{count} {what} are too few; at least {FEWEST_UNITS} are needed"
+    if not enough_units(units):
+        if count < FEWEST_UNITS:
+            return f"{count} {what} are too few; at least {FEWEST_UNITS} are needed"
+        worth = effective_units(units)
+        return f"{count} {what} of unequal size are worth {worth:.0f} and too few; {FEWEST_UNITS} are needed"
     # Differences of equal values may differ in their last bits.
     rounded = np.round(values, DECIMALS)
     levels, counts = np.unique(rounded, return_counts=True)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bench.stats.bounded import bounded_intervals, few_differ
 from bench.stats.exact import as_integers
-from bench.stats.units import dependence, robust_mean, whole_sums
+from bench.stats.robust_t import robust_t
+from bench.stats.units import dependence, whole_sums
 
 RESAMPLES = 10_000
 #: Numbers in a block of draws: few enough to stay in a processor's cache.
@@ -34,9 +35,9 @@ def bca_intervals(
 
     Every column is resampled with the same draws, as paired comparison needs.
 
-    Dependent queries have the interval of Student's t with the error and the degrees of freedom of
-    `bench.stats.units.robust_mean` (CR2). In simulations on stored results (`benchmarks/units.py`) it holds the true
-    mean more often than the BCa bootstrap of units, which is too narrow where few units are large.
+    Dependent queries have the interval of Student's t with cluster-robust errors and skewness taken out
+    (`bench.stats.robust_t`). In simulations on stored results (`benchmarks/units.py`) it holds the true mean more often
+    than the BCa bootstrap of units, which is too narrow where few units are large.
 
     With a span, a column in which fewer than `bench.stats.bounded.ENOUGH` units differ from the most common value has
     the interval of `bench.stats.bounded.bounded_intervals`: resampling such a column would take for impossible what the
@@ -70,7 +71,7 @@ def bca_intervals(
     intervals = np.empty((columns, 2))
     if not few.all():
         if codes is not None:
-            intervals[~few] = _unit_intervals(values[:, ~few], codes, level)
+            intervals[~few] = robust_t(values[:, ~few], codes).intervals(level)
         else:
             # All columns, since the last bits of a sum may hang on how many there are beside it.
             intervals = _query_intervals(values, level, resamples, seed)
@@ -109,17 +110,6 @@ def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, 
         points = [round(normal.cdf(point), 12) for point in shifted]
         intervals[column] = np.quantile(sums[column] * unit[column] / queries, points)
     return intervals
-
-
-def _unit_intervals(values: NDArray[np.float64], codes: NDArray[np.int64], level: float) -> NDArray[np.float64]:
-    """Intervals of means of dependent queries by Student's t with robust errors; at least two units."""
-    from scipy.special import stdtrit
-
-    means, errors, freedom = robust_mean(values, codes)
-    reach: NDArray[np.float64] = stdtrit(freedom, (1 + level) / 2) * errors
-    # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
-    intervals: NDArray[np.float64] = np.column_stack([means - reach, means + reach])
-    return intervals.round(12)
 
 
 def scaled_sums(

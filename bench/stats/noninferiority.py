@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import few_differ
+from bench.stats.differences import hold_both, sign_flip_intervals
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect, queries_needed
-from bench.stats.units import dependence, robust_mean
+from bench.stats.units import dependence, effective_units, robust_mean
 
 Verdict = Literal["pass", "regression", "inconclusive"]
 PairVerdict = Literal["better", "worse", "tied", "too few groups"]
 
 #: Bounds are compared after rounding: the last bits of a sum decide nothing.
 _DECIMALS = 12
-#: Fewer queries, or units of independence, decide nothing. Few queries may all have one value where others do not: the
-#: bootstrap sees no spread then, and its bounds are that value. At level 0.05 a floor of 0.85 passes a method of mean
-#: 0.80 (zeros and ones) in 64% of all samples of 2 queries, 51% of 3, 33% of 5, 10% of 10, and 1.2% of 20.
+#: Queries, or units of independence that are worth fewer (`effective_units`), decide nothing. Few queries may all have
+#: one value where others do not: the bootstrap sees no spread then, and its bounds are that value. At level 0.05 a
+#: floor of 0.85 passes a method of mean 0.80 (zeros and ones) in 64% of all samples of 2 queries, 51% of 3, 33% of 5,
+#: 10% of 10, and 1.2% of 20.
 FEWEST_UNITS = 20
 #: p-values below it tell two apart; where several are compared, corrected ones.
 LEVEL = 0.05
@@ -56,6 +58,15 @@ class Bounded:
     units: int
 
 
+def enough_units(units: NDArray[np.int64]) -> bool:
+    """Whether units are worth at least `FEWEST_UNITS` independent queries; else they are too few to decide.
+
+    Args:
+        units: (queries,) the unit of each query, numbered from 0 without a gap; at least one query.
+    """
+    return effective_units(units) >= FEWEST_UNITS
+
+
 def pair_verdict(difference: float, p: float, units: int) -> PairVerdict:
     """What a two-sided test says of a difference between two, in a word; higher is better.
 
@@ -83,11 +94,13 @@ def non_inferiority(
     With d = candidate - baseline on the same queries, higher being better: pass where the lower one-sided bound of the
     mean of d lies above -margin, regression where the upper one lies below it, else inconclusive (Wellek 2010,
     chapter 1; protocol, section 5). The bounds are the ends of the interval of coverage 1 - 2 level, as of
-    `bench.stats.bootstrap.bca_intervals`.
+    `bench.stats.bootstrap.bca_intervals`; of dependent queries, those of the shifts that the randomisation test does
+    not reject (`bench.stats.differences.sign_flip_intervals`) if these lie farther out, since few large units may pull
+    the former too near.
 
     Without a span, a candidate that agrees with its baseline on every query passes, whatever the margin and however few
     queries there are: it answers the same. With a span, it is a sample like any other: a loss that comes in one query
-    of fifty is not found in half of all samples of thirty. Of others, fewer than `FEWEST_UNITS` units are
+    of fifty is not found in half of all samples of thirty. Of others, units that are too few (`enough_units`) are
     inconclusive, whatever their bounds.
 
     Args:
@@ -132,7 +145,7 @@ def at_least(
     """Is a mean at least a floor? One answer for each column.
 
     Pass where the lower one-sided bound of the mean is not below the floor, regression where the upper one is,
-    else inconclusive, as are fewer than `FEWEST_UNITS` units. Arguments and errors as `non_inferiority`; the floor
+    else inconclusive, as are too few units (`enough_units`). Arguments and errors as `non_inferiority`; the floor
     is any finite number.
     """
     return _bound_means(values, floor, level, power, seed, units, span, reaching=True)
@@ -160,7 +173,11 @@ def _bound_means(
     means = whole.sum(axis=0) * unit / n
     codes = dependence(units, n)
     count = n if codes is None else int(codes.max()) + 1
+    worth = n if codes is None else effective_units(codes)
     intervals = bca_intervals(values, level=1 - 2 * level, seed=seed, units=codes, span=span)
+    if codes is not None and not reaching and worth >= FEWEST_UNITS:
+        shifts = sign_flip_intervals(values, 1 - 2 * level, seed, codes)
+        intervals = hold_both(intervals, shifts if span is None else np.clip(shifts, *span))
     few = None if span is None else few_differ(values, codes)
     errors = None if codes is None else robust_mean(values, codes)[1]
     limit = round(threshold, _DECIMALS)
@@ -176,7 +193,7 @@ def _bound_means(
         mean, sd = float(mean), 0.0 if constant else math.sqrt(squares / (n - 1))
         lower, upper = (round(float(end), _DECIMALS) for end in intervals[column])
         verdict: Verdict = "inconclusive"
-        if count < FEWEST_UNITS:
+        if worth < FEWEST_UNITS:
             verdict = "inconclusive"
         elif lower > limit or (reaching and lower == limit):
             verdict = "pass"
@@ -198,7 +215,7 @@ def _bound_means(
         if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
             needed = _needed_units(mean - threshold, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
-        needed = None if needed is None else max(needed, count + 1, FEWEST_UNITS)
+        needed = None if needed is None else max(needed, count + 1, math.ceil(FEWEST_UNITS * count / worth))
         outcomes.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
     return outcomes
 

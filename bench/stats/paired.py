@@ -1,30 +1,18 @@
-"""The paired randomisation test, effect size, and win/tie/loss counts."""
+"""Paired comparisons: difference, interval, p-value, effect size, and win/tie/loss counts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import bca_intervals
+from bench.stats.differences import intervals_and_p_values
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.strata import centred_values, weighted_values
-from bench.stats.units import dependence, robust_mean, whole_sums
-
-#: Sign flips of the Monte Carlo test.
-FLIPS = 100_000
-#: With so many non-zero differences or fewer, all sign vectors are enumerated.
-MOST_ENUMERATED = 16
-#: Numbers in a block of sign vectors: the memory of a test does not grow with the number of flips.
-_BLOCK = 1 << 20
-#: Whole numbers are exact in float32 up to 2^24, and sums are doubled.
-_MOST_STEPS = 1 << 23
-#: Of shares of so many gold tools or places: multiples of 1, of what up to 6 divide, and of what up to 10 divide.
-_DENOMINATORS = (1, 60, 2520)
+from bench.stats.units import dependence, effective_units, robust_mean
 
 
 @dataclass(frozen=True)
@@ -34,13 +22,15 @@ class Paired:
     Attributes:
         n: queries.
         difference: mean of d.
-        low, high: its 95% interval, as of `bca_intervals`; None for a single unit.
-        p: two-sided paired randomisation test of a zero mean.
+        low, high: its 95% interval, as of `bench.stats.differences.difference_intervals`, which holds zero just where p
+            is at least 0.05; None where so few units say nothing, as a single one.
+        p: two-sided test of a zero mean, as of `bench.stats.differences.difference_p_values`.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
         detectable: the smallest mean difference that this many units show with 80% power at the 5% level; None for a
             single unit, of whose spread nothing is known.
         units: units of independence, which is the number of queries if these are independent.
+        effective: how many independent queries they are worth (`bench.stats.units.effective_units`).
     """
 
     n: int
@@ -54,6 +44,7 @@ class Paired:
     losses: int
     detectable: float | None
     units: int
+    effective: float
 
     @property
     def identical(self) -> bool:
@@ -70,13 +61,13 @@ def compare(
 ) -> list[Paired]:
     """Compare per-query values; one comparison for each column.
 
-    With units, the test flips the signs of units, and the interval and `detectable` are from the standard error that
-    holds for dependent queries (`bench.stats.units.robust_mean`).
+    With units, signs are flipped unit by unit, and `detectable` is from the standard error that holds for dependent
+    queries (`bench.stats.units.robust_mean`).
 
     Args:
         differences: (queries, columns) first - second, finite.
         strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
-        seed: of sign flips and bootstrap; the same seed gives the same numbers.
+        seed: of sign flips and resamples; the same seed gives the same numbers.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
         span: the smallest and the largest difference that is possible, such as (-1, 1) for shares; where few units
@@ -93,18 +84,7 @@ def compare(
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
     centred = centred_values(values, groups)
     means = weighted_values(values, groups).mean(axis=0)
-    intervals = bca_intervals(centred, seed=seed, units=codes, span=None if groups.any() else span)
-    if span is not None and groups.any():
-        # Weights and centres stretch the span, for each column by its own means.
-        ends = centred - weighted_values(values, groups)
-        weights = weighted_values(np.ones((len(values), 1)), groups)
-        for column in range(values.shape[1]):
-            column_span = (
-                float((ends[:, column] + weights[:, 0] * span[0]).min()),
-                float((ends[:, column] + weights[:, 0] * span[1]).max()),
-            )
-            intervals[column] = bca_intervals(centred[:, [column]], seed=seed, units=codes, span=column_span)[0]
-    p = randomisation_test(weighted_values(values, groups), seed=seed, units=codes)
+    intervals, p = intervals_and_p_values(values, strata=strata, seed=seed, units=codes, span=span)
     whole, _ = as_integers(values)
     # Within groups: how far the groups lie apart does not make the mean of their means uncertain.
     spread = centred.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
@@ -114,7 +94,7 @@ def compare(
     deviations = spread if codes is None else robust_mean(centred, codes)[1] * math.sqrt(count)
     comparisons = []
     for column in range(values.shape[1]):
-        low, high = (None if math.isnan(end) else float(end) for end in intervals[column])
+        low, high = (float(end) if math.isfinite(end) else None for end in intervals[column])
         sd = float(spread[column])
         signs = np.sign(whole[:, column])
         comparisons.append(
@@ -130,169 +110,7 @@ def compare(
                 losses=int((signs < 0).sum()),
                 detectable=minimum_detectable_effect(float(deviations[column]), count) if count > 1 else None,
                 units=count,
+                effective=float(len(values)) if codes is None else effective_units(codes),
             )
         )
     return comparisons
-
-
-def randomisation_test(
-    differences: NDArray[np.float64], flips: int = FLIPS, seed: int = 0, units: NDArray[np.int64] | None = None
-) -> NDArray[np.float64]:
-    """Two-sided p-values of the paired randomisation test on the mean (protocol, section 5).
-
-    Under the hypothesis that it does not matter which system an answer came from, every sign of a difference is as
-    likely as the other. p is the share of sign vectors whose mean is at least as far from zero as the one found:
-    counted over all 2^m of them where at most 16 differences are not zero, else estimated from random ones as
-    (1 + hits) / (1 + flips). The columns share their flips.
-
-    Differences that depend on one another keep or change their signs together: with units, the test is that of the
-    sums over units.
-
-    Sums are whole numbers, so the same inputs give the same p-values to the last bit; means that differ by rounding
-    alone are equal. Differences that are zero but for rounding (far below 1e-12) are zero.
-
-    Args:
-        differences: (queries, columns), finite.
-        flips: random sign vectors, where they are not enumerated.
-        seed: of the random sign vectors.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
-
-    Returns:
-        (columns,) p-values; 1 for identical systems.
-
-    Raises:
-        ValueError: units are not numbered from 0 without a gap, or not one for each query.
-    """
-    whole, unit = as_integers(np.asarray(differences, dtype=np.float64))
-    queries = len(whole)
-    whole = flipped_wholes(whole, dependence(units, queries))
-    counts = np.count_nonzero(whole, axis=0)
-    p = np.ones(whole.shape[1])
-    few = counts <= MOST_ENUMERATED
-    for column in np.flatnonzero(few):
-        values = whole[:, column]
-        p[column] = enumerated_p(values[values != 0], queries)
-    if not few.all():
-        p[~few] = _sample_p(whole[:, ~few], unit[~few], queries, flips, seed)
-    return p
-
-
-def flipped_wholes(whole: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """The whole numbers whose signs are flipped: the differences, or their sums over units.
-
-    Args:
-        whole: (queries, columns) whole numbers, as of `as_integers`.
-        codes: (queries,) units from 0 without a gap; None for independent queries.
-
-    Returns:
-        (queries or units, columns) whole numbers.
-    """
-    if codes is None:
-        return whole
-    sums = whole_sums(whole, codes)
-    # Rounding moves a sum by half a unit for each query at most: what is no more is zero.
-    sums[np.abs(sums) <= np.bincount(codes)[:, None] / 2] = 0.0
-    return sums
-
-
-def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
-    """The share of all sign vectors that are as extreme as the given one."""
-    sums = np.array([-values.sum()])
-    for value in values:
-        sums = np.concatenate([sums, sums + 2 * value])
-    return float(extreme_sums(sums, values.sum(), queries).mean())
-
-
-def sign_vectors(signs: int, flips: int, seed: int) -> Iterator[NDArray[np.uint8]]:
-    """Random sign vectors in blocks of (flips, signs), 1 for a sign that is kept and 0 for one that changes.
-
-    Whole words are drawn, so that the stream does not depend on where blocks end.
-    """
-    random = np.random.default_rng(seed)
-    words = math.ceil(signs / 64)
-    block = max(1, _BLOCK // signs)
-    for start in range(0, flips, block):
-        size = min(block, flips - start)
-        drawn = random.integers(0, 1 << 64, size=(size, words), dtype=np.uint64).astype("<u8")
-        yield np.unpackbits(drawn.view(np.uint8), axis=1, count=signs)
-
-
-def _sample_p(
-    values: NDArray[np.float64], unit: NDArray[np.float64], queries: int, flips: int, seed: int
-) -> NDArray[np.float64]:
-    """(columns,) p-values from random sign vectors, block by block.
-
-    One product of the sign vectors with all columns, in float32, decides nearly all: it is a product of whole numbers
-    small enough to be exact, of which it is known how far they are from the values. The few sums that it leaves open
-    are added up in float64, so that the p-values are those of a float64 product, to the last bit.
-    """
-    # Zeros are included: a p-value must not depend on what else is tested.
-    totals = values.sum(axis=0)
-    coarse, step, slack = _coarse(values, unit)
-    doubled = (2 * coarse).astype(np.float32)
-    offsets = coarse.sum(axis=0).astype(np.float32)
-    by_column = np.ascontiguousarray(values.T)
-    # In whole coarse steps: from `sure` on a sum is as extreme as the one found, below `possible` it is not.
-    border = np.abs(totals) - queries
-    sure = np.ceil((border + slack) / step).astype(np.float32)[:, None]
-    possible = np.floor((border - slack) / step).astype(np.float32)[:, None]
-    hits = np.zeros(values.shape[1], dtype=np.int64)
-    block = max(1, _BLOCK // len(values))
-    for kept in sign_vectors(len(values), flips, seed):
-        size = len(kept)
-        sums = kept.astype(np.float32) @ doubled
-        sums -= offsets
-        np.abs(sums, out=sums)
-        sums = np.ascontiguousarray(sums.T)
-        extreme = sums >= sure
-        hits += np.count_nonzero(extreme, axis=1)
-        columns, rows = np.divmod(np.flatnonzero((sums >= possible) ^ extreme), size)
-        for first in range(0, len(rows), block):
-            column, row = columns[first : first + block], rows[first : first + block]
-            exact = 2 * np.einsum("ij,ij->i", kept[row], by_column[column]) - totals[column]
-            hits += np.bincount(column[extreme_sums(exact, totals[column], queries)], minlength=len(hits))
-    p: NDArray[np.float64] = (1 + hits) / (1 + flips)
-    return p
-
-
-def _coarse(
-    values: NDArray[np.float64], unit: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Values in steps so coarse that twice any sum of them is exact in float32.
-
-    Args:
-        values: (rows, columns) whole numbers of units, as of `as_integers`; no column is all zeros.
-        unit: (columns,) the value of a unit.
-
-    Returns:
-        (rows, columns) whole numbers whose absolute sum over a column is at most 2^23; (columns,) units in a step;
-        (columns,) by how many units a sum, with any signs, differs from that of the values at most.
-    """
-    magnitudes = np.abs(values)
-    totals = magnitudes.sum(axis=0)
-    step = totals / _MOST_STEPS
-    multiples = np.zeros(len(step), dtype=bool)
-    # Means over a few gold tools have small denominators: sums tie often, and whole multiples tell exactly which.
-    smallest = np.where(magnitudes > 0, magnitudes, np.inf).min(axis=0)
-    for base in (1 / unit, smallest):
-        for denominator in _DENOMINATORS:
-            finer = base / denominator
-            off = np.abs(values - np.rint(values / finer) * finer).max(axis=0)
-            fitting = ~multiples & (off <= 1) & (2 * totals / finer <= _MOST_STEPS)
-            step[fitting] = finer[fitting]
-            multiples |= fitting
-    # Towards zero, the steps of a column add up to no more than its values do; multiples are a hair off a whole number.
-    coarse = np.where(multiples, np.rint(values / step), np.trunc(values / step))
-    # A few units more for the rounding of this very arithmetic.
-    slack = np.abs(values - coarse * step).sum(axis=0) + 4
-    return coarse, step, slack
-
-
-def extreme_sums(sums: NDArray[np.float64], observed: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:
-    """Which sums are as far from zero as the one found.
-
-    Rounding to whole numbers moves a sum by half a unit for each query at most, so equal sums are this near.
-    """
-    extreme: NDArray[np.bool_] = np.abs(sums) >= np.abs(observed) - queries
-    return extreme

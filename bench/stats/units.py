@@ -143,22 +143,41 @@ def robust_mean(
     Raises:
         ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
     """
-    sums, sizes = unit_sums(values, units)
+    means, residuals, sizes = residual_sums(values, units)
     n = int(sizes.sum())
-    means = np.array([math.fsum(column) for column in sums.T.tolist()]) / n
     if len(sizes) < 2:
         return means, np.full(len(means), np.nan), np.zeros(len(means))
     leverage = 1 - sizes / n
-    # Whole rows of contiguous numbers are added up: the bits of a column do not depend on how many others there are.
-    residuals = np.ascontiguousarray((sums - sizes[:, None] * means).T)
-    # Sums that are equal but for rounding do not vary.
-    residuals[np.abs(residuals) <= 1e-13 * np.abs(sums).max(axis=0)[:, None]] = 0.0
     errors = np.sqrt((residuals * residuals / leverage).sum(axis=1)) / n
     shares = sizes / n
     weights = shares * shares / leverage
     squares = float((shares * shares).sum()), float((weights * weights).sum())
     freedom = 1 / (squares[0] + float(weights.sum()) ** 2 - squares[1])
     return means, errors, np.full(len(means), freedom)
+
+
+def residual_sums(
+    values: NDArray[np.float64], units: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Means over queries, and how far the sum over each unit is from that of as many queries of the mean.
+
+    Args:
+        values: (queries, columns), finite.
+        units: (queries,) the unit of each query, numbered from 0 without a gap.
+
+    Returns:
+        (columns,) means; (columns, units) S_g - n_g m, whole rows of contiguous numbers, so that the bits of what is
+        added up over a row do not depend on how many others there are; (units,) queries of each unit.
+
+    Raises:
+        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
+    """
+    sums, sizes = unit_sums(values, units)
+    means = np.array([math.fsum(column) for column in sums.T.tolist()]) / int(sizes.sum())
+    residuals = np.ascontiguousarray((sums - sizes[:, None] * means).T)
+    # Sums that are equal but for rounding do not vary.
+    residuals[np.abs(residuals) <= 1e-13 * np.abs(sums).max(axis=0)[:, None]] = 0.0
+    return means, residuals, sizes
 
 
 def intraclass_correlation(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.stats.macro import macro_intervals
 from bench.stats.noninferiority import FEWEST_UNITS
-from bench.stats.paired import FLIPS
+from bench.stats.randomisation import FLIPS
 from bench.stats.tiers import correct_pairs, pairwise_tests, rank_intervals, tiers
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.

@@ -84,7 +84,7 @@ def values(part: Field, metric: str) -> dict[str, NDArray[np.float64]]:
 
 @pytest.fixture
 def small() -> Dataset:
-    return made("small", 24)
+    return made("small", 60)
 
 
 def test_the_number_of_queries_needed_is_that_of_the_sample_standard_deviation(small: Dataset, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_metrics_are_shared_if_every_result_has_them(small: Dataset, tmp_path: P
     lines = [json.dumps({"query_id": query.query_id, "tools": TOOLS[:3]}) for query in small.queries]
     data = "\n".join(lines).encode()
     orders = score_run_file(data, "orders.jsonl", small, tmp_path, name="orders", command="bench score orders.jsonl")
-    sets, more = (system(small, tmp_path, name, [1] * 24, [extra] * 24) for name, extra in (("sets", 0), ("more", 1)))
+    sets, more = (system(small, tmp_path, name, [1] * 60, [extra] * 60) for name, extra in (("sets", 0), ("more", 1)))
     for results in ([sets, orders], [orders, sets]):
         assert on_same_queries(results).shared_metrics(["recall@5", SIZE]) == ["recall@5"]
     assert on_same_queries([sets, more]).shared_metrics(["recall@5", SIZE]) == ["recall@5", SIZE]
@@ -168,7 +168,7 @@ def test_slices_are_a_family_of_their_own(small: Dataset, tmp_path: Path) -> Non
     slices = (
         compare_fields([member], ComparisonQuestion(("mrr@10",), slices=("half",)), lambda _: small).datasets[0].slices
     )
-    assert [(item.value, item.n) for item in slices] == [("first", 12), ("second", 12)]
+    assert [(item.value, item.n) for item in slices] == [("first", 30), ("second", 30)]
     every = [item for part in slices for item in part.differences]
     assert [item.corrected for item in every] == pytest.approx(step_down([item.p for item in every]))
     assert any(item.corrected > item.p for item in every)

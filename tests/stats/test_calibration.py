@@ -9,8 +9,8 @@ from scipy.stats import binom
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
-from bench.stats.paired import randomisation_test
 from bench.stats.power import minimum_detectable_effect, queries_needed
+from bench.stats.randomisation import randomisation_test
 
 SIMULATIONS = 400
 

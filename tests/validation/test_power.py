@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
-from bench.stats.paired import randomisation_test
 from bench.stats.power import expected_error, queries_needed
+from bench.stats.randomisation import randomisation_test
 from bench.stats.units import robust_mean
 from bench.validation.power import BOARD_CORRELATION, BOARD_DEVIATIONS, DIFFERENCES, audit_power, pair_errors
 
