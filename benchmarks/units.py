@@ -1,19 +1,19 @@
 """Error bars of dependent queries and of small extreme samples: do they keep their promises?
 
-    python benchmarks/units.py [--results board/results] [--simulations 400] [--datasets apibank,...]
+    python benchmarks/units.py [--results board/results] [--simulations 2000] [--datasets apibank,...]
 
 Units are those of each dataset's card, as stored results have them. A sample draws as many units as the dataset has,
 with replacement, from the per-query values of stored results, so that the true mean is that of the dataset:
 
-- size: each unit drawn changes its sign with probability 1/2, which makes the true difference zero; the share of
-  p < 0.05 by the randomisation test of queries and of units, and by the t test of units.
-- coverage: the share of 95% intervals of a mean and of a difference that hold the true one, by queries and by units.
-- power: a difference that the test of units should find in 0.8 is added; the share in which each test finds it if its
-  limit is the one that it keeps in 0.05 under the null.
+- size: the share of p < 0.05 where the true difference is zero. Either each unit drawn changes its sign with
+  probability 1/2, or the mean is taken from all queries, which leaves skewness and tails as they are. Beside the test
+  of the harness is the randomisation test of units alone.
+- coverage: the share of 95% intervals of a difference and of a mean that hold the true one.
+- gate: a true loss of exactly the margin should pass in at most 0.05, and be called a regression in at most 0.05.
+- power: how often the difference that the board has is found.
 
-The gate is asked about true losses of exactly the margin, which it should pass in at most 0.05 and call a regression in
-at most 0.05: on units of real differences whose signs change so often that this is the mean, and on small independent
-samples of extreme zeros and ones, shares, and their differences.
+The gate is also asked about units of real differences whose signs change so often that the mean is the margin, and
+about small independent samples of extreme zeros and ones, shares, and their differences.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import json
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -30,39 +31,32 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.classical import paired_t
+from bench.stats.differences import hold_both, intervals_and_p_values, sign_flip_intervals
 from bench.stats.noninferiority import at_least, non_inferiority
 from bench.stats.paired import compare
 from bench.stats.randomisation import FLIPS, randomisation_test
+from bench.stats.robust_t import robust_t
 from bench.stats.tiers import pairwise_tests
-from bench.stats.units import effective_units, unit_sums
+from bench.stats.units import effective_units
 
 #: Fewer than the defaults, so that a simulation takes minutes.
-FEW_FLIPS, FEW_RESAMPLES = 2000, 1000
-#: Dataset, the systems compared, metric; the second is left out of the interval of a mean.
-CASES = (
-    ("apibank", "tgr", "dense", "pass@10"),
-    ("apibank", "tgr", "dense", "recall@5"),
-    ("toollens", "dense", "bm25", "recall@5"),
-    ("toollens-unseen", "dense", "bm25", "recall@5"),
-    ("toollens-domains", "dense", "bm25", "recall@5"),
-    ("metatool-single", "dense", "bm25", "recall@5"),
-    ("metatool", "dense", "bm25", "recall@5"),
-    ("rectools", "dense", "bm25", "recall@5"),
-    ("toolbench-i1-inst", "dense", "bm25", "recall@5"),
-    ("toolbench-i1-cat", "dense", "bm25", "recall@5"),
-    ("toolbench-i1-tool", "dense", "bm25", "recall@5"),
-    ("toolbench-i2-inst", "dense", "bm25", "recall@5"),
-    ("toolbench-i2-cat", "dense", "bm25", "pass@10"),
-    ("toolbench-i3-inst", "dense", "bm25", "recall@5"),
-    ("starter", "dense", "bm25", "recall@5"),
+FEW_FLIPS, FEW_RESAMPLES = 999, 1000
+#: Systems compared, where a dataset has results of both; the first is the one whose mean is taken.
+PAIRS = (("dense", "bm25"), ("tgr", "dense"), ("bm25-fields", "bm25"), ("recommended", "hybrid"))
+METRICS = ("recall@5", "ndcg@10")
+DATASETS = (
+    "apibank,azure-mcp,github-mcp,livemcpbench,metatool,metatool-single,rectools,restbench-spotify,restbench-tmdb,starter,"
+    "toolbench-i1-cat,toolbench-i1-inst,toolbench-i1-tool,toolbench-i2-cat,toolbench-i2-inst,toollens,toollens-domains,"
+    "toollinkos,toolret-apibank"
 )
+#: Whose gate is asked about several numbers of units, and which sees fewer of them than it has.
+GATED = ("apibank", ("tgr", "dense"), "pass@10")
 
 Values = NDArray[np.float64]
 
 
-def stored_values(results: Path, dataset: str, method: str, metric: str) -> tuple[Values, NDArray[np.int64]]:
-    """The judged queries' values of a stored result of all queries, and their units, from 0."""
+def stored_values(results: Path, dataset: str, method: str, metric: str) -> tuple[Values, NDArray[np.int64]] | None:
+    """The judged queries' values of a stored result of all queries, and their units, from 0; None without a result."""
     for manifest in sorted((results / dataset).glob("*/manifest.json")):
         stored = json.loads(manifest.read_text())
         if stored["method"]["spec"] == method and stored["dataset"]["limit"] is None:
@@ -70,7 +64,15 @@ def stored_values(results: Path, dataset: str, method: str, metric: str) -> tupl
             judged = np.asarray(table["n_gold"]) > 0
             names = np.array(table["unit"].to_pylist(), dtype=str)[judged]
             return np.asarray(table[metric])[judged], np.unique(names, return_inverse=True)[1].astype(np.int64)
-    raise SystemExit(f"{results / dataset} holds no result of {method}")
+    return None
+
+
+def stored_population(results: Path, dataset: str, first: str, second: str, metric: str) -> Population | None:
+    """(queries, 2) first less second, and the first; None where a result is not there, or no query differs."""
+    one, other = (stored_values(results, dataset, name, metric) for name in (first, second))
+    if one is None or other is None or (one[0] == other[0]).all():
+        return None
+    return Population(np.column_stack([one[0] - other[0], one[0]]), one[1])
 
 
 class Population:
@@ -96,42 +98,40 @@ def covered(intervals: Values, true: Values) -> NDArray[np.bool_]:
     return (intervals[:, 0] <= true + 1e-9) & (true - 1e-9 <= intervals[:, 1])
 
 
-def distance(values: Values) -> float:
-    """How far a sum is from zero in standard deviations over its sign vectors: the larger, the smaller is p."""
-    return float(abs(values.sum()) / max(np.sqrt((values * values).sum()), 1e-12))
-
-
 def row(population: Population, simulations: int, random: np.random.Generator) -> list[float]:
-    """Sizes, coverages and powers of one case; its columns are the difference and the first system's values."""
+    """Sizes, coverages, errors of the gate and powers of one case: its columns are a difference and a mean."""
     true = population.values.mean(axis=0)
     difference = Population(population.values[:, :1], population.units)
-    # Under the null the standard deviation of a sum over the sign vectors is the root of the sum of squares.
-    sums, _ = unit_sums(difference.values, difference.units)
-    wanted = 2.8 * float(np.sqrt((sums * sums).sum())) / len(population.values)
-    p_values, distances, held = [], [], []
+    centred = Population(difference.values - true[0], population.units)
+    # The gate's question in the direction in which the true difference is a loss.
+    direction = -1.0 if true[0] > 0 else 1.0
+    sizes, held, verdicts, found = [], [], [], []
     for _ in range(simulations):
-        values, units = difference.drawn(random, kept=0.5)
-        p_values.append(
-            [
-                randomisation_test(values, FEW_FLIPS)[0],
-                randomisation_test(values, FEW_FLIPS, units=units)[0],
-                paired_t(values, units)[0],
-            ]
-        )
-        distances.append([(distance(part), distance(unit_sums(part, units)[0])) for part in (values, values + wanted)])
+        sizes.append([*both_tests(*difference.drawn(random, kept=0.5)), *both_tests(*centred.drawn(random))])
         values, units = population.drawn(random)
-        plain = bca_intervals(values, resamples=FEW_RESAMPLES)
-        robust = np.vstack(
-            [
-                bca_intervals(values[:, :1], resamples=FEW_RESAMPLES, units=units, span=(-1, 1)),
-                bca_intervals(values[:, 1:], resamples=FEW_RESAMPLES, units=units, span=(0, 1)),
-            ]
+        intervals, p = intervals_and_p_values(values[:, :1], units=units, span=(-1, 1), flips=FEW_FLIPS)
+        means = bca_intervals(values[:, 1:], resamples=FEW_RESAMPLES, units=units, span=(0, 1))
+        held.append(covered(np.vstack([intervals, means]), true))
+        losses = direction * values[:, :1]
+        # The bounds of `non_inferiority`, with fewer flips and resamples.
+        ((lower, upper),) = hold_both(
+            bca_intervals(losses, 0.9, FEW_RESAMPLES, units=units, span=(-1, 1)),
+            sign_flip_intervals(losses, 0.9, units=units, flips=FEW_FLIPS),
         )
-        held.append([*covered(plain, true), *covered(robust, true)])
-    sizes = (np.array(p_values) < 0.05).mean(axis=0)
-    null, shifted = np.moveaxis(np.array(distances), 1, 0)
-    powers = (shifted > np.quantile(null, 0.95, axis=0)).mean(axis=0)
-    return [*sizes, *np.mean(held, axis=0)[[1, 0, 3, 2]], *powers]
+        verdicts.append([lower > -abs(true[0]), upper < -abs(true[0])])
+        found.append(p[0])
+    return [
+        *(np.array(sizes) < 0.05).mean(axis=0),
+        *np.mean(held, axis=0),
+        *np.mean(verdicts, axis=0),
+        float((np.array(found) < 0.05).mean()),
+    ]
+
+
+def both_tests(values: Values, units: NDArray[np.int64]) -> tuple[float, float]:
+    """The p-value of the randomisation test of units, and that of the harness (`difference_p_values`)."""
+    (flips,), (t,) = randomisation_test(values, FEW_FLIPS, units=units), robust_t(values, units).p_values()
+    return float(flips), float(max(flips, t))
 
 
 def gate_by_units(population: Population, simulations: int, random: np.random.Generator, margin: float = 0.05) -> None:
@@ -234,30 +234,33 @@ def speed(random: np.random.Generator) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("board/results"))
-    parser.add_argument("--simulations", type=int, default=400)
-    parser.add_argument("--datasets", default=",".join(dict.fromkeys(case[0] for case in CASES)))
+    parser.add_argument("--simulations", type=int, default=2000)
+    parser.add_argument("--datasets", default=DATASETS)
     parser.add_argument("--parts", default="table,gate,extremes,speed")
     chosen = parser.parse_args()
-    random = np.random.default_rng(0)
     parts = chosen.parts.split(",")
     print(f"{chosen.simulations} simulations: standard error near 0.05 {(0.0475 / chosen.simulations) ** 0.5:.3f}")
     if "table" in parts:
-        print(f"{'':46} {'':18} size of p < 0.05   coverage mean, diff.       power at")
-        print(f"{'':46} {'':18} query unit  t      by query     by unit       equal size")
-    for dataset, first, second, metric in CASES:
-        if dataset not in chosen.datasets.split(","):
-            continue
-        one, units = stored_values(chosen.results, dataset, first, metric)
-        other, _ = stored_values(chosen.results, dataset, second, metric)
-        population = Population(np.column_stack([one - other, one]), units)
-        name = f"{dataset} ({first} - {second}, {metric})"
-        size = f"{len(units)}/{units.max() + 1} ({effective_units(units):.0f})"
-        if "table" in parts:
-            cells = row(population, chosen.simulations, random)
-            print(f"{name:46} {size:18} " + " ".join(f"{cell:.3f}" for cell in cells), flush=True)
-        if "gate" in parts and (dataset, first, second, metric) == CASES[0]:
-            print(f"gate, a true loss of exactly the margin of 0.05, units of {name}:")
-            gate_by_units(Population(population.values[:, :1], units), chosen.simulations, random)
+        print(f"{'':66} size: flipped     as it is    coverage    gate at margin  power")
+        print(f"{'':66} units ours        units ours  diff. mean  pass  regr.")
+        for dataset in chosen.datasets.split(","):
+            for (first, second), metric in product(PAIRS, METRICS):
+                population = stored_population(chosen.results, dataset, first, second, metric)
+                if population is None:
+                    continue
+                cells = row(population, chosen.simulations, np.random.default_rng(0))
+                size = f"{population.units.max() + 1} ({effective_units(population.units):.0f})"
+                name = f"{dataset} {first}-{second} {metric} {size}"
+                print(f"{name:66} " + " ".join(f"{cell:.3f}" for cell in cells), flush=True)
+    if "gate" in parts:
+        dataset, (first, second), metric = GATED
+        population = stored_population(chosen.results, dataset, first, second, metric)
+        assert population is not None
+        print(f"gate, a true loss of exactly the margin of 0.05, units of {dataset} ({first} - {second}, {metric}):")
+        gate_by_units(
+            Population(population.values[:, :1], population.units), chosen.simulations, np.random.default_rng(0)
+        )
+    random = np.random.default_rng(0)
     if "extremes" in parts:
         extremes(random, chosen.simulations)
     if "speed" in parts:

@@ -42,6 +42,7 @@ def difference_p_values(
     strata: NDArray[np.int64] | None = None,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
+    flips: int = FLIPS,
 ) -> NDArray[np.float64]:
     """(columns,) two-sided p-values of a mean difference of zero.
 
@@ -67,6 +68,7 @@ def difference_intervals(
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: tuple[float, float] | None = None,
+    flips: int = FLIPS,
 ) -> NDArray[np.float64]:
     """Intervals of the mean of each column of paired differences.
 
@@ -80,6 +82,7 @@ def difference_intervals(
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
         span: the smallest and the largest difference that is possible. None if it is not known.
+        flips: random sign vectors, where they are not enumerated.
 
     Returns:
         (columns, 2) lower and upper ends, within the span; infinite where so few units say nothing at this level, and
@@ -89,7 +92,7 @@ def difference_intervals(
         ValueError: units are not numbered from 0 without a gap, or not one for each query; or a value is outside the
             span.
     """
-    return intervals_and_p_values(differences, level, strata, seed, units, span)[0]
+    return intervals_and_p_values(differences, level, strata, seed, units, span, flips)[0]
 
 
 def intervals_and_p_values(
@@ -99,13 +102,14 @@ def intervals_and_p_values(
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: tuple[float, float] | None = None,
+    flips: int = FLIPS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both of `difference_intervals` and `difference_p_values`."""
     values = np.asarray(differences, dtype=np.float64)
     queries, columns = values.shape
     if span is not None and values.size and not (span[0] - 1e-9 <= values.min() <= values.max() <= span[1] + 1e-9):
         raise ValueError(f"differences must lie between {span[0]:g} and {span[1]:g}")
-    p = difference_p_values(values, strata, seed, units)
+    p = difference_p_values(values, strata, seed, units, flips)
     codes = dependence(units, queries)
     if queries < 2 or (codes is not None and not codes.any()):
         return np.full((columns, 2), np.nan), p
@@ -114,7 +118,7 @@ def intervals_and_p_values(
         intervals = _stratified_intervals(values, level, strata, seed, codes, span)
     else:
         means = values.mean(axis=0)
-        intervals = sign_flip_intervals(values, level, seed, units)
+        intervals = sign_flip_intervals(values, level, seed, units, flips)
         few = np.zeros(columns, dtype=bool) if span is None else few_differ(values, codes)
         if codes is not None:
             statistics = robust_t(values, codes)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
-from bench.stats.bootstrap import bca_intervals
+from bench.stats.differences import difference_intervals
 from bench.stats.paired import compare
 
 #: The metric that pairs are compared by.
@@ -68,7 +68,7 @@ def pairs_of(board: Board) -> Pairs | None:
     span = difference_span(parse_metric(METRIC))
     differences = values[:, first] - values[:, second]
     comparisons = compare(differences, units=board.units, span=span)
-    back = bca_intervals(-differences, units=board.units, span=span)
+    back = difference_intervals(-differences, units=board.units, span=span)
     corrected = standing.pairs[order[first], order[second]]
     numbers = [
         [
