@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bounded import bounded_intervals, few_differ
+from bench.stats.distributions import student_quantile
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence, robust_mean, whole_sums
 
@@ -113,10 +114,9 @@ def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, 
 
 def _unit_intervals(values: NDArray[np.float64], codes: NDArray[np.int64], level: float) -> NDArray[np.float64]:
     """Intervals of means of dependent queries by Student's t with robust errors; at least two units."""
-    from scipy.special import stdtrit
-
     means, errors, freedom = robust_mean(values, codes)
-    reach: NDArray[np.float64] = stdtrit(freedom, (1 + level) / 2) * errors
+    # The degrees of freedom hang on the units alone.
+    reach = student_quantile(1 - (1 + level) / 2, float(freedom[0])) * errors
     # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
     intervals: NDArray[np.float64] = np.column_stack([means - reach, means + reach])
     return intervals.round(12)
