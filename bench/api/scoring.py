@@ -17,6 +17,7 @@ from bench.api.catalogue import DatasetLike, ensure_loaded
 from bench.api.results import Result
 from bench.base.errors import ResultError, UsageError
 from bench.base.paths import expand_path, results_folder
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
@@ -24,7 +25,6 @@ from bench.evaluation.external import score_command, score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.run_files import RunLine, read_run_file
 from bench.metrics import parse_metrics
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.settings import EvaluatedSplit, check_setting
 from bench.search.topk import top_k
 from bench.show.objects import pandas_module

@@ -20,18 +20,14 @@ from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
 from bench.cli.options import complete_datasets, json_option, results_option, settings_options, source_options
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
-from bench.data.dataset import Dataset
+from bench.data.entries import broken_datasets, dataset_entries
 from bench.data.origins import count_origins, from_traces, synthetic
-from bench.data.parents import parent_of
 from bench.data.tables import SPLITS, Template
-from bench.data.units import judged_units, parse_unit, unit_name, unit_sizes
-from bench.registry import broken_datasets, dataset_entries, load_dataset
-from bench.registry.datasets import resolve
-from bench.registry.listing import dataset_rows
 from bench.show.numbers import format_fixed
 from bench.show.tables import Cell, Table, lines
 
 if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
     from bench.validation.ceilings import Ceilings
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
@@ -56,6 +52,8 @@ def list_datasets(as_json: bool) -> None:
     """List datasets with size and licence."""
     entries = dataset_entries()
     if as_json:
+        from bench.registry.listing import dataset_rows
+
         print_json(dataset_rows())
         return
     table = Table(["dataset", "tools", "train", "dev", "test", "licence", "also called"], right=(1, 2, 3, 4))
@@ -74,6 +72,9 @@ def list_datasets(as_json: bool) -> None:
 @json_option
 def info(dataset: str, as_json: bool) -> None:
     """Show a dataset's card: source, licence, counts, options, known issues."""
+    from bench.data.units import judged_units, unit_name, unit_sizes
+    from bench.registry.datasets import load_dataset, resolve
+
     entry, _, _ = resolve(dataset)
     card = entry.card
     options = entry.options().model_fields
@@ -129,6 +130,8 @@ def info(dataset: str, as_json: bool) -> None:
 @json_option
 def fetch(dataset: str, as_json: bool) -> None:
     """Download and verify a dataset's files, and build its tables."""
+    from bench.registry import load_dataset
+
     bars = progress()
     loaded = load_dataset(dataset, bars)
     if as_json:
@@ -185,7 +188,9 @@ def verify(dataset: str, as_json: bool) -> None:
 def stats(dataset: str, as_json: bool) -> None:
     """Show statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
     from bench.data.hints import destructive_tools
+    from bench.data.parents import parent_of
     from bench.models.tokens import can_count_tokens, count_tokens
+    from bench.registry import load_dataset
     from bench.search.words import words
 
     loaded = load_dataset(dataset, progress())
@@ -254,6 +259,7 @@ def audit(dataset: str, against: tuple[str, ...], results: Path | None, as_json:
     Duplicates, leaks, contradictions, scripts that methods cannot read, how many queries show a difference, ceilings,
     and which queries are dependent.
     """
+    from bench.registry import load_dataset
     from bench.validation.audit import CHEAP, Audit, power_table, scripts_table
 
     bars = progress()
@@ -346,6 +352,8 @@ def export(
     as_json: bool,
 ) -> None:
     """Export a dataset to a new or empty folder."""
+    from bench.registry import load_dataset
+
     if form == "hf":
         require("datasets", what="--format hf")
     if template is not None and form != "beir":
@@ -413,6 +421,7 @@ def _lock_of(out: Path) -> Path:
 @json_option
 def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: str | None, as_json: bool) -> None:
     """Register your own dataset as NAME, or one that needs your files (toolbench, apibank-full)."""
+    from bench.data.units import parse_unit
     from bench.registry.adding import add_datasets
 
     by = None if unit is None else parse_unit(unit)

@@ -12,7 +12,6 @@ from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import json_option
 from bench.cli.output import print_json, say
-from bench.data.units import parse_unit
 
 #: The forms of `bench.importing.tools.forms`, which `--help` does not wait for.
 _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
@@ -72,6 +71,7 @@ def command(
 
     Without --queries, the dataset is a library without queries: for audits, and to import again with queries.
     """
+    from bench.data.units import parse_unit
     from bench.registry.catalogues import import_sources
     from bench.remote.servers import server_of, servers_in
 

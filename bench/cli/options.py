@@ -33,7 +33,7 @@ def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Dataset ids for the shell."""
-    from bench.registry import dataset_entries
+    from bench.data.entries import dataset_entries
 
     return [name for name in dataset_entries() if name.startswith(incomplete)]
 

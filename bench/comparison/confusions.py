@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import pyarrow.compute as pc
 
+from bench.base.arrow import strings
 from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.progress import QUIET, Progress
@@ -125,7 +126,8 @@ def ask_reasons(
 def _case(result: StoredResult, dataset: Dataset, item: Rivalry) -> AskedQuery:
     """The gold tools of the query and the tool that is shown in place of one, as the ranking has them."""
     query = dataset.queries[item.row]
-    stored = result.run.filter(pc.equal(result.run["query_id"], query.query_id))
+    # A Python string would import pandas.
+    stored = result.run.filter(pc.equal(result.run["query_id"], strings([query.query_id])[0]))
     ids = stored["tool_id"].to_pylist()
     positions = dict(zip(ids, zip(stored["rank"].to_pylist(), stored["score"].to_pylist(), strict=True), strict=True))
     shown = []

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.base.arrow import strings
 from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.progress import QUIET, Progress
@@ -231,7 +232,8 @@ def _read_ranking(result: StoredResult, query_id: str) -> tuple[list[str], list[
     """The stored ranking of one query: tool ids, best first, and their scores."""
     import pyarrow.compute as pc
 
-    rows = result.run.filter(pc.equal(result.run["query_id"], query_id)).sort_by("rank")
+    # A Python string would import pandas.
+    rows = result.run.filter(pc.equal(result.run["query_id"], strings([query_id])[0])).sort_by("rank")
     return rows["tool_id"].to_pylist(), rows["score"].to_pylist()
 
 

@@ -16,6 +16,9 @@ from bench.base.errors import DataError
 from bench.base.records import StrictRecord, faults, toml_table
 from bench.data.tables import NamedTemplate
 
+#: The file of a stored dataset that holds its card (`bench.data.parquet`).
+MANIFEST = "dataset.json"
+
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 DatasetId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]

@@ -21,11 +21,10 @@ from bench.base.paths import read_regular, replacing, write_text
 from bench.base.records import Record
 from bench.base.text import one_line
 from bench.data.arrowtables import SCHEMAS, SCOPE, SLICE_PREFIX, arrow_tables, rows_from
-from bench.data.card import Card
+from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
 
 FORMAT_VERSION = 1
-MANIFEST = "dataset.json"
 #: Bytes of one table, decompressed. Full-size ToolBench takes a fiftieth.
 _LARGEST_TABLE = 4 << 30
 #: Bytes of what is read of a file that a user brought; as rows it takes several times as much.

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
+from bench.base.protocol import MOST_REPEATS
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.results.ids import Conditions
-from bench.results.manifest import MOST_REPEATS
 from bench.results.settings import EvaluatedSplit, RunSettings, option
 
 

@@ -21,6 +21,7 @@ from bench.base.errors import BenchError, MethodError, ResultError, UnresolvedEr
 from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.novelty import repeated_gold
@@ -38,7 +39,6 @@ from bench.evaluation.scoring import score, scoring_code
 from bench.interface import History, Library, Method, Queries, RecommendingMethod, version_for
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.code_versions import method_code, method_packages
 from bench.results.ids import method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.data.dataset import Dataset
 from bench.gating.across import Across, GoldMoves, across_catalogues, first_tools
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
@@ -27,7 +28,6 @@ from bench.gating.report import (
     outcome_of,
 )
 from bench.metrics import parse_metric
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.results.across_catalogues import CatalogueChange
 from bench.results.comparability import ScoredResult, describe_packages, differences, metric_difference, other_packages
 from bench.results.intervals import difference_span

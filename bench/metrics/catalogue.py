@@ -10,8 +10,9 @@ from typing import Any
 from bench.base.errors import UsageError
 from bench.base.parameters import check_parameters, short_spec, suggestion
 from bench.base.plugins import installed_points
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import Spec, parse
-from bench.metrics.measure import DEFAULT_DEPTH, LARGEST_CUTOFF, Cutoff, Measure, Metric
+from bench.metrics.measure import LARGEST_CUTOFF, Cutoff, Measure, Metric
 from bench.metrics.measures import MEASURES
 
 #: What every run computes. Set metrics join when the method recommends sets.

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.parameters import ParameterSet, short_spec
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.data.gold import Gold
 
-#: Depth of a ranking by the protocol's default; what a bare `map` means.
-DEFAULT_DEPTH = 100
 LARGEST_CUTOFF = 1_000_000
 
 Cutoff = int | Literal["gold"] | None

@@ -3,7 +3,8 @@
 The harness never names a concrete method or dataset; it asks here.
 """
 
-from bench.registry.datasets import DatasetEntry, broken_datasets, dataset_entries, dataset_entry, load_dataset
+from bench.data.entries import DatasetEntry, broken_datasets, dataset_entries, dataset_entry
+from bench.registry.datasets import load_dataset
 from bench.registry.methods import build_method, method_class, method_names
 
 __all__ = [

@@ -12,11 +12,11 @@ from bench.base.errors import BenchError, DataError, UnavailableError, UsageErro
 from bench.base.locks import lock, recover, replace_folder
 from bench.base.paths import data_folder
 from bench.data.beir import import_beir, read_about
-from bench.data.card import ID_PATTERN, Card, Relation, Unit, cards_from
+from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset
-from bench.data.parquet import MANIFEST, read_dataset, write_dataset
+from bench.data.entries import DatasetEntry, installed_entries
+from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import Tables
-from bench.registry.datasets import DatasetEntry, installed_entries
 from bench.registry.versions import keep_earlier
 
 

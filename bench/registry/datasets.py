@@ -1,4 +1,4 @@
-"""Datasets by name: folders of `bench.datasets`, entry points of the group `bench.datasets`, added ones.
+"""Loading datasets by name (`bench.data.entries` finds them).
 
 A dataset folder holds `card.toml` and `loader.py`. The loader has a function
 
@@ -20,25 +20,20 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import json
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-import bench
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
-from bench.base.locks import standing
-from bench.base.parameters import ParameterSet, check_parameters, short_spec, suggestion
-from bench.base.paths import cache_folder, data_folder
-from bench.base.plugins import installed_points
+from bench.base.parameters import ParameterSet, check_parameters, short_spec
+from bench.base.paths import cache_folder
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
-from bench.data.card import Card, UnitSizes, cards_from, read_cards
+from bench.data.card import MANIFEST, Card, UnitSizes
 from bench.data.dataset import Dataset
+from bench.data.entries import DatasetEntry, dataset_entry
 from bench.data.files import Files
-from bench.data.libraries import LibraryOptions, check_library, is_drawn, with_library, with_library_options
+from bench.data.libraries import LibraryOptions, check_library, is_drawn, with_library
 from bench.data.parents import parent_of
-from bench.data.parquet import FORMAT_VERSION, MANIFEST, read_dataset, write_dataset
+from bench.data.parquet import FORMAT_VERSION, read_dataset, write_dataset
 from bench.data.queryviews import ViewOptions, with_view
 from bench.data.sources import Sources
 from bench.data.tables import SPLITS, Tables
@@ -47,133 +42,6 @@ from bench.identity.reach import reach_modules
 
 #: What makes a dataset of a loader's tables, and stores it.
 _STORING = ("bench.data.dataset", "bench.data.parquet")
-
-
-class NoOptions(ParameterSet):
-    """The options of a loader that declares none."""
-
-
-@dataclass(frozen=True)
-class DatasetEntry:
-    """A dataset that can be loaded: its card, and where its loader or its stored tables are."""
-
-    card: Card
-    folder: Path
-    module: str | None  # the loader's module; None for an added dataset, whose folder holds the tables
-
-    def options(self) -> type[ParameterSet]:
-        """The options of the dataset: the loader's, and those of libraries."""
-        return with_library_options(self.own_options())
-
-    def own_options(self) -> type[ParameterSet]:
-        """The loader's option class, for this card; of a dataset that a user adds, the views of its queries."""
-        if self.module is None or self.card.obtain:
-            return ViewOptions
-        try:
-            declared = getattr(importlib.import_module(self.module), "Options", NoOptions)
-        except Exception as error:
-            raise DataError(
-                f"the loader of {self.card.id} cannot be imported ({type(error).__name__}: {error})."
-            ) from error
-        if isinstance(declared, dict):
-            declared = declared.get(self.card.variant, NoOptions)
-        if not (isinstance(declared, type) and issubclass(declared, ParameterSet)):
-            raise DataError(f"the loader of {self.card.id} declares Options that are not a ParameterSet.")
-        return declared
-
-
-@dataclass(frozen=True)
-class _KnownDatasets:
-    """Datasets by id, and why each of the others cannot be used: one broken dataset does not stop the rest."""
-
-    entries: dict[str, DatasetEntry]
-    broken: dict[str, str]
-
-
-@cache
-def _installed_datasets() -> _KnownDatasets:
-    """Built-in datasets and those of installed plug-ins."""
-    registry = _KnownDatasets({}, {})
-    for place in bench.__path__:
-        root = Path(place) / "datasets"
-        for folder in sorted(root.iterdir()) if root.is_dir() else []:
-            if (folder / "card.toml").is_file():
-                _read_cards(registry, folder.name, folder, f"bench.datasets.{folder.name}.loader")
-    for point in installed_points(group="bench.datasets"):
-        try:
-            package = importlib.util.find_spec(point.value)
-        except (ImportError, ValueError):
-            package = None
-        places = list(package.submodule_search_locations or []) if package else []
-        if not places:
-            registry.broken[point.name] = (
-                f"the plug-in dataset {point.name!r} ({point.value}) is not an installed package."
-            )
-        for place in places:
-            _read_cards(registry, point.name, Path(place), f"{point.value}.loader")
-    return registry
-
-
-def _read_cards(registry: _KnownDatasets, name: str, folder: Path, module: str) -> None:
-    try:
-        for card in read_cards(folder / "card.toml"):
-            registry.entries.setdefault(card.id, DatasetEntry(card, folder, module))
-    except DataError as error:
-        registry.broken[name] = str(error)
-
-
-def _added_datasets() -> _KnownDatasets:
-    """Datasets the user added with `bench data add`."""
-    root = data_folder() / "datasets"
-    registry = _KnownDatasets({}, {})
-    for folder in standing(list(root.iterdir())) if root.is_dir() else []:
-        path = folder / MANIFEST
-        try:
-            if path.is_file():
-                card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
-                registry.entries[card.id] = DatasetEntry(card, folder, None)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, DataError):
-            registry.broken[folder.name] = (
-                f"{path} is damaged or cannot be read; remove {folder} and add the dataset again."
-            )
-    return registry
-
-
-def installed_entries() -> dict[str, DatasetEntry]:
-    """Datasets that have a card in this installation, by id."""
-    return _installed_datasets().entries
-
-
-def dataset_entries() -> dict[str, DatasetEntry]:
-    """Every dataset by id, sorted: built-in and added ones."""
-    return dict(sorted({**_installed_datasets().entries, **_added_datasets().entries}.items()))
-
-
-def broken_datasets() -> dict[str, str]:
-    """Name -> why it cannot be used, of datasets whose card or folder is damaged."""
-    return {**_installed_datasets().broken, **_added_datasets().broken}
-
-
-def dataset_entry(name: str) -> DatasetEntry:
-    """The dataset of an id or alias.
-
-    Raises:
-        UsageError: there is no such dataset; the message suggests the nearest id.
-        DataError: there is one, and it is damaged.
-    """
-    entries = dataset_entries()
-    if name in entries:
-        return entries[name]
-    aliases = {alias.lower(): entry for entry in entries.values() for alias in entry.card.aliases}
-    if name.lower() in aliases:
-        return aliases[name.lower()]
-    if name in (broken := broken_datasets()):
-        raise DataError(broken[name])
-    known = [*entries, *(alias for entry in entries.values() for alias in entry.card.aliases)]
-    raise UsageError(
-        f"there is no dataset {name!r}{suggestion(name, known)}; `bench data list` lists them, "
-        "and `bench data add` adds your own."
-    )
 
 
 def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:

@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 from bench.base.spec import Spec, format_value
+from bench.data.entries import DatasetEntry, dataset_entries
 from bench.interface.method import Method, OracleMethod
-from bench.registry.datasets import DatasetEntry, dataset_entries
 from bench.registry.methods import method_class, method_names
 from bench.search.scoring import EmbeddingMethod, ScoringMethod
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from bench.base.errors import DataError
 from bench.base.progress import QUIET, Progress
+from bench.data.card import MANIFEST
 from bench.data.dataset import Dataset
-from bench.data.parquet import MANIFEST, read_dataset
+from bench.data.parquet import read_dataset
 from bench.data.sources import Sources
 from bench.registry.datasets import build_dataset, check_brought, resolve, stored_folder
 

@@ -19,10 +19,10 @@ from bench.base.paths import data_folder
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import parse
 from bench.base.text import one_line
-from bench.data.card import ID_PATTERN
+from bench.data.card import ID_PATTERN, MANIFEST
 from bench.data.dataset import Dataset
 from bench.data.libraries import LibraryOptions, is_drawn, with_library_options
-from bench.data.parquet import MANIFEST, read_dataset
+from bench.data.parquet import read_dataset
 from bench.data.queryviews import ViewOptions, with_view
 from bench.registry.datasets import check_hash, draw_library, load_dataset
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bench.base.errors import BenchError
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import one_line
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
-from bench.metrics.measure import DEFAULT_DEPTH, measure_name
+from bench.metrics.measure import measure_name
 from bench.registry import method_class, method_names
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
 

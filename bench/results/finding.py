@@ -13,9 +13,9 @@ from pathlib import Path
 
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.paths import read_regular
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import parse
 from bench.base.text import one_line, slug
-from bench.metrics.measure import DEFAULT_DEPTH
 from bench.registry import method_names
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec

@@ -11,17 +11,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
+from bench.base.protocol import MOST_REPEATS
 from bench.base.records import Record, Sparing
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
 from bench.stats.percentiles import percentiles
 
 SCHEMA_VERSION = 1
-
-#: With so many repeats, chance adds a hundredth of its variance to that of the queries: where that still shows, the
-#: method is little but chance, and more queries are what is lacking. Time, memory and disk grow in proportion.
-MOST_REPEATS = 100
-
 
 #: What a mark is about. `method` is what a method says of itself, such as that rules replace a language model.
 MarkKind = Literal[

@@ -15,10 +15,9 @@ from functools import cache
 from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from bench.base.errors import UsageError
+from bench.base.protocol import DEFAULT_DEPTH, MOST_REPEATS
 from bench.data.tables import Template
 from bench.data.template import read_template
-from bench.metrics.measure import DEFAULT_DEPTH
-from bench.results.manifest import MOST_REPEATS
 
 EvaluatedSplit = Literal["train", "dev", "test", "all"]
 CutKind = Literal["none", "size", "threshold", "gap"]

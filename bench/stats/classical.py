@@ -1,14 +1,17 @@
 """Classical paired tests (t-test, Wilcoxon), defined for every input.
 
-The formulas are those of `scipy.stats`, and the tests hold every p-value against it; its functions of distributions are
-taken from `scipy.special`, because `scipy.stats` takes as long to import as all else that a comparison does.
+The formulas are those of `scipy.stats`, and the tests hold every p-value against it; it takes as long to import as all
+else that a comparison does.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.distributions import student_tails
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence, robust_mean, unit_sums
 
@@ -48,12 +51,12 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     if len(values) < 2:
         return p
     constant = np.ptp(values, axis=0) <= 1e-12 * np.abs(values).max(axis=0)
-    p[constant & whole.any(axis=0)] = 0.0
-    tested = values[:, ~constant]
-    errors = tested.std(axis=0, ddof=1) / np.sqrt(len(values))
-    p[~constant] = _two_sided(tested.mean(axis=0) / errors, len(values) - 1)
     # Noise around zero varies, but is zero.
-    p[~whole.any(axis=0)] = 1.0
+    some = whole.any(axis=0)
+    p[constant & some] = 0.0
+    tested = values[:, some & ~constant]
+    errors = tested.std(axis=0, ddof=1) / np.sqrt(len(values))
+    p[some & ~constant] = _two_sided(tested.mean(axis=0) / errors, len(values) - 1)
     return p
 
 
@@ -118,8 +121,6 @@ def _enumerate_p(differences: NDArray[np.float64]) -> float:
 
 def _signed_rank(differences: NDArray[np.float64]) -> float:
     """The p-value of the signed-rank test of differences that are not zero."""
-    from scipy.special import ndtr
-
     count, sizes = len(differences), np.abs(differences)
     _, ties = np.unique(sizes, return_counts=True)
     positive = float(tied_ranks(sizes)[differences > 0].sum())
@@ -133,15 +134,12 @@ def _signed_rank(differences: NDArray[np.float64]) -> float:
         return float(min(1.0, 2 * vectors[: least + 1].sum() / 2.0**count))
     mean = count * (count + 1) / 4
     variance = (count * (count + 1) * (2 * count + 1) - (ties**3 - ties).sum() / 2) / 24
-    return float(2 * ndtr(-abs(positive - mean) / np.sqrt(variance)))
+    return math.erfc(abs(positive - mean) / math.sqrt(2 * variance))
 
 
-def _two_sided(statistics: NDArray[np.float64], freedom: int | NDArray[np.float64]) -> NDArray[np.float64]:
+def _two_sided(statistics: NDArray[np.float64], freedom: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Two-sided p-values of Student's t, with degrees of freedom."""
-    from scipy.special import stdtr
-
-    p: NDArray[np.float64] = 2 * stdtr(freedom, -np.abs(statistics))
-    return p
+    return 2 * student_tails(np.abs(statistics), freedom)
 
 
 def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -154,7 +152,7 @@ def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
     some = (np.abs(means) > 1e-12 * np.abs(values).max(axis=0)) & as_integers(values)[0].any(axis=0)
     p[some & (errors == 0)] = 0.0
     tested = some & (errors > 0)
-    p[tested] = _two_sided(means[tested] / errors[tested], freedom[tested])
+    p[tested] = _two_sided(means[tested] / errors[tested], float(freedom[0]))
     return p
 
 

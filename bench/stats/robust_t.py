@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.distributions import student_quantiles, student_tails
 from bench.stats.units import residual_sums, robust_mean
 
 
@@ -43,15 +44,13 @@ class RobustT:
     def p_values(self) -> NDArray[np.float64]:
         """(columns,) two-sided p-values of a mean of zero: 1 for a single unit and for a mean of zero, 0 for another
         mean of units that do not vary."""
-        from scipy.special import stdtr
-
         p = np.ones(len(self.means))
         some = np.abs(self.means) > 1e-12
         p[some & (self.errors == 0)] = 0.0
         tested = some & (self.errors > 0)
         t, skewness = self.means[tested] / self.errors[tested], self.skewness[tested]
         nearer = np.minimum(np.abs(t), np.abs(_without_skewness(t, skewness)))
-        p[tested] = np.minimum(1.0, 2 * stdtr(self.freedom[tested], -nearer))
+        p[tested] = 2 * student_tails(nearer, self.freedom[tested])
         return p.round(12)
 
     def intervals(self, level: float) -> NDArray[np.float64]:
@@ -60,11 +59,9 @@ class RobustT:
         Args:
             level: coverage, between 0 and 1.
         """
-        from scipy.special import stdtrit
-
         ends = np.column_stack([self.means, self.means])
         vary = self.errors > 0
-        reach = np.asarray(stdtrit(self.freedom[vary], (1 + level) / 2), dtype=np.float64)
+        reach = student_quantiles((1 - level) / 2, self.freedom[vary])
         skewness = self.skewness[vary]
         # The mean less t errors is the end at which t has the quantile: the upper quantile makes the lower end.
         upper = np.maximum(reach, _with_skewness(reach, skewness))

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from bench.base.errors import BenchError
 from bench.base.parameters import method_parameters
-from bench.data.card import Card
+from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
+from bench.data.entries import dataset_entries
 from bench.data.novelty import novelty
-from bench.data.parquet import MANIFEST, read_dataset
+from bench.data.parquet import read_dataset
 from bench.interface.method import OracleMethod
 from bench.interface.parts import learns
 from bench.registry import method_class, method_names
-from bench.registry.datasets import dataset_entries, resolve, stored_folder
+from bench.registry.datasets import resolve, stored_folder
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from bench.data.entries import dataset_entries
 from bench.registry import load_dataset
-from bench.registry.datasets import dataset_entries
 from bench.remote.servers import Server, server_of
 
 Bench = Callable[..., Any]

@@ -57,6 +57,19 @@ def test_help_imports_nothing_heavy() -> None:
     assert imported([["--help"], ["--version"]], HEAVY) == {}
 
 
+def test_a_list_of_datasets_reads_cards_alone() -> None:
+    commands = [["data", "--help"], ["data", "list"], ["list", "datasets"]]
+    assert imported(commands, ["numpy", "pyarrow", "scipy", "pandas", "bench.registry"]) == {}
+
+
+def test_comparing_imports_no_scipy_and_reading_a_ranking_no_pandas(bench: Bench) -> None:
+    bench("run", "-m", "bm25", "-m", "tfidf")
+    commands = [["compare", "bm25@starter", "tfidf@starter"], ["show", "bm25@starter"]]
+    assert imported(commands, ["scipy", "pandas", "torch"]) == {}
+    query = load_dataset("starter").queries[0].query_id
+    assert imported([["explain", "bm25@starter", query], ["tools", "bm25@starter"]], ["pandas", "scipy.stats"]) == {}
+
+
 def test_other_commands_import_no_model(bench: Bench) -> None:
     bench("run", "-m", "bm25", "--limit", 8)
     commands = [

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.base.errors import DataError
-from bench.data.card import DEFAULT_UNIT, Card
+from bench.data.card import DEFAULT_UNIT, MANIFEST, Card
 from bench.data.dataset import Dataset
-from bench.data.parquet import MANIFEST, read_dataset, write_dataset
+from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import SPLITS, Edge, Parameter, Query, Tables, Tool
 
 CARD = Card(

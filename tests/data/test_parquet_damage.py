@@ -13,9 +13,9 @@ import pytest
 
 from bench.base.errors import DataError
 from bench.data import parquet
-from bench.data.card import Card
+from bench.data.card import MANIFEST, Card
 from bench.data.dataset import Dataset
-from bench.data.parquet import MANIFEST, read_dataset, write_dataset
+from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 
 FILES = ["tools.parquet", "queries.parquet", "gold.parquet", "edges.parquet"]

@@ -14,10 +14,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.azure_mcp import loader
-from bench.registry.datasets import NoOptions, dataset_entry
 
 FOLDER = "microsoft/mcp/557fca14350b3e3ca8dc503fb149e092bb12d2d9"
 MARKS = {"❌": False, "✅": True}

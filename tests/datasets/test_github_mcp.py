@@ -13,12 +13,12 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import dataset_entry
 from bench.data.files import Files
 from bench.data.origins import synthetic
 from bench.data.queryviews import ViewOptions
 from bench.datasets.github_mcp import loader
 from bench.registry import load_dataset
-from bench.registry.datasets import dataset_entry
 
 FOLDER = "github/github-mcp-server/64a49f34d076b6f5917dae1424521d43c7bcae84"
 OURS = dataset_entry("github-mcp").folder

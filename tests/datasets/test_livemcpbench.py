@@ -13,10 +13,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.livemcpbench import loader
-from bench.registry.datasets import NoOptions, dataset_entry
 
 FOLDER = "icip-cas/LiveMCPBench/a928e57d1ee7a25579b9a7036030faffff72d15b"
 

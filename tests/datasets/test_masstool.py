@@ -14,10 +14,10 @@ from kit.datasets import loaded
 
 import bench as harness
 from bench.base.errors import DataError, UsageError
+from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
 from bench.datasets.masstool import loader
 from bench.registry import load_dataset
-from bench.registry.datasets import NoOptions, dataset_entry
 
 FOLDER = "wxydada/MassTool/24e63c1df850212d3bd94d7596b280cf475968a9"
 Bench = Callable[..., Any]

@@ -11,9 +11,9 @@ from kit.datasets import loaded
 from bench.base.errors import UsageError
 from bench.base.spec import parse
 from bench.data.dataset import Dataset
+from bench.data.entries import dataset_entry
 from bench.data.libraries import LibraryOptions, with_library
 from bench.evaluation.plan import Plan
-from bench.registry.datasets import dataset_entry
 
 FOLDER = "TheAgentArk/Toucan/a1976dea7688c0f36533aa6e3a3fa4c27e017b4b"
 

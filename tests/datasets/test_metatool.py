@@ -13,10 +13,10 @@ from kit.datasets import built, loaded
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
+from bench.data.entries import dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.metatool import loader
-from bench.registry.datasets import dataset_entry
 
 PTR = "GHupppp/PTR/5d3a96faeefe5a5f084edf1c1c4a855a8ae6713f"
 METATOOL = "HowieHwong/MetaTool/35e81bb7576826e980c80fed8f8c0a2b4a1e6fbb"

@@ -13,10 +13,10 @@ from kit.datasets import built, loaded
 from bench.base.errors import DataError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.derive import bundle_id
+from bench.data.entries import dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.rectools import loader
-from bench.registry.datasets import dataset_entry
 
 
 def digest(text: str) -> str:

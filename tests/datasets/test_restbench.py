@@ -10,10 +10,10 @@ import pytest
 from kit.datasets import loaded
 
 from bench.base.errors import DataError
+from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Tables
 from bench.datasets.restbench import loader
-from bench.registry.datasets import NoOptions, dataset_entry
 
 FOLDER = "Yifan-Song793/RestGPT/d99012860cb45323975bf5780152d7aa44f390f5"
 METHODS = {"get", "post", "put", "delete", "patch"}

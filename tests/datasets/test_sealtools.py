@@ -12,10 +12,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.sealtools import loader
-from bench.registry.datasets import NoOptions, dataset_entry
 
 FOLDER = "fairyshine/Seal-Tools/ce753ecd60ed08dd376984035de531ab8421f1c6/Seal-Tools_Dataset"
 

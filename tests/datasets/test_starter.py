@@ -8,7 +8,7 @@ from typing import Any
 
 from kit.datasets import loaded
 
-from bench.registry.datasets import dataset_entry
+from bench.data.entries import dataset_entry
 
 OURS = dataset_entry("starter").folder
 

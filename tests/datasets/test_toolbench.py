@@ -12,10 +12,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.data.dataset import Dataset
+from bench.data.entries import NoOptions, dataset_entries, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.toolbench import loader
-from bench.registry.datasets import NoOptions, dataset_entries, dataset_entry
 
 COMMIT = "THUNLP-MT/StableToolBench/aa4ed9f4737ad98bd706663f01d63623c3427812"
 # id -> upstream's file, aliases, {gold size: queries}, (query_id, length, start of the text's sha256) of the first,

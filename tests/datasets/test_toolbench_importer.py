@@ -9,9 +9,9 @@ import pytest
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import dataset_entry
 from bench.data.tables import Tables
 from bench.datasets.toolbench import importer
-from bench.registry.datasets import dataset_entry
 
 EXAMPLE = "OpenBMB/ToolBench/d56fdd89faf8c91fa135090b212bb9057ee5cfc2/data_example"
 

@@ -11,10 +11,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.toollens import loader
-from bench.registry.datasets import NoOptions, dataset_entry
 
 NAMES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv")
 TEXT = (

@@ -14,12 +14,12 @@ from bench.base.errors import DataError, UsageError
 from bench.base.spec import parse
 from bench.data.dataset import Dataset
 from bench.data.derive import DomainOptions, HoldOutOptions, held_units
+from bench.data.entries import dataset_entry
 from bench.data.parents import parent_of
 from bench.data.tables import Query
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method
-from bench.registry.datasets import dataset_entry
 from bench.results.slices import by_slice
 from bench.results.store import StoredResult
 from bench.validation.dataset import audit

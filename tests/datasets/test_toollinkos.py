@@ -12,10 +12,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Edge, Parameter, Tables
 from bench.datasets.toollinkos import loader
-from bench.registry.datasets import dataset_entry
 
 FOLDER = "EliasLumer/Graph-RAG-Tool-Fusion-ToolLinkOS/b630b98656e25c3b83a71ea0406572add38ae46d/toollinkos"
 

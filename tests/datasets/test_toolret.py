@@ -12,10 +12,10 @@ from kit.datasets import loaded
 
 from bench.base.errors import DataError
 from bench.data.dataset import Dataset
+from bench.data.entries import dataset_entry
 from bench.data.files import Files
 from bench.datasets.toolret import loader
 from bench.datasets.toolret.importer import published
-from bench.registry.datasets import dataset_entry
 
 FOLDER = "LittleDinoC/MFTR/c3f4d40a560a3017200141c3de0fff66e2dcbe8f"
 #: Of the queries of each subset in mteb's descriptive statistics of ToolRetrieval: characters in all, of the shortest

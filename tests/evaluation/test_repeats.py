@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.config import config_context, current_session, repeat_seed
 from bench.base.errors import MethodError, ResultError, UsageError
+from bench.base.protocol import MOST_REPEATS
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
@@ -25,7 +26,6 @@ from bench.registry import build_method
 from bench.results.code_versions import template_hash
 from bench.results.finding import latest
 from bench.results.ids import RANKING_RULES, method_hash, result_id
-from bench.results.manifest import MOST_REPEATS
 from bench.results.store import StoredResult
 from bench.stats.repeats import decompose
 

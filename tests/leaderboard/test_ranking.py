@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from bench import compare
 from bench.__main__ import run as command
 from bench.base.errors import UsageError
+from bench.data.entries import dataset_entries
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module
 from bench.leaderboard.boards import rankingset, standings, tables
-from bench.registry.datasets import dataset_entries
 from bench.results.store import StoredResult
 from bench.stats.tiers import correct_pairs, pairwise_tests
 

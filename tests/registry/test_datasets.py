@@ -14,9 +14,9 @@ import pytest
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.base.paths import data_folder
-from bench.data.card import Card, ExpectedCounts, UnitSizes
+from bench.data.card import MANIFEST, Card, ExpectedCounts, UnitSizes
 from bench.data.dataset import Dataset
-from bench.data.parquet import MANIFEST, write_dataset
+from bench.data.parquet import write_dataset
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.registry import broken_datasets, dataset_entries, dataset_entry, load_dataset
 from bench.registry.datasets import check_counts, resolve
@@ -56,6 +56,11 @@ def test_entries_are_sorted_and_each_has_its_folder_and_loader() -> None:
     entry = entries["metatool-single"]
     assert (entry.folder.name, entry.module) == ("metatool_single", "bench.datasets.metatool_single.loader")
     assert (entry.folder / "card.toml").is_file()
+
+
+def test_a_dataset_that_is_asked_for_is_the_one_that_is_listed() -> None:
+    # One whose folder has its name is read alone.
+    assert {name: dataset_entry(name) for name in dataset_entries()} == dataset_entries()
 
 
 @pytest.mark.parametrize(
@@ -334,6 +339,13 @@ def test_a_dataset_set_aside_whose_place_is_empty_is_the_dataset(added: Path) ->
     assert load_dataset("made").content_hash == changed.content_hash
     assert aside.is_dir()
     assert broken_datasets() == {}
+
+
+def test_an_added_dataset_comes_before_a_built_in_one_of_its_name(added: Path) -> None:
+    card = CARD.model_copy(update={"id": "metatool"})
+    write_dataset(Dataset.build("metatool", card, TABLES), added.with_name("metatool"))
+    assert dataset_entry("metatool") == dataset_entries()["metatool"]
+    assert dataset_entry("metatool").module is None
 
 
 def test_other_things_in_the_folder_of_added_datasets_are_left_alone(added: Path) -> None:

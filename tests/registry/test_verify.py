@@ -11,8 +11,9 @@ import pytest
 
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.base.paths import data_folder
+from bench.data.card import MANIFEST
 from bench.data.dataset import Dataset
-from bench.data.parquet import MANIFEST, write_dataset
+from bench.data.parquet import write_dataset
 from bench.data.tables import Tables
 from bench.registry import dataset_entry, load_dataset
 from bench.registry.verify import verify_dataset
