@@ -16,7 +16,7 @@ from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.units import dependence, robust_mean
 
 Verdict = Literal["pass", "regression", "inconclusive"]
-PairVerdict = Literal["better", "worse", "tied", "too few groups"]
+PairVerdict = Literal["better", "worse", "not decided", "too few groups"]
 
 #: Bounds are compared after rounding: the last bits of a sum decide nothing.
 _DECIMALS = 12
@@ -59,6 +59,8 @@ class Bounded:
 def pair_verdict(difference: float, p: float, units: int) -> PairVerdict:
     """What a two-sided test says of a difference between two, in a word; higher is better.
 
+    A test that shows no difference does not show that there is none (`bench.stats.equivalence` can).
+
     Args:
         difference: the first less the second.
         p: of the test, corrected where several are compared.
@@ -66,7 +68,7 @@ def pair_verdict(difference: float, p: float, units: int) -> PairVerdict:
     """
     if units < FEWEST_UNITS:
         return "too few groups"
-    return "tied" if p >= LEVEL else "better" if difference > 0 else "worse"
+    return "not decided" if p >= LEVEL else "better" if difference > 0 else "worse"
 
 
 def non_inferiority(

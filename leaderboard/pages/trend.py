@@ -39,7 +39,8 @@ class Step:
 
     Attributes:
         value: its mean.
-        verdict: `better` or `worse` than the result before it, `tied`, or why that is not known; empty for the first.
+        verdict: `better` or `worse` than the result before it, `not decided`, or why that is not known; empty for the
+            first.
         change: the comparison with the result before it, where both compare.
     """
 

@@ -180,8 +180,8 @@ def test_a_wider_margin_never_makes_a_verdict_worse_and_nothing_warns(values: np
     [
         (0.1, LEVEL - 1e-12, FEWEST_UNITS, "better"),
         (-0.1, 0.0, FEWEST_UNITS, "worse"),
-        (0.1, LEVEL, FEWEST_UNITS, "tied"),
-        (0.0, 1.0, FEWEST_UNITS, "tied"),
+        (0.1, LEVEL, FEWEST_UNITS, "not decided"),
+        (0.0, 1.0, FEWEST_UNITS, "not decided"),
         (0.1, 0.0, FEWEST_UNITS - 1, "too few groups"),
     ],
 )

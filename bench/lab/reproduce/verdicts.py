@@ -56,7 +56,7 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
     if identical:
         return "no difference"
     verdict = pair_verdict(difference, p, units)
-    if verdict in {"tied", "too few groups"}:
+    if verdict not in {"better", "worse"}:
         return "undecided"
     return "as published" if (verdict == "better") == (published > 0) else "opposite"
 
