@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from bench.base.errors import BenchError
 from bench.base.spec import parse
 from bench.lab.reproduce.artefacts import artefact, command, is_there, names_in, resolve_references, with_needed
-from bench.lab.reproduce.recipes import RecipeQuestion
-from bench.lab.reproduce.runs import is_fact
+from bench.lab.reproduce.recipes import RecipeQuestion, is_fact
 from bench.metrics import DEFAULT_METRICS
 from bench.registry.datasets import dataset_entry
 

@@ -33,9 +33,10 @@ def value_row(cell: CellReport, block: Block) -> list[str]:
 
 
 def _verdict(cell: CellReport, block: Block) -> str:
+    words = cell.verdict + ("" if cell.margin is None else f" (±{cell.margin:g})")
     if cell.verdict == "reproduced" and block.other_data:
-        return "reproduced, other data"
-    return "differs, reason unknown" if cell.verdict == "differs" and not cell.reasons else cell.verdict
+        return f"{words}, other data"
+    return f"{words}, reason unknown" if cell.verdict == "not reproduced" and not cell.reasons else words
 
 
 def direction_row(cell: CellReport) -> list[str]:
