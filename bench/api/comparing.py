@@ -26,6 +26,7 @@ def compare(
     slices: Sequence[str] = (),
     moved: int = 5,
     correction: Correction = "holm",
+    margin: float | None = None,
     across: Literal["catalogues"] | None = None,
     results: str | Path | None = None,
 ) -> Comparison:
@@ -41,6 +42,9 @@ def compare(
         moved: how many of the queries that moved most are listed, each way.
         correction: of the p-values of everything that is compared with the baseline: `holm` (familywise error rate) or
             `benjamini-hochberg` (false discovery rate).
+        margin: the smallest difference that matters, such as 0.01. Each difference then also says whether the two are
+            shown to be the same within it, by two one-sided tests. None tests differences alone: one that is not
+            significant is not decided.
         across: `catalogues` compares results on the same queries whose tools were edited, added or removed;
             `comparison.datasets[0].catalogues` says how.
         results: the folder in which names are looked up; `$BENCH_RESULTS` or `results` if None.
@@ -51,7 +55,8 @@ def compare(
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
-        UsageError: fewer than two results, the same result twice, or an unknown metric or slice.
+        UsageError: fewer than two results, the same result twice, an unknown metric or slice, or a margin that is not
+            above 0.
 
     Examples:
         >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"))
@@ -64,7 +69,8 @@ def compare(
     if across not in {None, "catalogues"}:
         raise UsageError(f"across is {across!r}; it must be catalogues or None.")
     wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))
-    question = ComparisonQuestion(wanted, names("slices", slices), whole_number("moved", moved, least=0), correction)
+    listed = whole_number("moved", moved, least=0)
+    question = ComparisonQuestion(wanted, names("slices", slices), listed, correction, margin=margin)
     contestants = [open_stored_result(item, results) for item in (baseline, *others)]
     return compare_results(contestants, question, across=across is not None, progress=current_session().progress)
 

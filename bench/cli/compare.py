@@ -32,7 +32,7 @@ from bench.comparison.render import (
     signs,
     title,
 )
-from bench.comparison.report import Comparison, Correction, DatasetReport
+from bench.comparison.report import Comparison, Correction, DatasetReport, MetricReport
 from bench.comparison.tables import (
     LONGEST_TEXT,
     dagger,
@@ -40,6 +40,7 @@ from bench.comparison.tables import (
     grid,
     independent_table,
     macro_table,
+    margin_table,
     short_table,
     slice_tables,
     tool_lines,
@@ -71,6 +72,7 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     type=click.IntRange(0, 1000),
     help="Number of queries to list with the largest change [default: 5, of two systems on one dataset].",
 )
+@click.option("--margin", type=float, help="Also say which systems are the same within this difference, such as 0.01.")
 @more_option(
     "--unit",
     type=click.Choice(["none"]),
@@ -102,6 +104,7 @@ def command(
     metrics: tuple[str, ...],
     slices: tuple[str, ...],
     moved: int | None,
+    margin: float | None,
     unit: str | None,
     correction: Correction,
     across: str | None,
@@ -123,16 +126,18 @@ def command(
 
     Every difference has a 95% interval, a paired randomisation test, and the minimum detectable effect (MDE). Queries
     that share a gold set, a dialogue or a template are resampled together, as their dataset's unit of independence says
-    (`bench data info`). Results on different queries are refused, and on different tools, unless you say so:
+    (`bench data info`). That no difference is shown does not make two systems the same: --margin tests that. Results
+    on different queries are refused, and on different tools, unless you say so:
 
       bench compare bm25@mytools bm25@mytools-edited --across catalogues
     """
     folder = results or results_folder()
     bars = progress()
 
-    contestants = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
-    question = ComparisonQuestion(wanted, slices, _MOVED if moved is None else moved, correction, unit == "none")
+    listed = _MOVED if moved is None else moved
+    question = ComparisonQuestion(wanted, slices, listed, correction, unit == "none", margin)
+    contestants = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
     report = compare_results(contestants, question, across=across is not None, progress=bars)
     if picture is not None:
         Figure.of(report).save(picture)
@@ -170,7 +175,9 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
     if len(report.datasets) == 1:
         (dataset,) = report.datasets
         _print_head(out, dataset, report.baseline)
-        out.print(short_table([metric for metric in dataset.metrics if metric.metric in shown], dataset.n))
+        metrics_shown = [metric for metric in dataset.metrics if metric.metric in shown]
+        out.print(short_table(metrics_shown, dataset.n))
+        _print_margins(out, metrics_shown)
         _print_more(out, dataset)
         if moved or len(dataset.systems) <= _PAIR:
             _print_moves(out, dataset)
@@ -181,6 +188,8 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
         for table in grid(report, shown, out.width):
             out.print(table)
         for dataset in report.datasets:
+            metrics_shown = [metric for metric in dataset.metrics if metric.metric in shown]
+            _print_margins(out, metrics_shown, f" on {one_line(dataset.dataset)}")
             _print_more(out, dataset)
             if moved:
                 _print_moves(out, dataset)
@@ -225,6 +234,7 @@ def _print_all(report: Comparison) -> None:
     for dataset in report.datasets:
         _print_head(out, dataset, report.baseline)
         out.print(full_table(dataset.metrics, dataset.n))
+        _print_margins(out, dataset.metrics)
         _print_more(out, dataset)
         _print_moves(out, dataset)
     for macro in report.macro:
@@ -269,6 +279,14 @@ def _print_more(out: Console, dataset: DatasetReport) -> None:
         out.print(INDEPENDENT, style="yellow")
     for table in slice_tables(dataset):
         out.print(one_line(table.title), style="bold")
+        out.print(table)
+
+
+def _print_margins(out: Console, metrics: Sequence[MetricReport], where: str = "") -> None:
+    """What is concluded of each difference with the margin that was given."""
+    table = margin_table(metrics)
+    if table.rows:
+        out.print(f"{table.title}{where}", style="bold")
         out.print(table)
 
 

@@ -21,6 +21,7 @@ from bench.comparison.report import (
     Independent,
     MacroReport,
     MacroStanding,
+    MarginReport,
     MetricReport,
     Move,
     QueryMoves,
@@ -44,12 +45,13 @@ from bench.results.store import StoredResult
 from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.equivalence import equivalence
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import benjamini_hochberg, holm
-from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_verdict
 from bench.stats.paired import Paired, compare
-from bench.stats.power import needed_units, queries_needed
+from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
 from bench.stats.units import robust_mean, singletons
 
@@ -73,6 +75,10 @@ class ComparisonQuestion:
         moved: how many of the queries that moved most are listed, each way.
         correction: how the family is corrected.
         independent: whether differences are also shown as if queries were independent.
+        margin: the smallest difference that matters: systems are then called the same within it, where that is shown.
+
+    Raises:
+        UsageError: the margin is not a number above 0.
     """
 
     metrics: tuple[str, ...] = ()
@@ -80,6 +86,12 @@ class ComparisonQuestion:
     moved: int = 5
     correction: Correction = "holm"
     independent: bool = False
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        known = isinstance(self.margin, int | float) and 0 < self.margin < math.inf
+        if self.margin is not None and not known:
+            raise UsageError(f"margin is {self.margin!r}; it must be a number above 0, such as 0.01.")
 
 
 def compare_results(
@@ -164,14 +176,20 @@ def compare_fields(
         correction=question.correction,
         family=f"{_count(len(every), 'comparison')} with {names[0]}: {' x '.join(parts)}",
         level=LEVEL,
+        margin=question.margin,
         datasets=reports,
         macro=_over_datasets(fields, metrics) if len(fields) > 1 else [],
     )
 
 
 def _with_corrected(report: Tested, corrected: Iterator[float]) -> Tested:
-    """The report with the next of the family's corrected p-values in its differences."""
-    differences = [item.model_copy(update={"corrected": next(corrected)}) for item in report.differences]
+    """The report with the next of the family's corrected p-values, and their verdicts, in its differences."""
+    sign = _direction(report.metric)
+    differences = []
+    for item in report.differences:
+        p = next(corrected)
+        verdict = pair_verdict(sign * item.difference, p, item.decided)
+        differences.append(item.model_copy(update={"corrected": p, "verdict": verdict}))
     return report.model_copy(update={"differences": differences})
 
 
@@ -282,7 +300,7 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
         n=len(rows),
         units=_count_of(units),
         standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
-        differences=_differences(field.names, values, units, metric, question.independent),
+        differences=_differences(field.names, values, units, metric, question),
         pairs=pairs.tolist(),
         reversed=[
             (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
@@ -296,18 +314,25 @@ def _count_of(units: NDArray[np.int64]) -> int:
 
 
 def _differences(
-    names: Sequence[str], values: NDArray[np.float64], units: NDArray[np.int64], metric: str, independent: bool
+    names: Sequence[str],
+    values: NDArray[np.float64],
+    units: NDArray[np.int64],
+    metric: str,
+    question: ComparisonQuestion,
 ) -> list[SystemDifference]:
     """Every system less the first; p-values not yet corrected."""
     sign, span = _direction(metric), difference_span(parse_metric(metric))
     d = values[:, 1:] - values[:, :1]
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     plain: Sequence[Independent | None] = [None] * d.shape[1]
-    if independent:
+    if question.independent:
         plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d, span=span)]
     needed = _needed_units(d, units)
+    margins: Sequence[MarginReport | None] = [None] * d.shape[1]
+    if question.margin is not None:
+        margins = _against_margin(d, units, question.margin, span)
     return [
-        _difference(name, pair, sign, float(t[i]), float(signed_rank[i]), needed[i], plain[i])
+        _difference(name, pair, sign, float(t[i]), float(signed_rank[i]), needed[i], margins[i], plain[i])
         for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units, span=span), strict=True))
     ]
 
@@ -324,6 +349,23 @@ def _needed_units(differences: NDArray[np.float64], units: NDArray[np.int64]) ->
     return [needed_units(float(d), float(error), count) for d, error in zip(means, errors, strict=True)]
 
 
+def _against_margin(
+    differences: NDArray[np.float64], units: NDArray[np.int64], margin: float, span: tuple[float, float] | None
+) -> list[MarginReport]:
+    """Whether each of the mean differences is within a margin."""
+    count = _count_of(units)
+    means, errors, _ = robust_mean(differences, units)
+    reports = []
+    for i, item in enumerate(equivalence(differences, margin, units=units, span=span)):
+        needed = None
+        if count > 1 and item.verdict == "undecided":
+            # A unit is an observation with such a standard deviation that the mean has its error.
+            needed = queries_for_equivalence(float(means[i]), float(errors[i]) * math.sqrt(count), margin)
+        needed = None if needed is None else max(needed, FEWEST_UNITS)
+        reports.append(MarginReport(margin=margin, low=item.low, high=item.high, verdict=item.verdict, needed=needed))
+    return reports
+
+
 def _difference(
     name: str,
     pair: Paired,
@@ -331,6 +373,7 @@ def _difference(
     t: float,
     signed_rank: float,
     needed: int | None,
+    margin: MarginReport | None,
     independent: Independent | None,
 ) -> SystemDifference:
     wins, losses = (pair.wins, pair.losses) if sign > 0 else (pair.losses, pair.wins)
@@ -350,6 +393,7 @@ def _difference(
         detectable=pair.detectable,
         needed=needed,
         decided=pair.effective >= FEWEST_UNITS,
+        margin=margin,
         independent=independent,
     )
 
@@ -376,7 +420,7 @@ def _by_slice(
                 n=len(inside),
                 units=_count_of(units),
                 means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field.names, inside, units, metric, question.independent),
+                differences=_differences(field.names, inside, units, metric, question),
             )
         )
     corrected = iter(correct([item.p for report in reports for item in report.differences]).tolist())

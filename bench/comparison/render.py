@@ -9,13 +9,15 @@ from bench.comparison.tables import (
     grid,
     independent_table,
     macro_table,
+    margin_table,
     metric_table,
     moved_tables,
     slice_tables,
+    verdict,
 )
 from bench.results.units import sample
 from bench.show import tables
-from bench.show.numbers import count, format_fixed, p_value
+from bench.show.numbers import SAME, count, format_fixed, p_value
 from bench.show.tables import Table, latex_text, markdown_text
 from bench.show.tables import markdown as markdown_table
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
@@ -35,19 +37,29 @@ SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which
 
 
 def signs(report: Comparison) -> str:
-    """What the daggers mean, and which comparisons were corrected together."""
+    """What the signs mean, and which comparisons were corrected together."""
     correction = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[report.correction]
     return (
         f"† and ‡: differs from {report.baseline} with p < {LEVEL} and p < 0.01 (paired randomisation test, corrected "
-        f"by {correction} over a family of {report.family})."
+        f"by {correction} over a family of {report.family}).{_same(report)}"
+    )
+
+
+def _same(report: Comparison) -> str:
+    """What the sign of equivalence means; nothing where no margin was given."""
+    if report.margin is None:
+        return ""
+    return (
+        f" {SAME}: the same as {report.baseline} within {report.margin:g} (two one-sided tests at 5% each, not "
+        "corrected: the 90% interval of the difference lies inside of the margin)."
     )
 
 
 def legend(report: Comparison) -> str:
     """What is in the tables."""
     return (
-        f"{signs(report)} Intervals are 95% intervals over groups of dependent queries, not corrected. No two "
-        "systems of a tier differ in paired randomisation tests of all pairs, corrected by Holm for each metric."
+        f"{signs(report)} Intervals are 95% intervals over groups of dependent queries, not corrected. No two systems "
+        "of a tier are told apart by paired randomisation tests of all pairs, corrected by Holm for each metric."
     )
 
 
@@ -125,6 +137,9 @@ def markdown(report: Comparison) -> str:
         for metric in dataset.metrics:
             parts.append(f"### {metric.metric}" + ("" if metric.n == dataset.n else f" (n = {metric.n})"))
             parts.append(markdown_table(metric_table(metric, report.baseline)))
+        if report.margin is not None:
+            margins = margin_table(dataset.metrics)
+            parts += [f"### {margins.title}", markdown_table(margins)]
         independent = independent_table(dataset)
         if independent.rows:
             parts += ["### As if queries were independent", INDEPENDENT, markdown_table(independent)]
@@ -146,7 +161,8 @@ def markdown(report: Comparison) -> str:
 #: Columns of a comparison as one flat table.
 COLUMNS = (
     "dataset split metric n units system result_id mean low high tier rank_low rank_high baseline difference "
-    "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed lenient"
+    "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed verdict "
+    "margin_low margin_high lenient"
 ).split()
 
 
@@ -162,10 +178,11 @@ def flat_rows(report: Comparison) -> list[list[object]]:
                 head += [s.system, ids[s.system]]
                 head += [s.mean, s.low, s.high, s.tier, s.rank_low, s.rank_high, report.baseline]
                 d = difference_by_system.get(s.system)
-                tail: list[object] = [None] * 13
+                tail: list[object] = [None] * 16
                 if d is not None:
                     tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]
-                    tail += [d.wins, d.ties, d.losses, d.detectable, d.needed]
+                    tail += [d.wins, d.ties, d.losses, d.detectable, d.needed, verdict(d, metric.units)]
+                    tail += [None, None] if d.margin is None else [d.margin.low, d.margin.high]
                 rows.append([*head, *tail, s.lenient])
     return rows
 
@@ -184,7 +201,7 @@ def latex(report: Comparison) -> str:
     over = ["The mean is over the datasets, and rank is the mean rank."] if report.macro else []
     best = "The best of a column is bold, and the second best is underlined."
     caption = latex_text(" ".join([f"{about}.", *dict.fromkeys(origins), *over, best, signs(report)]))
-    for sign, command in (("†", r"$\dagger$"), ("‡", r"$\ddagger$")):
+    for sign, command in (("†", r"$\dagger$"), ("‡", r"$\ddagger$"), (SAME, r"$\approx$")):
         caption = caption.replace(sign, command)
     return tables.latex(table, caption)
 

@@ -9,6 +9,8 @@ from bench.base.records import Record, Sparing
 from bench.results.across_catalogues import CatalogueChange, MovedTool
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table
+from bench.stats.equivalence import EquivalenceVerdict
+from bench.stats.noninferiority import PairVerdict
 
 if TYPE_CHECKING:
     import pandas
@@ -38,7 +40,7 @@ class Standing(Record):
 
     Attributes:
         mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
-        tier: from 1; no two systems of a tier differ significantly.
+        tier: from 1; no test tells two systems of a tier apart.
         rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
         lenient: the mean where tools that read like a gold tool count as found; none where the result has none.
     """
@@ -65,6 +67,24 @@ class Independent(Record):
     p: float
 
 
+class MarginReport(Record):
+    """A difference against the margin that was asked for: two one-sided tests at the 5% level, not corrected.
+
+    Attributes:
+        margin: the smallest difference that matters.
+        low, high: 90% interval of the difference, which takes units.
+        verdict: `within` where it lies inside of the margin, either way, `beyond` where outside, else `undecided`.
+        needed: units, in all, that would show the difference to be within the margin with 80% power, if mean and spread
+            stay as they are; none where no number would.
+    """
+
+    margin: float
+    low: float | None
+    high: float | None
+    verdict: EquivalenceVerdict
+    needed: int | None
+
+
 class SystemDifference(Record):
     """A system less the baseline on the same queries.
 
@@ -72,6 +92,8 @@ class SystemDifference(Record):
         low, high: 95% interval of the mean difference, which takes units; not corrected for the family.
         p: two-sided paired randomisation test, signs flipped by unit; `corrected` for the family.
         decided: whether there are enough units for a conclusion.
+        verdict: by `corrected`; `not decided` does not say that the two are the same.
+        margin: whether they are the same within a margin, where one was given.
         p_t, p_wilcoxon: t test with cluster-robust errors (CR2) and Wilcoxon's signed-rank test of unit means, not
             corrected.
         dz: mean difference / standard deviation of the differences; none where they do not vary.
@@ -97,6 +119,8 @@ class SystemDifference(Record):
     detectable: float | None
     needed: int | None
     decided: bool
+    verdict: PairVerdict = "not decided"
+    margin: MarginReport | None = None
     independent: Independent | None = None
 
 
@@ -229,6 +253,7 @@ class Comparison(Shown, Record):
 
     Attributes:
         family: which comparisons were corrected together, in words.
+        margin: the difference below which systems are called the same, if one was given.
     """
 
     schema_name: Literal["comparison"] = "comparison"
@@ -237,6 +262,7 @@ class Comparison(Shown, Record):
     correction: Correction
     family: str
     level: float
+    margin: float | None = None
     datasets: list[DatasetReport]
     macro: list[MacroReport]
 
@@ -247,8 +273,9 @@ class Comparison(Shown, Record):
         Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
         interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
         to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
-        `dz`, `wins`, `ties`, `losses`, `detectable` and `needed`, all NaN for the baseline itself; `lenient`, the mean
-        if tools that read like a gold tool count as found, NaN if the result has none.
+        `dz`, `wins`, `ties`, `losses`, `detectable`, `needed` and the `verdict` in words, with the 90% interval that
+        decides about a margin, `margin_low` and `margin_high`, if one was given; all NaN for the baseline itself;
+        `lenient`, the mean if tools that read like a gold tool count as found, NaN if the result has none.
 
         Raises:
             UnavailableError: pandas is not installed.
@@ -280,5 +307,7 @@ class Comparison(Shown, Record):
 
     def _tables(self) -> list[Table]:
         from bench.comparison.render import legend, metric_tables
+        from bench.comparison.tables import margin_table
 
-        return [*metric_tables(self), Table((), notes=[legend(self)])]
+        margins = [margin_table(dataset.metrics) for dataset in self.datasets] if self.margin else []
+        return [*metric_tables(self), *margins, Table((), notes=[legend(self)])]

@@ -38,6 +38,30 @@ def dagger(difference: SystemDifference | None) -> str:
     return "" if difference is None or not difference.decided else numbers.dagger(difference.corrected)
 
 
+def sign(difference: SystemDifference | None) -> str:
+    """The dagger, and whether it is the same as the baseline within the margin that was given."""
+    margin = None if difference is None else difference.margin
+    return dagger(difference) + (numbers.SAME if margin is not None and margin.verdict == "within" else "")
+
+
+def verdict(difference: SystemDifference, units: int) -> str:
+    """What is concluded of a difference, in words.
+
+    Of one that is not decided, how many units would decide it, if their number is what is lacking.
+    """
+    margin = difference.margin
+    within = "" if margin is None or margin.verdict != "within" else f"{margin.margin:g}"
+    if difference.verdict in {"better", "worse"}:
+        return f"{difference.verdict}, by less than {within}" if within else difference.verdict
+    if within:
+        return f"the same within {within}"
+    if not difference.decided:
+        return "not decided: too few groups"
+    wanted = [difference.needed, None if margin is None else margin.needed]
+    needed = min((number for number in wanted if number is not None), default=0)
+    return f"not decided; about {numbers.count(needed)} groups would decide" if needed > units else "not decided"
+
+
 def differences(metric: MetricReport) -> dict[str, SystemDifference]:
     """System -> its difference from the baseline."""
     return {item.system: item for item in metric.differences}
@@ -51,7 +75,7 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
     heads = ["system", "mean", "tier", "rank", f"less {baseline}", "p", "corrected", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(2, len(heads)))
     for standing, difference in _standings(metric):
-        mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=dagger(difference))
+        mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(difference))
         table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
         if difference is not None:
             d = difference
@@ -73,7 +97,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(format_fixed(standing.mean), mark=dagger(d), below=_ends(standing))
+            mean = Cell(format_fixed(standing.mean), mark=sign(d), below=_ends(standing))
             table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
@@ -94,7 +118,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
-            mean = Cell(format_fixed(standing.mean), mark=dagger(d))
+            mean = Cell(format_fixed(standing.mean), mark=sign(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
             if d is not None:
                 table.extend(format_signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
@@ -119,6 +143,18 @@ def _counts(difference: SystemDifference) -> str:
     return f"{difference.wins}/{difference.ties}/{difference.losses}"
 
 
+def margin_table(metrics: Sequence[MetricReport]) -> Table:
+    """What is concluded of each difference with the margin that was given; without rows where none was."""
+    table = Table(["system", "metric", "difference", "90% interval", "verdict"], right=(2,), whole=(2, 3))
+    for metric in metrics:
+        for d in metric.differences:
+            if d.margin is not None:
+                table.title = f"With a margin of {d.margin.margin:g}"
+                ends = interval(d.margin.low, d.margin.high, sign=True)
+                table.add(d.system, metric.metric, format_signed(d.difference), ends, verdict(d, metric.units))
+    return table
+
+
 def independent_table(dataset: DatasetReport) -> Table:
     """What differences look like if queries are taken as independent; without rows where it was not asked for."""
     table = Table(["as if queries were independent", "metric", "difference", "p"], right=(2, 3))
@@ -140,7 +176,7 @@ def slice_tables(dataset: DatasetReport) -> list[Table]:
         table.title = f"{slice_rows[0].metric} by {name}"
         for item in slice_rows:
             by_system = {difference.system: difference for difference in item.differences}
-            means = [Cell(format_fixed(item.means[system]), mark=dagger(by_system.get(system))) for system in systems]
+            means = [Cell(format_fixed(item.means[system]), mark=sign(by_system.get(system))) for system in systems]
             table.add(item.value, str(item.n), str(item.units), *means)
         tables.append(table)
     return tables
@@ -243,7 +279,7 @@ def _means(metric: MetricReport, oracles: set[str]) -> dict[str, Cell]:
     """System -> its mean on a metric, with the sign of its difference from the baseline."""
     difference_by_system = differences(metric)
     means = _mark_best({item.system: item.mean for item in metric.standings}, metric.higher_is_better, oracles)
-    return {name: replace(cell, mark=dagger(difference_by_system.get(name))) for name, cell in means.items()}
+    return {name: replace(cell, mark=sign(difference_by_system.get(name))) for name, cell in means.items()}
 
 
 def _mark_best(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:

@@ -14,6 +14,8 @@ NONE = "-"
 Style = Literal["to", "brackets", "dash", "short"]
 #: Corrected p-values below these levels have these signs, the strictest first.
 DAGGERS = ((0.01, "‡"), (0.05, "†"))
+#: The sign of a difference that is shown to be smaller than a margin.
+SAME = "≈"
 #: From here on decimals say nothing.
 _LARGE = 1e6
 

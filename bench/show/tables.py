@@ -264,7 +264,7 @@ _LATEX = {
     "`": r"\textasciigrave{}",
     '"': r"\symbol{34}",
 }
-_LATEX_MARKS = {"†": r"\dagger", "‡": r"\ddagger"}
+_LATEX_MARKS = {"†": r"\dagger", "‡": r"\ddagger", "≈": r"\approx"}
 
 
 def latex_text(words: str, most: int | None = None) -> str:
@@ -279,7 +279,7 @@ def _latex_cell(cell: Cell) -> str:
     said = "--" if cell.text == "-" else latex_text(cell.text)
     command = {"best": r"\textbf", "second": r"\underline"}.get(cell.emphasis)
     said = f"{command}{{{said}}}" if command and said else said
-    mark = _LATEX_MARKS.get(cell.mark, latex_text(cell.mark))
+    mark = "".join(_LATEX_MARKS.get(sign, latex_text(sign)) for sign in cell.mark)
     return f"{latex_text(cell.before)}{said}$^{{{mark}}}$" if mark else latex_text(cell.before) + said
 
 

@@ -17,7 +17,7 @@ from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.units import dependence, effective_units, robust_mean
 
 Verdict = Literal["pass", "regression", "inconclusive"]
-PairVerdict = Literal["better", "worse", "tied", "too few groups"]
+PairVerdict = Literal["better", "worse", "not decided", "too few groups"]
 
 #: Bounds are compared after rounding: the last bits of a sum decide nothing.
 _DECIMALS = 12
@@ -67,17 +67,19 @@ def enough_units(units: NDArray[np.int64]) -> bool:
     return effective_units(units) >= FEWEST_UNITS
 
 
-def pair_verdict(difference: float, p: float, units: int) -> PairVerdict:
+def pair_verdict(difference: float, p: float, decided: bool) -> PairVerdict:
     """What a two-sided test says of a difference between two, in a word; higher is better.
+
+    A test that shows no difference does not show that there is none (`bench.stats.equivalence` can).
 
     Args:
         difference: the first less the second.
         p: of the test, corrected where several are compared.
-        units: how many units of independence there are.
+        decided: whether the units are enough for a conclusion (`enough_units`).
     """
-    if units < FEWEST_UNITS:
+    if not decided:
         return "too few groups"
-    return "tied" if p >= LEVEL else "better" if difference > 0 else "worse"
+    return "not decided" if p >= LEVEL else "better" if difference > 0 else "worse"
 
 
 def non_inferiority(

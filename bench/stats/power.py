@@ -52,6 +52,50 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
     return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
 
 
+def queries_for_equivalence(
+    difference: float, sd: float, margin: float, level: float = 0.05, power: float = 0.8
+) -> int | None:
+    """How many queries two one-sided tests of this level need to show a mean difference to be within a margin.
+
+    The smallest n with Φ((m - |d|) √n / σ - z) + Φ((m + |d|) √n / σ - z) - 1 of at least the power, where z is the
+    normal quantile at 1 - level (Phillips 1990, for many queries).
+
+    Args:
+        difference: the true mean difference, d.
+        sd: standard deviation of the differences, σ.
+        margin: m, above 0.
+        level: of each test.
+        power: probability of showing it.
+
+    Returns:
+        At least 1; None where the difference is not below the margin, or so near that the number is no finite one.
+
+    Raises:
+        ValueError: difference, sd or margin is not finite, sd is negative, or the margin is not above 0.
+    """
+    if not all(map(math.isfinite, (difference, sd, margin))) or sd < 0 or margin <= 0:
+        raise ValueError(f"numbers must be finite, the margin above 0, sd not negative: {difference}, {sd}, {margin}")
+    room = margin - abs(difference)
+    if room <= 0:
+        return None
+    normal = NormalDist()
+    quantile = normal.inv_cdf(1 - level)
+
+    def shown(root: float) -> float:
+        return normal.cdf(room * root - quantile) + normal.cdf((margin + abs(difference)) * root - quantile) - 1
+
+    # √n / σ lies between where the nearer border alone would give the power, and where each border gives half.
+    low, high = (
+        (quantile + normal.inv_cdf(power)) / room,
+        (quantile + normal.inv_cdf((1 + power) / 2)) / room,
+    )
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if shown(middle) >= power else (middle, high)
+    root = high * sd
+    return max(1, math.ceil(root * root * (1 - 1e-12))) if root < 1e75 else None
+
+
 def expected_error(sd: float, correlation: float, units: NDArray[np.int64]) -> float:
     """The standard error of a mean over queries of which those of a unit correlate: σ √(Σ n_g (1 + (n_g - 1) ρ)) / n.
 

@@ -43,3 +43,20 @@ def centred_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> ND
     means = sums / sizes[:, None]
     centred: NDArray[np.float64] = weighted_values(values - means[groups], groups) + means.mean(axis=0)
     return centred
+
+
+def centred_span(
+    values: NDArray[np.float64], groups: NDArray[np.int64], span: tuple[float, float]
+) -> tuple[float, float]:
+    """The smallest and the largest value that `centred_values` can have where values lie within a span.
+
+    Args:
+        values: (queries, 1).
+        groups: as of `weighted_values`.
+        span: of the values.
+    """
+    moved = (centred_values(values, groups) - weighted_values(values, groups))[:, 0]
+    if not moved.any():
+        return span
+    weights = weighted_values(np.ones_like(values), groups)[:, 0]
+    return float((moved + weights * span[0]).min()), float((moved + weights * span[1]).max())

@@ -1,4 +1,4 @@
-"""The questions that most visitors come with, answered from the overall boards: who is best, for whom, and who ties."""
+"""The questions that most visitors come with, answered from the overall boards: who is best, for whom, how surely."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from bench.results.comparability import metric_difference
 from bench.results.intervals import difference_span
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
-from bench.stats.noninferiority import LEVEL, pair_verdict
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, pair_verdict
 from bench.stats.paired import Paired, compare
 
 METRIC = RANKED[0]
@@ -39,7 +39,8 @@ class Step:
 
     Attributes:
         value: its mean.
-        verdict: `better` or `worse` than the result before it, `tied`, or why that is not known; empty for the first.
+        verdict: `better` or `worse` than the result before it, `not decided`, or why that is not known; empty for the
+            first.
         change: the comparison with the result before it, where both compare.
     """
 
@@ -101,7 +102,7 @@ def _compare(
     if metric_difference(result.manifest, earlier.manifest, METRIC) is not None:
         return "other scoring code", None
     (comparison,) = compare(values - others, units=board.units, span=difference_span(parse_metric(METRIC)))
-    return pair_verdict(comparison.difference, comparison.p, comparison.units), comparison
+    return pair_verdict(comparison.difference, comparison.p, comparison.effective >= FEWEST_UNITS), comparison
 
 
 def _draw(row: Row, steps: Sequence[Step]) -> str:

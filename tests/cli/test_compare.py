@@ -250,3 +250,16 @@ def test_an_order_that_depends_on_a_twin_of_the_gold_is_told_in_every_form(bench
     assert (by_key["alternative-tool"], by_key["alternative-query"]) == ((1, 1), (10, 10))
     # Both tools have one text: half of the queries find the gold one first.
     assert audit["ceilings"]["same_tool_text"] == 10
+
+
+def test_a_margin_is_judged_metric_by_metric(bench: Bench, lexical: Path) -> None:
+    words = ("compare", "bm25@starter", "bm25-okapi@starter", "-m", "recall@5", "--margin", 0.9, "--by", "gold")
+    said = bench(*words)
+    assert "With a margin of 0.9" in said.out
+    assert "90% interval" in said.out
+    assert "within 0.9" in said.out
+    assert max(map(len, said.out.splitlines())) <= 100
+    assert "within 0.9" in bench(*words, "--details").out
+    slices = bench(*words, "--json").json["datasets"][0]["slices"]
+    assert all(item["margin"]["margin"] == 0.9 for part in slices for item in part["differences"])
+    assert "margin is 0.0; it must be a number above 0" in bench(*words[:-4], "--margin", 0, code=2).err

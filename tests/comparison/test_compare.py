@@ -120,6 +120,7 @@ def test_where_less_is_better_the_smallest_mean_is_first_in_order_tier_and_ranks
     assert wins["many"][0] < wins["many"][1]
     # A difference keeps the metric's own direction.
     assert {item.system: np.sign(item.difference) for item in result.differences} == {"none": -1, "many": 1}
+    assert {item.system: item.verdict for item in result.differences} == {"none": "better", "many": "worse"}
 
 
 @pytest.mark.parametrize("metric", ["mrr@10", SIZE])

@@ -81,7 +81,7 @@ def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(tmp_path
     assert len(orders) > 3
     words = " ".join(written(tmp_path, lambda writer: write_slices(board, chosen, writer))("s/*.html").texts)
     assert "too few groups for conclusions" in words
-    assert "tied with" in words
+    assert "not told apart from" in words
 
 
 def test_the_page_is_found_from_the_board_and_is_not_there_without_the_dataset(

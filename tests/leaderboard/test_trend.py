@@ -29,7 +29,7 @@ def test_each_result_is_held_against_the_one_before_it(
 ) -> None:
     steps = steps_of(marked_site.board)
     assert [step.result.manifest.environment.created[:4] for step in steps[:3]] == ["2020", "2021", "2022"]
-    assert [step.verdict for step in steps] == ["", "better", "tied", "tied"]
+    assert [step.verdict for step in steps] == ["", "better", "not decided", "not decided"]
     # The same numbers as the command prints for the two.
     monkeypatch.setenv("BENCH_RESULTS", str(marked_site.folder.with_name("results")))
     one, other = (step.result.manifest.result_id for step in steps[1::-1])
@@ -65,7 +65,7 @@ def test_other_scoring_code_is_not_compared(few: Path) -> None:
     first = new.with_name(f"bm25-{'a' * 12}")
     scoring = json.loads((first / "manifest.json").read_text())["scoring"]
     edit(first, scoring=scoring | {"measures": dict.fromkeys(scoring["measures"], "0" * 64)})
-    assert [step.verdict for step in steps_of(board_of(few))] == ["", "other scoring code", "tied"]
+    assert [step.verdict for step in steps_of(board_of(few))] == ["", "other scoring code", "not decided"]
 
 
 @pytest.mark.usefixtures("begun")

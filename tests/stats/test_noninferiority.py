@@ -176,16 +176,16 @@ def test_a_wider_margin_never_makes_a_verdict_worse_and_nothing_warns(values: np
 
 
 @pytest.mark.parametrize(
-    ("difference", "p", "units", "verdict"),
+    ("difference", "p", "decided", "verdict"),
     [
-        (0.1, LEVEL - 1e-12, FEWEST_UNITS, "better"),
-        (-0.1, 0.0, FEWEST_UNITS, "worse"),
-        (0.1, LEVEL, FEWEST_UNITS, "tied"),
-        (0.0, 1.0, FEWEST_UNITS, "tied"),
-        (0.1, 0.0, FEWEST_UNITS - 1, "too few groups"),
+        (0.1, LEVEL - 1e-12, True, "better"),
+        (-0.1, 0.0, True, "worse"),
+        (0.1, LEVEL, True, "not decided"),
+        (0.0, 1.0, True, "not decided"),
+        (0.1, 0.0, False, "too few groups"),
     ],
 )
 def test_a_pair_is_told_apart_below_the_level_and_from_enough_units(
-    difference: float, p: float, units: int, verdict: str
+    difference: float, p: float, decided: bool, verdict: str
 ) -> None:
-    assert pair_verdict(difference, p, units) == verdict
+    assert pair_verdict(difference, p, decided) == verdict

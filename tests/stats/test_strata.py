@@ -7,7 +7,7 @@ import pytest
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.power import minimum_detectable_effect
-from bench.stats.strata import centred_values, weighted_values
+from bench.stats.strata import centred_span, centred_values, weighted_values
 
 GROUPS = np.array([0] * 10 + [1] * 40 + [2] * 90)
 
@@ -53,3 +53,13 @@ def test_the_minimum_detectable_effect_is_found_with_its_power() -> None:
     assert effect == pytest.approx(2.801585 / np.sqrt(50), rel=1e-5)
     means = np.random.default_rng(2).normal(effect, 1, (20_000, 50)).mean(axis=1)
     assert (np.abs(means) * np.sqrt(50) > 1.959964).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_span_of_centred_values_holds_all_that_values_of_the_span_can_give() -> None:
+    values = (np.arange(140) % 2).astype(np.float64)[:, None]
+    centred = centred_values(values, GROUPS)
+    low, high = centred_span(values, GROUPS, (0.0, 1.0))
+    # Zeros and ones touch both ends in the smallest group, whose weights are the largest.
+    assert (centred.min(), centred.max()) == (pytest.approx(low), pytest.approx(high))
+    assert low < 0 < 1 < high
+    assert centred_span(values, np.zeros(140, dtype=np.int64), (0.0, 1.0)) == (0.0, 1.0)

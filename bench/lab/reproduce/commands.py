@@ -9,8 +9,7 @@ from bench.base.errors import BenchError
 from bench.base.spec import parse
 from bench.data.entries import dataset_entry
 from bench.lab.reproduce.artefacts import artefact, command, is_there, names_in, resolve_references, with_needed
-from bench.lab.reproduce.recipes import RecipeQuestion
-from bench.lab.reproduce.runs import is_fact
+from bench.lab.reproduce.recipes import RecipeQuestion, is_fact
 from bench.metrics import DEFAULT_METRICS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bench.lab.reproduce.cells import papers
 from bench.lab.reproduce.outcomes import CELL_VERDICTS, DIFFERENCES
 from bench.lab.reproduce.report import CellReport, ClaimReport, Lacking, Reproduction, TableReport
-from bench.lab.reproduce.verdicts import TOLERANCE
+from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
 from bench.lab.reproduce.wording import (
     VALUES,
     block_name,
@@ -24,9 +24,12 @@ from bench.show.tables import Table, markdown_text
 from bench.show.tables import markdown as markdown_table
 
 _LEGEND = (
-    "**reproduced**: the published number is within the 95% interval of ours, or within "
-    f"{TOLERANCE} of it; *other data* says that it was measured on other data than the "
-    "paper's. **differs**: it does not; the known differences are below the table. "
+    f"**reproduced**: ours is shown to be within {MARGIN} of the published number "
+    f"({DIFFERENCE_MARGIN} of a published difference) by two one-sided tests at 5%: its 90% interval "
+    "lies inside of the margin. The published number counts as exact, since papers do not give "
+    "its error. *Other data* says that it was measured on other data than the paper's. "
+    "**not reproduced**: the interval lies outside of the margin; the known differences are "
+    "below the table. **not decided**: neither. "
     "**direction only**: the number cannot be compared, but whether the row is above another "
     "one can; the published number is followed by its difference to that row. **not run**: "
     "what it needs and the command that would run it are below the table. Directions are "

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
 from bench.lab.reproduce.commands import commands_for
-from bench.lab.reproduce.recipes import Recipe, RecipeQuestion
+from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
-from bench.lab.reproduce.runs import MethodRuns, MethodValues, fact, is_fact
+from bench.lab.reproduce.runs import MethodRuns, MethodValues, fact
 from bench.lab.reproduce.verdicts import judge_direction
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.paired import Paired, compare
-from bench.stats.strata import centred_values
+from bench.stats.strata import centred_span, centred_values
 
 
 def estimates(
@@ -41,7 +43,9 @@ def estimates(
     if minus is not None:
         values = values - runs.ask(minus, question, metrics).values
     centred = centred_values(values, answers.groups)
-    intervals = bca_intervals(centred, units=answers.units)
+    spans = [_span_of(name, minus is not None) for name in metrics]
+    intervals = _intervals(values, answers, spans, 0.95)
+    tested = _intervals(values, answers, spans, 1 - 2 * LEVEL)
     measured = []
     for name in names:
         if is_fact(name):
@@ -50,9 +54,30 @@ def estimates(
             measured.append(Estimate(metric=name, mean=fact(answers.results[0], name), low=None, high=None))
             continue
         column = metrics.index(name)
-        low, high = (None if np.isnan(end) else float(end) for end in intervals[column])
-        measured.append(Estimate(metric=name, mean=float(centred[:, column].mean()), low=low, high=high))
+        ends = [None if np.isnan(end) else float(end) for end in (*intervals[column], *tested[column])]
+        low, high, low_90, high_90 = ends
+        mean = float(centred[:, column].mean())
+        measured.append(Estimate(metric=name, mean=mean, low=low, high=high, low_90=low_90, high_90=high_90))
     return answers, measured
+
+
+def _span_of(metric: str, difference: bool) -> tuple[float, float] | None:
+    parsed = parse_metric(metric)
+    return difference_span(parsed) if difference else parsed.measure.span
+
+
+def _intervals(
+    values: NDArray[np.float64], answers: MethodValues, spans: Sequence[tuple[float, float] | None], level: float
+) -> NDArray[np.float64]:
+    """(metrics, 2) intervals of the means, or of the means of the datasets' means."""
+    centred = centred_values(values, answers.groups)
+    intervals = np.empty((values.shape[1], 2))
+    for column, span in enumerate(spans):
+        one = slice(column, column + 1)
+        if span is not None:
+            span = centred_span(values[:, one], answers.groups, span)
+        intervals[column] = bca_intervals(centred[:, one], level=level, units=answers.units, span=span)[0]
+    return intervals
 
 
 def compare_methods(
@@ -77,6 +102,7 @@ def comparison_of(metric: str, paired: Paired) -> PairedComparison:
         metric=metric,
         n=paired.n,
         units=paired.units,
+        effective=paired.effective,
         difference=paired.difference,
         low=paired.low,
         high=paired.high,
@@ -94,9 +120,9 @@ def comparison_of(metric: str, paired: Paired) -> PairedComparison:
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
-    # Only reports of older versions lack the units.
-    units = comparison.n if comparison.units is None else comparison.units
-    outcome = judge_direction(published, comparison.difference, identical, corrected, units)
+    # Only reports of older versions lack the effective number, or the units.
+    worth = next(number for number in (comparison.effective, comparison.units, comparison.n) if number is not None)
+    outcome = judge_direction(published, comparison.difference, identical, corrected, worth >= FEWEST_UNITS)
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 #: What becomes of a cell; each has exactly one.
-CellVerdict = Literal["reproduced", "differs", "direction only", "not run"]
+CellVerdict = Literal["reproduced", "not reproduced", "not decided", "direction only", "not run"]
 CELL_VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 
 #: What becomes of a paired comparison that a paper decides one way.

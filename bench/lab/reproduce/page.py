@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from bench.base.errors import UsageError
 from bench.base.paths import read_regular
 from bench.base.records import first_fault
+from bench.lab.reproduce.older import by_equivalence
 from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS
 from bench.lab.reproduce.report import Block, CellReport, Reproduction
-from bench.lab.reproduce.verdicts import TOLERANCE
+from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
 from bench.lab.reproduce.wording import cell_row, claim_state, printed_state
 from bench.leaderboard.boards.board import family_of
 from bench.leaderboard.pages.registry import Content, Page
@@ -36,7 +37,7 @@ def read_reproduction(path: Path) -> Reproduction:
         raise UsageError(f"{path} is not a report of `bench reproduce` ({first_fault(error)}).") from None
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
         raise UsageError(f"{path} is not a report of `bench reproduce` (a cell has no block).")
-    return report
+    return by_equivalence(report) if report.schema_version == 1 else report
 
 
 def _report(content: Content) -> Reproduction | None:
@@ -58,7 +59,9 @@ def _write(content: Content, writer: Writer) -> None:
         context |= {
             "cells": cells,
             "verdicts": CELL_VERDICTS,
-            "tolerance": TOLERANCE,
+            "margin": MARGIN,
+            "difference_margin": DIFFERENCE_MARGIN,
+            "older": report.schema_version == 1,
             "independent": report.protocol.startswith("1."),
             "states": [claim_state(claim) for claim in report.claims],
             "printed": [printed_state(claim) for claim in report.claims],

@@ -51,6 +51,15 @@ class Standard(Record):
     measure: dict[str, str] = {}
 
 
+#: Before the name of a fact that a method states.
+FACT = "fact:"
+
+
+def is_fact(name: str) -> bool:
+    """Whether a recipe's measure is a number of the result as a whole, and no metric."""
+    return name in {"tools", "connected_tools"} or name.startswith(FACT)
+
+
 class Recipe(RecipeQuestion):
     """How some rows of a table are measured.
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import field_validator
+
 from bench.base.records import Record
 from bench.lab.reproduce.cells import PaperData, Unit, Unreadable
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
 from bench.results.manifest import Environment
+
+#: Verdicts of schema 1 by their names in schema 2.
+OLDER_VERDICTS = {"differs": "not reproduced"}
 
 
 class MeasuredData(Record):
@@ -56,25 +61,30 @@ class Lacking(Record):
 
 
 class Estimate(Record):
-    """A mean with its 95% interval; counts and shares of a graph have none."""
+    """A mean with its 95% interval, and the 90% one by which it is judged; counts and shares of a graph have none.
+
+    Reports of schema 1 have no 90% interval.
+    """
 
     metric: str
     mean: float
     low: float | None
     high: float | None
+    low_90: float | None = None
+    high_90: float | None = None
 
 
 class PairedComparison(Record):
     """A paired comparison: first - second on the same queries.
 
-    `n` queries in `units` of independence (None in reports of protocol 1, which knew none). `p` is the randomisation
-    test's, which flips the signs of units, `corrected`
-    by Holm for its family; `detectable` is the minimum detectable effect at 80% power.
+    `n` queries in `units` of independence, which are worth `effective` independent queries (None in older reports).
+    `p` is as of `bench.stats.differences.difference_p_values`, `corrected` by Holm for its family; `detectable` is the minimum detectable effect at 80% power.
     """
 
     metric: str
     n: int
     units: int | None = None
+    effective: float | None = None
     difference: float
     low: float | None
     high: float | None
@@ -96,7 +106,8 @@ class CellReport(Record):
         block: position in the report's `blocks`, which say how it was measured.
         measured: ours, in the same unit as `published`; `difference` is measured - published, and is left out of
             `direction only`, where the two do not compare.
-        reasons: where it differs, in what the measurement is known to differ; empty where nothing is known.
+        margin: within which a share, or a difference of shares, is or is not reproduced; None for other cells.
+        reasons: where it is not reproduced, in what the measurement is known to differ; empty where nothing is known.
         standard: what the protocol's own way gives, where the paper's is followed.
         published_difference, direction: for `direction only`, the paper's difference to the row it is compared with,
             and our paired comparison.
@@ -115,10 +126,16 @@ class CellReport(Record):
     block: int
     measured: Estimate | None = None
     difference: float | None = None
+    margin: float | None = None
     reasons: list[Difference] = []
     standard: Estimate | None = None
     published_difference: float | None = None
     direction: PairedComparison | None = None
+
+    @field_validator("verdict", mode="before")
+    @classmethod
+    def _is_called_otherwise(cls, verdict: object) -> object:
+        return OLDER_VERDICTS.get(verdict, verdict) if isinstance(verdict, str) else verdict
 
 
 class Block(Record):
@@ -157,6 +174,13 @@ class TableReport(Record):
     verdicts: dict[CellVerdict, int]
     unreadable: list[Unreadable]
     notes: list[str]
+
+    @field_validator("verdicts", mode="before")
+    @classmethod
+    def _are_called_otherwise(cls, verdicts: object) -> object:
+        if not isinstance(verdicts, dict):
+            return verdicts
+        return {OLDER_VERDICTS.get(name, name): count for name, count in verdicts.items()}
 
 
 class ClaimTestReport(Record):
@@ -197,7 +221,7 @@ class Reproduction(Record):
     """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
 
     schema_name: Literal["reproduction"] = "reproduction"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2
     protocol: str
     environment: Environment
     seconds: float

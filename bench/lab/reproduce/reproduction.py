@@ -24,7 +24,7 @@ from bench.lab.reproduce.measuring import (
     unrunnable,
 )
 from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA
-from bench.lab.reproduce.recipes import Recipe, recipes_of
+from bench.lab.reproduce.recipes import Recipe, is_fact, recipes_of
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -34,9 +34,10 @@ from bench.lab.reproduce.report import (
     Reproduction,
     TableReport,
 )
-from bench.lab.reproduce.runs import MethodRuns, count_range, is_fact
-from bench.lab.reproduce.verdicts import TOLERANCE, judge_count, judge_value
+from bench.lab.reproduce.runs import MethodRuns, count_range
+from bench.lab.reproduce.verdicts import judge_count, judge_fact, judge_value, margin_of
 from bench.stats.multiple import holm
+from bench.stats.noninferiority import enough_units
 
 
 def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
@@ -242,15 +243,18 @@ def _measure(
     standard, others = _standard(recipe, cells, names, runs)
     judged = []
     for cell, estimate, other in zip(cells, estimated, others, strict=True):
-        if cell.unit == "count":
+        margin = margin_of(cell.unit)
+        if margin is None:
             verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
+        elif is_fact(estimate.metric):
+            verdict = judge_fact(cell.value, estimate.mean, margin)
         else:
-            tolerance = 0.0 if cell.is_difference else TOLERANCE
-            verdict = judge_value(cell.value, estimate.mean, estimate.low, estimate.high, tolerance)
+            decided = enough_units(answers.units)
+            verdict = judge_value(cell.value, estimate.low_90, estimate.high_90, margin, decided)
         difference = estimate.mean - cell.value
-        reasons = list(recipe.differences) if verdict == "differs" else []
-        ours = {"measured": estimate, "difference": difference, "reasons": reasons, "standard": other}
-        judged.append(_report(cell, block, verdict=verdict, **ours))
+        reasons = list(recipe.differences) if verdict == "not reproduced" else []
+        ours = {"measured": estimate, "difference": difference, "margin": margin, "reasons": reasons}
+        judged.append(_report(cell, block, verdict=verdict, standard=other, **ours))
     return made.model_copy(update={"measurement": measurement, "standard": standard}), judged
 
 

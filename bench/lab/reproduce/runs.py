@@ -19,19 +19,13 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method
 from bench.lab.reproduce.artefacts import folder_of, is_there, names_in, resolve_references
-from bench.lab.reproduce.recipes import RecipeQuestion
+from bench.lab.reproduce.recipes import FACT, RecipeQuestion
 from bench.metrics import Metric, parse_metric
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 
-_FACT = "fact:"
 #: Methods state the connected share rounded to four digits: it may be off by half of the last.
 _SHARE_ROUNDING = 0.00005
-
-
-def is_fact(name: str) -> bool:
-    """Whether a recipe's measure is a number of the result as a whole, and no metric."""
-    return name in {"tools", "connected_tools"} or name.startswith(_FACT)
 
 
 def fact(result: StoredResult, name: str) -> float:
@@ -45,9 +39,9 @@ def fact(result: StoredResult, name: str) -> float:
         return manifest.dataset.tools
     if name == "connected_tools":
         return round(fact(result, "fact:connected_share") * manifest.dataset.tools)
-    value = manifest.facts.get(name.removeprefix(_FACT))
+    value = manifest.facts.get(name.removeprefix(FACT))
     if not isinstance(value, int | float):
-        raise UsageError(f"the method {manifest.method.spec} does not state its {name.removeprefix(_FACT)}.")
+        raise UsageError(f"the method {manifest.method.spec} does not state its {name.removeprefix(FACT)}.")
     return float(value)
 
 

@@ -4,27 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.lab.reproduce.cells import Unit
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
+from bench.stats.equivalence import EquivalenceVerdict, judge_interval
 from bench.stats.noninferiority import pair_verdict
 
-#: A published number this near to ours counts as reproduced, however narrow our interval.
-TOLERANCE = 0.02
-_ROUNDING = 1e-9
+#: A share is reproduced if it is shown to be this near to the published one.
+MARGIN = 0.02
+#: The same for a published difference of two shares; most of them are smaller than `MARGIN`.
+DIFFERENCE_MARGIN = 0.01
+_VERDICTS: dict[EquivalenceVerdict, CellVerdict] = {
+    "within": "reproduced",
+    "beyond": "not reproduced",
+    "undecided": "not decided",
+}
 
 
-def judge_value(
-    published: float, measured: float, low: float | None, high: float | None, tolerance: float = TOLERANCE
-) -> CellVerdict:
-    """`reproduced` if the published share lies within our 95% interval, or near our mean; else `differs`.
+def margin_of(unit: Unit) -> float | None:
+    """The margin of a printed number; None for a count, which must be the same."""
+    if unit == "count":
+        return None
+    return DIFFERENCE_MARGIN if unit in {"difference", "points"} else MARGIN
+
+
+def judge_value(published: float, low: float | None, high: float | None, margin: float, decided: bool) -> CellVerdict:
+    """Whether ours is the published share, or difference of shares, within a margin: two one-sided tests.
+
+    `reproduced` where the interval of ours lies inside the margin around the published number, `not reproduced` where
+    it lies outside, else `not decided`. A wide interval decides nothing. The published number is taken as a constant:
+    papers do not say how far it would move with other queries.
 
     Args:
-        published, measured: shares of 1.
-        low, high: the interval, if there is one.
-        tolerance: what is near; 0 for differences, most of which are smaller than 0.02 themselves.
+        published: the printed number.
+        low, high: 90% interval of ours; None where nothing is known of the spread.
+        margin: above 0.
+        decided: whether there are enough units of independence for a conclusion.
     """
-    near = abs(published - measured) <= tolerance + _ROUNDING
-    within = low is not None and high is not None and low - _ROUNDING <= published <= high + _ROUNDING
-    return "reproduced" if near or within else "differs"
+    if low is None or high is None:
+        return "not decided"
+    return _VERDICTS[judge_interval(low - published, high - published, margin, decided)]
+
+
+def judge_fact(published: float, stated: float, margin: float) -> CellVerdict:
+    """The same for a number that has no error, such as the share of a graph: no sample is drawn for it."""
+    return judge_value(published, stated, stated, margin, decided=True)
 
 
 def judge_count(published: float, least: float, most: float) -> CellVerdict:
@@ -34,10 +57,10 @@ def judge_count(published: float, least: float, most: float) -> CellVerdict:
         published: the printed count.
         least, most: ours; two numbers where it is known only within a range (`bench.lab.reproduce.runs.count_range`).
     """
-    return "reproduced" if least - 0.5 < published < most + 0.5 else "differs"
+    return "reproduced" if least - 0.5 < published < most + 0.5 else "not reproduced"
 
 
-def judge_direction(published: float, difference: float, identical: bool, p: float, units: int) -> Outcome:
+def judge_direction(published: float, difference: float, identical: bool, p: float, decided: bool) -> Outcome:
     """Whether ours is better and worse where the paper's is.
 
     Args:
@@ -45,7 +68,7 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
         difference: our first minus our second.
         identical: whether ours agree on every query.
         p: the comparison's p-value, corrected for its family.
-        units: how many units of independence it has.
+        decided: whether there are enough units of independence for a conclusion.
 
     Returns:
         `no direction` where the paper prints the same number twice, `no difference` where ours answer every query
@@ -55,8 +78,8 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
         return "no direction"
     if identical:
         return "no difference"
-    verdict = pair_verdict(difference, p, units)
-    if verdict in {"tied", "too few groups"}:
+    verdict = pair_verdict(difference, p, decided)
+    if verdict not in {"better", "worse"}:
         return "undecided"
     return "as published" if (verdict == "better") == (published > 0) else "opposite"
 

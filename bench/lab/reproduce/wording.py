@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.lab.reproduce.outcomes import Outcome
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -33,9 +34,10 @@ def value_row(cell: CellReport, block: Block) -> list[str]:
 
 
 def _verdict(cell: CellReport, block: Block) -> str:
+    words = cell.verdict + ("" if cell.margin is None else f" (±{cell.margin:g})")
     if cell.verdict == "reproduced" and block.other_data:
-        return "reproduced, other data"
-    return "differs, reason unknown" if cell.verdict == "differs" and not cell.reasons else cell.verdict
+        return f"{words}, other data"
+    return f"{words}, reason unknown" if cell.verdict == "not reproduced" and not cell.reasons else words
 
 
 def direction_row(cell: CellReport) -> list[str]:
@@ -51,8 +53,13 @@ def direction_row(cell: CellReport) -> list[str]:
         ours,
         interval(direction.low, direction.high),
         p_value(direction.corrected),
-        direction.outcome,
+        _outcome(direction.outcome),
     ]
+
+
+def _outcome(outcome: Outcome) -> str:
+    """The outcome of a test; that all answers of a sample agree does not say that all would."""
+    return "no query differs" if outcome == "no difference" else outcome
 
 
 def cell_row(cell: CellReport, block: Block) -> list[str]:
@@ -151,7 +158,7 @@ def name_of_test(test: ClaimTestReport) -> str:
 
 def comparison_row(comparison: PairedComparison) -> list[str]:
     """Metric, n, difference, interval, p, outcome."""
-    outcome: str = comparison.outcome
+    outcome = _outcome(comparison.outcome)
     if comparison.outcome == "undecided" and comparison.detectable is not None:
         outcome += f" (a difference of {format_fixed(comparison.detectable)} would show)"
     difference = format_signed(comparison.difference)

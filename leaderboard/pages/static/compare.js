@@ -61,7 +61,7 @@
     grid.caption.textContent = `${metric} of ${second} less that of ${first}`;
     const body = grid.createTBody();
     const commands = [];
-    const tally = { better: 0, worse: 0, tied: 0 };
+    const tally = { better: 0, worse: 0, "not decided": 0 };
     for (const board of boards) {
       const found = data.get(board.slug);
       const place = (name) => found.rows.findIndex((row) => row[0] === name);
@@ -89,7 +89,7 @@
     }
     made.append(title, drop);
     if (!commands.length) { made.append(make("p", "They share no dataset.")); return made; }
-    made.append(make("p", `On the datasets of the ranking: better on ${tally.better}, tied on ${tally.tied}, worse on ${tally.worse}.`));
+    made.append(make("p", `On the datasets of the ranking: better on ${tally.better}, not decided on ${tally["not decided"]}, worse on ${tally.worse}.`));
     area.append(grid);
     const part = make("details");
     part.append(make("summary", "Commands that print these numbers"), make("pre", commands.join("\n")));

@@ -51,6 +51,13 @@ def test_intervals_of_estimates_are_as_wide_as_the_units_say() -> None:
     assert widths[0] > 1.5 * widths[1]
 
 
+def test_equal_answers_leave_room_for_what_the_sample_lacks() -> None:
+    # Of 60 requests, all right: the exact interval of Clopper and Pearson begins at 0.05 and 0.025 to the power 1/60.
+    _, (result,) = estimates("all", QUESTION, ["recall@1"], runs(60))
+    assert (result.low_90, result.high_90) == (pytest.approx(0.05 ** (1 / 60), abs=0.003), 1.0)
+    assert (result.low, result.high) == (pytest.approx(0.025 ** (1 / 60), abs=0.003), 1.0)
+
+
 @pytest.mark.parametrize(("requests", "outcome"), [(19, "undecided"), (20, "as published")])
 def test_too_few_units_decide_no_claim(requests: int, outcome: str) -> None:
     _, _, (result,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(requests))

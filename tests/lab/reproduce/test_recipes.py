@@ -16,9 +16,9 @@ from bench.evaluation.plan import Plan
 from bench.lab.reproduce.artefacts import artefacts, resolve_references
 from bench.lab.reproduce.cells import PrintedCell, cells, papers, table_cells, table_names
 from bench.lab.reproduce.claims import check_printed, claims
-from bench.lab.reproduce.recipes import Recipe, read_recipes, recipes, recipes_of
+from bench.lab.reproduce.recipes import Recipe, is_fact, read_recipes, recipes, recipes_of
 from bench.lab.reproduce.reproduction import reproduce
-from bench.lab.reproduce.runs import MethodRuns, fact, is_fact
+from bench.lab.reproduce.runs import MethodRuns, fact
 from bench.metrics import parse_metric
 from bench.registry import build_method, dataset_entries, method_names
 from bench.registry.methods import method_class

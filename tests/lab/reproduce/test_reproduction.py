@@ -49,13 +49,15 @@ def test_a_cell_is_measured_and_judged(written: Written, run: Callable[..., Repr
     )
     report = run()
     near, far, percent = report.cells
-    assert (near.verdict, near.published, near.difference) == ("reproduced", 0.5, 0.0)
+    # The same mean in forty queries shows no equivalence within 0.02.
+    assert (near.verdict, near.published, near.difference, near.margin) == ("not decided", 0.5, 0.0, 0.02)
     assert near.measured is not None
     assert near.measured.mean == 0.5
     assert near.measured.low is not None
-    assert near.measured.low < 0.5
-    assert (far.verdict, far.reasons) == ("differs", ["other queries"])
-    assert (percent.published, percent.verdict) == (0.6, "reproduced")
+    assert near.measured.low_90 is not None
+    assert near.measured.low < near.measured.low_90 < 0.5
+    assert (far.verdict, far.reasons) == ("not reproduced", ["other queries"])
+    assert (percent.published, percent.verdict) == (0.6, "not decided")
     (block,) = report.blocks
     assert block.other_data
     assert block.note == "A note."
@@ -63,7 +65,31 @@ def test_a_cell_is_measured_and_judged(written: Written, run: Callable[..., Repr
     (data,) = block.measurement.data
     assert (data.dataset, data.queries, data.tools, data.template) == ("tiny", 40, 10, "description")
     assert [item.verdicts for item in report.tables] == [
-        {"reproduced": 2, "differs": 1, "direction only": 0, "not run": 0}
+        {"reproduced": 0, "not reproduced": 1, "not decided": 2, "direction only": 0, "not run": 0}
+    ]
+
+
+def test_a_cell_is_reproduced_by_its_interval_and_the_margin_is_named(
+    written: Written, run: Callable[..., Reproduction], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [
+        cell("A", "0.5"),
+        cell("A", "0.6", "recall@5"),
+        cell("A", "0.9", "ndcg@1"),
+        cell("B", "40.0%", unit="points"),
+    ]
+    written(cells, [recipe("A", "half"), recipe("B", "most", minus="half")])
+    # Twenty of forty are right: the error is 0.08, and the 90% interval reaches 0.13 to either side.
+    monkeypatch.setattr("bench.lab.reproduce.verdicts.MARGIN", 0.2)
+    monkeypatch.setattr("bench.lab.reproduce.verdicts.DIFFERENCE_MARGIN", 0.25)
+    report = run()
+    assert [item.verdict for item in report.cells] == ["reproduced", "not decided", "not reproduced", "reproduced"]
+    words = [cell_row(item, report.blocks[item.block])[-1] for item in report.cells]
+    assert words == [
+        "reproduced (±0.2)",
+        "not decided (±0.2)",
+        "not reproduced (±0.2), reason unknown",
+        "reproduced (±0.25)",
     ]
 
 
@@ -89,7 +115,7 @@ def test_the_first_recipe_that_can_run_is_taken_and_the_others_are_named(
     ]
     assert block.lacking[0].reason == "there is no encoder here."
     assert block.lacking[0].commands == ["bench run --method missing --dataset tiny"]
-    assert (report.cells[0].verdict, report.cells[0].reasons) == ("differs", [])
+    assert (report.cells[0].verdict, report.cells[0].reasons) == ("not reproduced", [])
 
 
 def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: RunsOf) -> None:
@@ -136,7 +162,7 @@ def test_one_cell_s_failure_ends_no_other(written: Written, run: Callable[..., R
         ],
     )
     report = run()
-    assert [item.verdict for item in report.cells] == ["not run", "not run", "not run", "reproduced", "not run"]
+    assert [item.verdict for item in report.cells] == ["not run", "not run", "not run", "not decided", "not run"]
     reasons = [block.lacking[0].reason if block.lacking else "" for block in report.blocks]
     assert "division by zero" in reasons[0]
     assert "there is no method 'no-such-method'" in reasons[1]
@@ -156,7 +182,7 @@ def test_a_fault_of_ours_is_told_as_one(written: Written, runs: RunsOf) -> None:
 
     inner, here.load = here.load, load
     report = reproduce(["tgr-2"], [], here, "bench reproduce tgr-2")
-    assert [item.verdict for item in report.cells] == ["not run", "reproduced"]
+    assert [item.verdict for item in report.cells] == ["not run", "not decided"]
     assert report.blocks[0].lacking[0].reason == "an error of bench itself (KeyError: 'lost')."
 
 
@@ -235,7 +261,7 @@ def test_what_no_run_can_measure_is_told_and_not_tried(written: Written, run: Ca
         [recipe("A", "half", **never), recipe("B", "half", **never), recipe("B", "half")],
     )
     report = run()
-    assert [item.verdict for item in report.cells] == ["not run", "reproduced"]
+    assert [item.verdict for item in report.cells] == ["not run", "not decided"]
     for block in report.blocks:
         (lacking,) = block.lacking
         assert (lacking.needs, lacking.commands, lacking.failed) == (["the stars"], ["bench graph tiny"], False)
@@ -327,7 +353,7 @@ def test_a_table_of_differences_is_measured_query_by_query(written: Written, run
     assert right.measured.mean == pytest.approx(0.4)
     assert right.measured.low is not None
     assert 0.2 < right.measured.low < 0.4
-    assert (right.verdict, wrong.verdict) == ("reproduced", "differs")
+    assert (right.verdict, wrong.verdict) == ("not decided", "not reproduced")
     assert direction.published_difference == -0.01
     assert direction.direction is not None
     assert direction.direction.outcome == "opposite"
@@ -345,7 +371,7 @@ def test_counts_and_facts_are_compared_as_they_are(written: Written, run: Callab
         [recipe("A", "half", measure=facts), recipe("B", "half", measure=facts)],
     )
     report = run()
-    assert [item.verdict for item in report.cells] == ["reproduced", "differs", "reproduced", "not run"]
+    assert [item.verdict for item in report.cells] == ["reproduced", "not reproduced", "reproduced", "not run"]
     assert report.cells[0].measured is not None
     assert (report.cells[0].measured.mean, report.cells[0].measured.low) == (10, None)
     assert "does not state its edges" in report.blocks[1].lacking[0].reason
