@@ -115,7 +115,7 @@ def command(
     """Compare stored results with a baseline, the first one named.
 
     A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, names can be methods
-    alone. Over several datasets, mean ranks and macro means are added:
+    alone. Over several datasets, macro means, mean ranks and a sentence on who is best are added:
 
       bench compare tgr@apibank dense@apibank bm25@apibank
 

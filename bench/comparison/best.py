@@ -99,7 +99,9 @@ def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = Non
     """
 
     def title(name: str) -> str:
-        return (titles or {}).get(name, name)
+        known = (titles or {}).get(name, name)
+        # In a list, its comma would look like the end of a name.
+        return f"“{known}”" if "," in known else known
 
     def ahead(leads: Sequence[Lead]) -> str:
         named = [f"{title(lead.system)} by {_amount(lead)}" for lead in leads]

@@ -45,9 +45,9 @@ def test_the_sentence_of_many_sources() -> None:
         "A has the best mean over 6 datasets (6 sources): ahead of B by 0.031 [0.004, 0.058]; not told apart from C; "
         "but significantly worse than B (p = .012) and C (p <.001) on d1 and than B (p = .040) on d4."
     )
-    assert best_sentence(found(barely("B"), tied("C"), tied("D")), {"A": "First", "C": "Third"}) == (
+    assert best_sentence(found(barely("B"), tied("C"), tied("D")), {"A": "First", "C": "Third, of C"}) == (
         "First has the best mean over 6 datasets (6 sources): on these datasets, but not surely on others, ahead of B "
-        "by 0.050 [-0.010, 0.110]; not told apart from Third and D."
+        "by 0.050 [-0.010, 0.110]; not told apart from “Third, of C” and D."
     )
 
 

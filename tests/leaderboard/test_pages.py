@@ -23,6 +23,7 @@ from scipy import stats
 
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
+from bench.comparison.best import best_sentence
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.overall import overall
@@ -101,6 +102,29 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(two_da
     ((mean, low, high),) = macro_intervals(tables, units=units, span=(0, 1))
     assert f"{mean:.3f}" in texts
     assert f"{low:.3f}–{high:.3f}" in texts
+
+
+def test_a_ranking_on_one_dataset_says_and_shows_what_its_board_does(ready_site: Any) -> None:
+    (view, *_), _ = views_of(read_ranking_set(), ready_site.made.boards, {})
+    ranking, standing = overall(view, "recall@5", "all", {}), ready_site.board.standings["recall@5"]
+    assert ranking.best is not None
+    titles = {row.key: row.title for row in ready_site.board.rows}
+    ids = {row.key: row.id for row in ready_site.board.rows}
+    home = ready_site.page("index.html")
+    assert best_sentence(ranking.best, titles) in home.texts
+    best = standing.ids.index(ids[ranking.best.system])
+    for lead in ranking.best.leads:
+        p = standing.pairs[best, standing.ids.index(ids[lead.system])]
+        assert lead.p == p
+        assert lead.verdict == ("ahead" if p < 0.05 else "not told apart")
+    board = ready_site.only("d/*.html").texts
+    for place in ranking.places:
+        stored = place.row.result.metrics.metrics["recall@5"]
+        if place.low is not None and not place.row.older:
+            assert (place.low, place.high) == pytest.approx((stored.low, stored.high), abs=1e-12)
+            said = f"{stored.low:.3f}–{stored.high:.3f}"
+            assert said in home.texts
+            assert said in board
 
 
 def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
