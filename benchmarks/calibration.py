@@ -4,8 +4,9 @@
 
 Pairs of systems with values as recall@5 has them, shares of one to four gold tools, are drawn from a population whose
 means are known. Under the null both systems answer by the same rule, so the share of p < 0.05 should be 0.05; the 95%
-interval of the difference should hold the true one in 95 of 100; and a true difference of the size of the minimum
-detectable effect should be found in 80 of 100, a smaller one less often, and more often with more queries.
+interval of the difference should hold the true one in 95 of 100, and so should that of a mean over datasets; and a true
+difference of the size of the minimum detectable effect should be found in 80 of 100, a smaller one less often, and more
+often with more queries.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
-from bench.stats.macro import macro_intervals
+from bench.stats.macro import FEWEST_SOURCES, lead_intervals, macro_intervals, these_intervals
 from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.randomisation import randomisation_test
 from bench.stats.tiers import pairwise_tests
@@ -65,14 +66,47 @@ def families(random: np.random.Generator, queries: int, simulations: int, system
     return told_apart / simulations
 
 
-def macro_coverage(random: np.random.Generator, datasets: int, queries: int, simulations: int) -> float:
-    """The share of 95% macro intervals that hold the mean of all datasets, where their means have an sd of 0.1."""
-    inside = 0
-    for _ in range(simulations):
-        means = random.normal(0.6, 0.1, datasets)
-        _, low, high = macro_intervals([random.normal(m, 0.3, (queries, 1)) for m in means], resamples=RESAMPLES)[0]
-        inside += bool(low <= 0.6 <= high)
-    return inside / simulations
+def macro_coverage(
+    random: np.random.Generator, datasets: int, queries: int, simulations: int, easy: bool
+) -> tuple[float, float]:
+    """The shares of 95% macro intervals that hold the mean of all datasets, and that hold the mean of those drawn.
+
+    The means of datasets have an sd of 0.1 around 0.6; easy ones are drawn around 0.976, with queries of 0 and 1, so
+    that a method is often right on all queries of all datasets.
+    """
+    if easy:
+        means, middle = 1 - random.beta(1, 40, (datasets, simulations)), 40 / 41
+        values = [(random.random((queries, simulations)) < row).astype(np.float64) for row in means]
+    else:
+        means, middle = random.normal(0.6, 0.1, (datasets, simulations)), 0.6
+        values = [random.normal(row, 0.3, (queries, simulations)) for row in means]
+    span = (0.0, 1.0) if easy else None
+    these = these_intervals(values, resamples=RESAMPLES, span=span)
+    others = macro_intervals(values, resamples=RESAMPLES, span=span)
+    return _share_inside(others, np.full(simulations, middle)), _share_inside(these, means.mean(axis=0))
+
+
+def lead_coverage(random: np.random.Generator, datasets: int, queries: int, simulations: int) -> float:
+    """The share of 95% intervals of a lead that hold it: of all datasets, or of these where they are too few.
+
+    Each dataset has half as many queries as the one before. Leads differ between datasets by an sd of 0.05.
+    """
+    gains = np.clip(random.normal(0.03, 0.05, (datasets, simulations)), -0.4, 0.5)
+    sizes = [max(25, queries >> place) for place in range(datasets)]
+    values = []
+    for size, gain in zip(sizes, gains, strict=True):
+        gold = random.integers(1, 5, (size, simulations))
+        chance = random.uniform(0.4, 0.5, (size, simulations))
+        behind = (random.binomial(gold, chance) - random.binomial(gold, chance + gain)) / gold
+        values.append(np.column_stack([np.zeros(size), behind]))
+    units = [np.arange(size) for size in sizes]
+    leads = lead_intervals(values, 0, units, [str(place) for place in range(datasets)], (-1.0, 1.0))[1:]
+    return _share_inside(leads, gains.mean(axis=0) if datasets < FEWEST_SOURCES else np.full(simulations, 0.03))
+
+
+def _share_inside(intervals: NDArray[np.float64], true: NDArray[np.float64]) -> float:
+    _, low, high = intervals.T
+    return float(((low <= true + 1e-12) & (true <= high + 1e-12)).mean())
 
 
 def main() -> None:
@@ -99,9 +133,13 @@ def main() -> None:
         inside, above, below = coverage(null if gain == 0 else simulated(random, n, simulations, gain), gain)
         print(f"  true {gain:.2f}        {inside:.4f} (above {above:.4f}, below {below:.4f})")
 
-    for datasets in (2, 3, 5, 10):
-        share = macro_coverage(random, datasets, n, max(1, simulations // 4))
-        print(f"  macro mean of {datasets:2} datasets: {share:.3f}")
+    for datasets in (1, 2, 3, 5, 8):
+        parts = []
+        for easy in (False, True):
+            others, these = macro_coverage(random, datasets, n, simulations, easy)
+            parts.append(f"{'easy' if easy else 'hard'}: of others {others:.3f}, of these {these:.3f}")
+        lead = lead_coverage(random, datasets, n, simulations)
+        print(f"  macro mean of {datasets} datasets: {'; '.join(parts)}; lead {lead:.3f}")
 
     sd = float(simulated(random, n, simulations, 0.05).std())
     print("share of p < 0.05 where the first is better:")

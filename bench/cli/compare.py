@@ -17,12 +17,12 @@ from bench.cli.output import console, print_json
 from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.figures import Figure
 from bench.comparison.render import (
-    FEW_DATASETS,
     INDEPENDENT,
     SLICE_SIGNS,
     answer_tokens,
     catalogue_lines,
     csv_text,
+    few_sources,
     few_units,
     latex,
     legend,
@@ -118,7 +118,7 @@ def command(
     """Compare stored results with a baseline, the first one named.
 
     A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, names can be methods
-    alone. Over several datasets, mean ranks and macro means are added:
+    alone. Over several datasets, macro means, mean ranks and a sentence on who is best are added:
 
       bench compare tgr@apibank dense@apibank bm25@apibank
 
@@ -195,6 +195,8 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
                 _print_moves(out, dataset)
         for macro in report.macro:
             if macro.metric in shown:
+                if macro.statement:
+                    out.print(f"{macro.metric}: {one_line(macro.statement)}")
                 out.print(f"{macro.metric}: {macro_sentence(macro)}", style="dim")
     _print_below(out, report)
     out.print(signs(report), style="dim")
@@ -239,9 +241,12 @@ def _print_all(report: Comparison) -> None:
         _print_moves(out, dataset)
     for macro in report.macro:
         out.print(f"{macro.metric} over {', '.join(map(one_line, macro.datasets))}: {macro_sentence(macro)}")
+        if macro.statement:
+            out.print(one_line(macro.statement))
         out.print(macro_table(macro))
     if report.macro:
-        out.print(FEW_DATASETS, style="dim")
+        for sentence in few_sources(report.macro[0]):
+            out.print(sentence, style="dim")
     _print_below(out, report)
     out.print(legend(report), style="dim")
     doubtful = [

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
+from bench.comparison.best import DatasetTests, best_over_datasets, best_sentence
 from bench.comparison.report import (
+    BestOverDatasets,
     Comparison,
     Correction,
     DatasetReport,
@@ -47,7 +49,7 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.equivalence import equivalence
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
-from bench.stats.macro import macro_intervals
+from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_verdict
 from bench.stats.paired import Paired, compare
@@ -178,7 +180,7 @@ def compare_fields(
         level=LEVEL,
         margin=question.margin,
         datasets=reports,
-        macro=_over_datasets(fields, metrics) if len(fields) > 1 else [],
+        macro=_over_datasets(fields, metrics, reports) if len(fields) > 1 else [],
     )
 
 
@@ -471,8 +473,14 @@ def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ran
     return moved_tools(query, snapshot, place, before, ranked[system], removed)
 
 
-def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[MacroReport]:
+def _over_datasets(
+    fields: Sequence[Field], metrics: Sequence[str], datasets: Sequence[DatasetReport]
+) -> list[MacroReport]:
     names = fields[0].names
+    tested = {
+        metric: [(item.dataset, report) for item in datasets for report in item.metrics if report.metric == metric]
+        for metric in metrics
+    }
     sources = [field.results[0].manifest.dataset.source for field in fields]
     by_source: dict[str, list[int]] = {}
     for i, source in enumerate(sources):
@@ -484,18 +492,20 @@ def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[Macr
         units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
         means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
         sign = _direction(metric)
-        intervals = macro_intervals(values, units=units, sources=sources)
+        span = parse_metric(metric).measure.span
+        intervals = macro_intervals(values, units=units, sources=sources, span=span)
         ranks = average_ranks(sign * means)
         standings = [
             MacroStanding(
                 system=name,
                 mean=float(intervals[i, 0]),
-                low=float(intervals[i, 1]),
-                high=float(intervals[i, 2]),
+                low=_finite(intervals[i, 1]),
+                high=_finite(intervals[i, 2]),
                 rank=float(ranks[i]),
             )
             for i, name in enumerate(names)
         ]
+        best = _best(fields, metric, values, units, sources, tested[metric])
         reports.append(
             MacroReport(
                 metric=metric,
@@ -504,9 +514,69 @@ def _over_datasets(fields: Sequence[Field], metrics: Sequence[str]) -> list[Macr
                 standings=sorted(standings, key=lambda item: (item.rank, item.system)),
                 friedman=friedman(means) if len(names) > 2 else None,
                 critical=nemenyi_difference(len(names), len(by_source)),
+                best=best,
+                statement="" if best is None else best_sentence(best),
             )
         )
     return reports
+
+
+def _best(
+    fields: Sequence[Field],
+    metric: str,
+    values: Sequence[NDArray[np.float64]],
+    units: Sequence[NDArray[np.int64]],
+    sources: Sequence[str],
+    reports: Sequence[tuple[str, MetricReport]],
+) -> BestOverDatasets | None:
+    """Who is best over the datasets; None for fewer than two systems that compete.
+
+    Args:
+        fields: one for each dataset.
+        metric: by which.
+        values, units, sources: for each dataset.
+        reports: of each dataset: its name and what was found.
+    """
+    names, results, sign = fields[0].names, fields[0].results, _direction(metric)
+    ranked = [i for i, result in enumerate(results) if not result.manifest.method.oracle]
+    compete = np.array([competes(results[i]) for i in ranked])
+    if compete.sum() < 2:
+        return None
+    parts = [sign * part[:, ranked] for part in values]
+    table, codes = macro_values(parts, units, sources)
+    pairs = (
+        pairwise_tests(table, units=codes, contenders=compete) if enough_units(codes) else np.ones((len(ranked),) * 2)
+    )
+    contenders = np.flatnonzero(compete)
+    means = np.round(table[:, contenders].mean(axis=0), 12)
+    best = min(range(len(contenders)), key=lambda i: (-means[i], names[ranked[contenders[i]]]))
+    contending = [part[:, contenders] for part in parts]
+    leads = lead_intervals(contending, best, units, sources, difference_span(parse_metric(metric)))
+    tests = [
+        DatasetTests(
+            dataset=name,
+            systems=[names[i] for i in ranked],
+            scores=part.mean(axis=0),
+            pairs=_smallest_p(report, names)[np.ix_(ranked, ranked)],
+        )
+        for (name, report), part in zip(reports, parts, strict=True)
+    ]
+    chosen = [names[ranked[i]] for i in contenders]
+    p = pairs[contenders[best], contenders]
+    return best_over_datasets(chosen, best, leads, p, len(set(sources)), tests)
+
+
+def _smallest_p(report: MetricReport, names: Sequence[str]) -> NDArray[np.float64]:
+    """(systems, systems) the smaller of the p-values by which a report calls a pair different.
+
+    Tiers and the signs of differences from the baseline are corrected over families of their own.
+    """
+    pairs = np.array(report.pairs)
+    for difference in report.differences:
+        if difference.decided:
+            i = names.index(difference.system)
+            pairs[0, i] = pairs[i, 0] = min(pairs[0, i], difference.corrected)
+    return pairs
 
 
 def _finite(value: float) -> float | None:

@@ -215,19 +215,64 @@ class DatasetReport(Record):
     origin: list[str] = []
 
 
+class Lead(Record):
+    """What the best system over several datasets is ahead of another by; positive in the metric's better direction.
+
+    Attributes:
+        difference, low, high: of the macro means, with a 95% interval that resamples sources and units; with too few
+            sources it is about these datasets alone. No interval where nothing is known about the spread.
+        p: the paired randomisation test on these datasets, corrected by Holm over all pairs of systems; 1 where there
+            are too few units for a conclusion.
+        verdict: `ahead` where the test tells the two apart and the interval excludes zero, `these datasets` where the
+            test does and the interval contains zero, else `not told apart`.
+    """
+
+    system: str
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    verdict: Literal["ahead", "these datasets", "not told apart"]
+
+
+class WorseOn(Record):
+    """A dataset on which the best system over all is significantly worse than another, with the corrected p-value."""
+
+    dataset: str
+    system: str
+    p: float
+
+
+class BestOverDatasets(Record):
+    """Which system has the best macro mean, and of whom that can be said.
+
+    Attributes:
+        datasets: in their order.
+        sources: how many they come from.
+        leads: over the other contenders, the closest first.
+        worse: every case of a dataset whose own tests contradict the order over all of them.
+    """
+
+    system: str
+    datasets: list[str]
+    sources: int
+    leads: list[Lead]
+    worse: list[WorseOn]
+
+
 class MacroStanding(Record):
     """A system over all datasets.
 
     Attributes:
         mean, low, high: mean over sources of the mean over a source's datasets; the interval resamples sources, and
-            units within their datasets.
+            units within their datasets. None where nothing is known about the spread.
         rank: mean rank over sources (1 is best; ties share).
     """
 
     system: str
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     rank: float
 
 
@@ -238,6 +283,8 @@ class MacroReport(Record):
         sources: of the datasets, in their order.
         friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
         critical: Nemenyi's critical difference of mean ranks at the 5% level.
+        best: who is best over the datasets; none for fewer than two contenders.
+        statement: the same in a sentence; empty if there is none.
     """
 
     metric: str
@@ -246,6 +293,8 @@ class MacroReport(Record):
     standings: list[MacroStanding]
     friedman: float | None
     critical: float
+    best: BestOverDatasets | None = None
+    statement: str = ""
 
 
 class Comparison(Shown, Record):

@@ -1,15 +1,22 @@
-"""Macro means over datasets, with two-level bootstrap intervals."""
+"""Macro means over datasets: their intervals, of these datasets and of others of the kind."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import RESAMPLES, resampled_sums, scaled_sums
+from bench.stats.bootstrap import RESAMPLES, bca_intervals, resampled_sums, scaled_sums
+from bench.stats.differences import difference_intervals
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence
+
+#: Fewer sources say too little of other datasets: the 95% intervals of two hold the mean of all in 78% of simulated
+#: cases, those of three in 90%, those of five in 95% (`benchmarks/calibration.py`).
+FEWEST_SOURCES = 5
 
 
 def macro_intervals(
@@ -19,22 +26,23 @@ def macro_intervals(
     seed: int = 0,
     units: Sequence[NDArray[np.int64] | None] | None = None,
     sources: Sequence[str] | None = None,
+    span: tuple[float, float] | None = None,
 ) -> NDArray[np.float64]:
-    """Means of datasets' means and their percentile intervals, by a two-level bootstrap (Davison, Hinkley 1997, 3.8).
+    """Means of datasets' means with intervals for other datasets of the kind.
 
-    Each resample draws as many datasets as there are, with replacement, and for each one drawn its queries, with
-    replacement; a dataset that is drawn twice has two draws of queries. So the interval is about other datasets of the
-    kind, where `bench.stats.strata` leaves the datasets as they are. With few datasets it is too narrow: a sample of G
-    shows (G - 1) / G of the variance between datasets, which is half of it for two.
+    An interval is the hull of two. The first is that of a two-level bootstrap (Davison, Hinkley 1997, 3.8): each
+    resample draws as many sources as there are, with replacement, and for each one drawn the queries of its datasets,
+    with replacement; a source that is drawn twice has two draws of queries. G sources show but (G - 1) / G of the
+    variance between them, and percentiles take their number for infinite: those at Φ(±√(G / (G - 1)) t) are taken in
+    their place, with the quantile t of Student's distribution with G - 1 degrees of freedom (the expanded percentile
+    interval of Hesterberg 2015). The second is that of `these_intervals`, so that no interval says more of other
+    datasets than is known of these: values that are all equal on every dataset do not vary in any resample.
 
-    The systems share all draws. A single dataset is always the one drawn: only its queries vary, and the interval says
-    nothing about other datasets. With units, those of a dataset are resampled instead of its queries.
+    With fewer than `FEWEST_SOURCES` sources, the interval is too narrow all the same. A single source says nothing
+    about others: it has the interval of `these_intervals`, which of a single dataset is its own.
 
-    Datasets of one source, such as splits of one benchmark, are not independent. With sources, it is these that are
-    drawn; all datasets of a source that is drawn come with it, each with its own draw of queries. The mean is then that
-    over sources of the mean over a source's datasets, so that a source does not count more for having many.
-
-    Sums are whole numbers, so the same inputs give the same intervals to the last bit.
+    The systems share all draws. With units, those of a dataset are resampled instead of its queries. Sums are whole
+    numbers, so the same inputs give the same intervals to the last bit.
 
     Args:
         values: for each dataset, (its queries, systems) finite; the same systems everywhere.
@@ -43,16 +51,54 @@ def macro_intervals(
         seed: the same seed gives the same intervals.
         units: for each dataset, (its queries,) the unit of independence of each query, numbered from 0 without a gap,
             or None for independent queries. None if they are independent everywhere.
-        sources: for each dataset, the name of its source. None if each is a source of its own.
+        sources: for each dataset, the name of its source. Datasets of one source, such as splits of one benchmark, are
+            drawn together, and the mean is that over sources of the mean over a source's datasets, so that a source
+            does not count more for having many. None if each dataset is a source of its own.
+        span: the smallest and the largest value that a query can have. None if it is not known.
 
     Returns:
-        (systems, 3) mean, lower and upper end. With a single source whose datasets have a single unit each nothing is
-        known about the spread, and the ends are nan.
+        (systems, 3) mean, lower and upper end, within the span.
 
     Raises:
-        ValueError: there are no datasets, one has no queries, systems differ, a value is not finite, the level is
-            outside, units or sources are not one for each dataset, or units are not numbered from 0 without a gap, or
-            not one for each query.
+        ValueError: there are no datasets, one has no queries, systems differ, a value is not finite or outside the
+            span, the level is outside, units or sources are not one for each dataset, or units are not numbered from 0
+            without a gap, or not one for each query.
+    """
+    intervals = these_intervals(values, level, resamples, seed, units, sources, span)
+    parts = [np.asarray(part, dtype=np.float64) for part in values]
+    members = _members(sources, len(parts))
+    count = len(members)
+    if count == 1:
+        return intervals
+    codes = [dependence(None if units is None else units[place], len(part)) for place, part in enumerate(parts)]
+    random = np.random.default_rng(seed)
+    # How often each resample draws each source; the order in which it does makes no difference to a mean.
+    drawn = random.multinomial(resamples * [count], np.full(count, 1 / count))
+    samples = np.zeros((resamples, len(intervals)))
+    for places, times in zip(members, drawn.T, strict=True):
+        # Means of the same resample are together.
+        rows = np.repeat(np.arange(resamples), times)
+        for place in places:
+            resampled = _resampled_means(parts[place], codes[place], len(rows), random)
+            np.add.at(samples, rows, resampled / len(places))
+    return hull(intervals, samples / count, count, level)
+
+
+def these_intervals(
+    values: Sequence[NDArray[np.float64]],
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    units: Sequence[NDArray[np.int64] | None] | None = None,
+    sources: Sequence[str] | None = None,
+    span: tuple[float, float] | None = None,
+) -> NDArray[np.float64]:
+    """Means of datasets' means with intervals for these very datasets, of whose queries there could be others.
+
+    Each dataset has its own interval, as of `bench.stats.bootstrap.bca_intervals`; `combined_intervals` makes one of
+    them.
+
+    Args, returns and errors as of `macro_intervals`.
     """
     parts = [np.asarray(part, dtype=np.float64) for part in values]
     if not parts or any(part.ndim != 2 or not len(part) or not np.isfinite(part).all() for part in parts):
@@ -63,45 +109,168 @@ def macro_intervals(
         raise ValueError(f"a level is a number between 0 and 1: {level}")
     if any(given is not None and len(given) != len(parts) for given in (units, sources)):
         raise ValueError("units and sources must name those of each dataset")
-    codes = [dependence(None if units is None else units[place], len(part)) for place, part in enumerate(parts)]
-    members: dict[str | int, list[int]] = {}
-    for place in range(len(parts)):
-        members.setdefault(place if sources is None else sources[place], []).append(place)
-    random = np.random.default_rng(seed)
-    # How often each resample draws each source; the order in which it does makes no difference to a mean.
-    drawn = random.multinomial(resamples * [len(members)], np.full(len(members), 1 / len(members)))
-    means = np.zeros(parts[0].shape[1])
-    samples = np.zeros((resamples, len(means)))
-    for places, times in zip(members.values(), drawn.T, strict=True):
-        # Means of the same resample are together.
-        rows = np.repeat(np.arange(resamples), times)
-        for place in places:
-            mean, resampled = _resampled_means(parts[place], codes[place], len(rows), random)
-            means += mean / len(places)
-            np.add.at(samples, rows, resampled / len(places))
-    intervals = np.empty((len(means), 3))
-    intervals[:, 0] = means / len(members)
-    if len(members) == 1 and all(_single(part, code) for part, code in zip(parts, codes, strict=True)):
-        intervals[:, 1:] = np.nan
-    else:
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        intervals[:, 1:] = np.quantile(samples / len(members), ends, axis=0).T
+    own = [
+        bca_intervals(part, level, resamples, seed, None if units is None else units[place], span)
+        for place, part in enumerate(parts)
+    ]
+    return combined_intervals(np.stack([_means(part) for part in parts]), np.stack(own), sources, span)
+
+
+def lead_intervals(
+    values: Sequence[NDArray[np.float64]],
+    best: int,
+    units: Sequence[NDArray[np.int64]],
+    sources: Sequence[str],
+    span: tuple[float, float] | None,
+) -> NDArray[np.float64]:
+    """What one system's macro mean is ahead of the others' by, with 95% intervals.
+
+    The intervals are those of `macro_intervals` for differences on the same queries. Fewer than `FEWEST_SOURCES`
+    sources say too little of other datasets: then they are about these alone, and those of
+    `bench.stats.differences.difference_intervals` for `macro_values`, whose units a test on these datasets takes, too. How far
+    datasets lie apart widens them, as it weakens that test.
+
+    Args:
+        values: for each dataset, (its queries, systems) finite.
+        best: the position of the one.
+        units, sources: as of `macro_values`.
+        span: the smallest and the largest difference that a query can have. None if it is not known.
+
+    Returns:
+        (systems, 3) difference of the one less each system, lower and upper end; the ends are nan where nothing is
+        known about the spread.
+    """
+    differences = [part[:, [best]] - part for part in values]
+    if len(set(sources)) >= FEWEST_SOURCES:
+        return macro_intervals(differences, units=units, sources=sources, span=span)
+    table, codes = macro_values(differences, units, sources)
+    if span is not None:
+        scale = float(_scales(differences, sources).max())
+        span = scale * span[0], scale * span[1]
+    return np.column_stack([table.mean(axis=0), difference_intervals(table, units=codes, span=span)])
+
+
+def combined_intervals(
+    means: NDArray[np.float64],
+    own: NDArray[np.float64],
+    sources: Sequence[str] | None = None,
+    span: tuple[float, float] | None = None,
+) -> NDArray[np.float64]:
+    """The mean over sources of datasets' means with an interval made of the datasets' own (MOVER; Zou, Donner 2008).
+
+    With weights w of the means m and own intervals from l to u, it reaches from M - √Σ w² (m - l)² to
+    M + √Σ w² (u - m)² around M = Σ w m. So it is as lopsided as they are, and a mean at the end of its span, where
+    resamples do not vary, still has the width that its dataset gives it. The datasets' errors are taken as independent,
+    those of one source too, as tests over several datasets take them.
+
+    Args:
+        means: (datasets, systems).
+        own: (datasets, systems, 2) the ends of their intervals; nan where a single unit leaves them open, for which the
+            ends of the span are taken.
+        sources: (datasets,); None if each is a source of its own.
+        span: the smallest and the largest value that a query can have. None if it is not known.
+
+    Returns:
+        (systems, 3) mean, lower and upper end, within the span. A single dataset has its own interval, to the last bit.
+        The ends are nan where a dataset's own are, and there is neither a span nor another source.
+    """
+    members = _members(sources, len(means))
+    intervals = np.empty((means.shape[1], 3))
+    if len(means) == 1:
+        intervals[:, 0], intervals[:, 1:] = means[0], own[0]
+        return intervals
+    weights = np.empty((len(means), 1))
+    for places in members:
+        weights[places] = 1 / (len(members) * len(places))
+    reach = np.abs(own - means[:, :, None])
+    # The mean lies in its interval, but for what corrections of its bias do.
+    reach[:, :, 0][own[:, :, 0] > means] = 0.0
+    reach[:, :, 1][own[:, :, 1] < means] = 0.0
+    if span is not None:
+        ends = np.abs(np.asarray(span) - means[:, :, None])
+        reach = np.where(np.isnan(reach), ends, reach)
+    elif len(members) > 1:
+        reach = np.nan_to_num(reach)
+    squares = ((weights[:, :, None] * reach) ** 2).sum(axis=0)
+    intervals[:, 0] = np.array([means[places].mean(axis=0) for places in members]).mean(axis=0)
+    intervals[:, 1:] = intervals[:, :1] + np.sqrt(squares) * [-1, 1]
+    if span is not None:
+        intervals[:, 1:] = np.clip(intervals[:, 1:], *span)
     return intervals
+
+
+def hull(
+    intervals: NDArray[np.float64], samples: NDArray[np.float64], sources: int, level: float = 0.95
+) -> NDArray[np.float64]:
+    """Intervals widened to hold the expanded percentiles of resampled macro means, as of `macro_intervals`.
+
+    Args:
+        intervals: (systems, 3) mean, lower and upper end.
+        samples: (resamples, systems) macro means of resampled sources, within the span of the values.
+        sources: how many there are, at least two.
+        level: between 0 and 1.
+    """
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(sources - 1, (1 - level) / 2))
+    # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
+    tail = round(NormalDist().cdf(quantile * math.sqrt(sources / (sources - 1))), 12)
+    low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
+    mean, first, last = intervals.T
+    return np.column_stack([mean, np.fmin(first, low), np.fmax(last, high)])
+
+
+def macro_values(
+    values: Sequence[NDArray[np.float64]], units: Sequence[NDArray[np.int64]], sources: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """One table of all datasets whose plain mean is the macro mean, for tests on these very datasets.
+
+    The mean is linear in the queries, so that a dataset's values are scaled to the share that they have in it.
+
+    Args:
+        values: for each dataset, (its queries, systems).
+        units: for each dataset, (its queries,) the unit of independence of each query, numbered from 0 without a gap.
+        sources: for each dataset, the name of its source.
+
+    Returns:
+        (queries of all, systems) values; (queries of all,) units, those of different datasets apart.
+    """
+    scaled = [part * scale for part, scale in zip(values, _scales(values, sources), strict=True)]
+    first = np.cumsum([0, *(int(codes.max()) + 1 for codes in units)])
+    return np.concatenate(scaled), np.concatenate([codes + first[place] for place, codes in enumerate(units)])
+
+
+def _scales(values: Sequence[NDArray[np.float64]], sources: Sequence[str]) -> NDArray[np.float64]:
+    """(datasets,) what a dataset's values are multiplied with, to have its share in the mean over all queries."""
+    sizes = np.array([len(part) for part in values])
+    per_source = np.array([sources.count(name) for name in sources])
+    scales: NDArray[np.float64] = sizes.sum() / (sizes * per_source * len(set(sources)))
+    return scales
+
+
+def _members(sources: Sequence[str] | None, datasets: int) -> list[list[int]]:
+    """The datasets of each source, in the order of its first one."""
+    members: dict[str | int, list[int]] = {}
+    for place in range(datasets):
+        members.setdefault(place if sources is None else sources[place], []).append(place)
+    return list(members.values())
+
+
+def _means(part: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(systems,) means of a dataset, exact but for the rounding of the result."""
+    whole, unit = as_integers(part)
+    means: NDArray[np.float64] = whole.sum(axis=0) * unit / len(part)
+    return means
 
 
 def _resampled_means(
     part: NDArray[np.float64], codes: NDArray[np.int64] | None, resamples: int, random: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(systems,) means of a dataset, and (resamples, systems) those of its resamples."""
+) -> NDArray[np.float64]:
+    """(resamples, systems) means of a dataset's resamples."""
     if codes is None:
         whole, unit = as_integers(part)
-        sums = resampled_sums(whole, resamples, random)
-        return whole.sum(axis=0) * unit / len(part), sums * unit / len(part)
+        return resampled_sums(whole, resamples, random) * unit / len(part)
     by_unit, sizes, unit = scaled_sums(part, codes)
     drawn = resampled_sums(np.column_stack([by_unit, sizes]), resamples, random)
-    return by_unit.sum(axis=0) * unit / len(part), drawn[:, :-1] * unit / drawn[:, -1:]
-
-
-def _single(part: NDArray[np.float64], codes: NDArray[np.int64] | None) -> bool:
-    """Whether a dataset is a single unit, so that its resamples do not vary."""
-    return len(part) == 1 or (codes is not None and not codes.any())
+    resampled: NDArray[np.float64] = drawn[:, :-1] * unit / drawn[:, -1:]
+    return resampled

@@ -22,17 +22,21 @@ class BoardAnswer:
 
     Attributes:
         question: what it is best at.
+        group: what is said of those that fit: `without training`; empty where all do.
         board: what it was ranked on.
         best: its row.
         ties: the rows of those that fit, too, and that no test tells apart from it.
         others: how many others fit.
+        outside: the rows of those that do not fit, and that no test tells apart from it either.
     """
 
     question: str
+    group: str
     board: Overall
     best: OverallRow
     ties: tuple[OverallRow, ...]
     others: int
+    outside: tuple[OverallRow, ...]
 
 
 def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
@@ -41,33 +45,37 @@ def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
     if not first:
         return []
     main = first[0]
-    questions: list[tuple[str, Overall, Callable[[OverallRow], bool]]] = [
-        ("Best without training", main, lambda row: not _learns(row)),
-        ("Best without a model to download", main, lambda row: not _learns(row) and not _models(row)),
-        (f"Best under {QUICK * 1000:g} ms a query", main, _quick),
+    untrained, quick = "without training", f"under {QUICK * 1000:g} ms a query"
+    light = f"{untrained} and without a model to download"
+    questions: list[tuple[str, str, Overall, Callable[[OverallRow], bool]]] = [
+        (f"Best {untrained}", untrained, main, lambda row: not _learns(row)),
+        ("Best without a model to download", light, main, lambda row: not _learns(row) and not _models(row)),
+        (f"Best {quick}", quick, main, _quick),
     ]
     # Where most methods that learn are ranked; of equal ones the first.
     learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
     trained = first[learners.index(max(learners))]
-    questions.insert(1, ("Best trained", trained, _learns))
+    questions.insert(1, ("Best trained", "that learn", trained, _learns))
     view_questions = [
-        (f"Best: {board.view.title}", board, lambda row: True)
+        (f"Best: {board.view.title}", "", board, lambda row: True)
         for board in first[1:]
         if board.view.card and board is not trained
     ]
     # What is declared next after the ranking is what most visitors have; the other views are for fewer.
     questions = [*view_questions[:1], *questions, *view_questions[1:]]
-    return [answer for question, board, fits in questions if (answer := _answer(question, board, fits))]
+    return [answer for question in questions if (answer := _answer(*question))]
 
 
-def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
-    rows = [row for row in board.places if _competes(row) and fits(row)]
+def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
+    every = [row for row in board.places if _competes(row)]
+    rows = [row for row in every if fits(row)]
     if board.standing is None or not rows:
         return None
-    at = {row.key: board.standing.ids.index(row.key) for row in rows}
-    place = at[rows[0].key]
-    ties = tuple(row for row in rows[1:] if board.standing.pairs[place, at[row.key]] >= LEVEL)
-    return BoardAnswer(question, board, rows[0], ties, len(rows) - 1)
+    at = {row.key: board.standing.ids.index(row.key) for row in every}
+    p = board.standing.pairs[at[rows[0].key]]
+    ties = tuple(row for row in rows[1:] if p[at[row.key]] >= LEVEL)
+    outside = tuple(row for row in every if not fits(row) and p[at[row.key]] >= LEVEL)
+    return BoardAnswer(question, group, board, rows[0], ties, len(rows) - 1, outside)
 
 
 def _competes(row: OverallRow) -> bool:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.comparison.best import DatasetTests, best_over_datasets
+from bench.comparison.report import BestOverDatasets
 from bench.leaderboard.boards.board import RANKED, Board, Row
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.boards.standings import (
@@ -21,12 +23,17 @@ from bench.leaderboard.boards.standings import (
     rank_systems,
 )
 from bench.leaderboard.buildcache import BuildCache, Kept, key_of
+from bench.metrics import parse_metric
 from bench.results.comparability import competes
+from bench.results.intervals import difference_span
 from bench.results.store import PER_QUERY
 from bench.results.units import number_units
+from bench.stats.macro import lead_intervals
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
 MOST_VALUES = 20_000_000
+#: Standard errors of a normal mean in half of a 95% interval.
+_NORMAL = 1.959964
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ class Overall:
         places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
         standing: tiers, ranks and p-values of the ranked ones; None if there is none.
         limit: whether the rows' values were too many to be resampled.
+        best: who is best over all queries, systems by their keys; None for fewer than two methods that compete, for a
+            kind of queries, with the limit, and where a dataset has no tests.
     """
 
     view: View
@@ -75,6 +84,7 @@ class Overall:
     places: tuple[OverallRow, ...]
     standing: RankedSystems | None
     limit: bool
+    best: BestOverDatasets | None = None
 
 
 #: Kinds of queries: all, those whose gold tools all occur in training queries, those of which none does.
@@ -156,13 +166,19 @@ def overall(
     if numbers is None:
         ranked = [key for key, by_place in whole.items() if not by_place[0].oracle]
         standing = _standing(ranked, whole, taken, used, limit) if ranked else None
-        numbers = _Numbers(_spans(whole, taken, used, limit), standing)
+        spans = _spans(whole, taken, used, limit)
+        tested = kind == "all" and not limit and all(metric in board.standings for board in used)
+        contenders = [] if not tested else _contenders(standing, whole, spans)
+        numbers = _Numbers(spans, standing, _leads(contenders, whole, taken, used))
         if cache is not None and standing is not None:
             cache.put(name, key, _entry(numbers))
     spans, standing = numbers.spans, numbers.standing
     places = [_place(key, by_place, column, kind, spans.get(key), standing, used) for key, by_place in rows.items()]
     places.sort(key=_order)
-    return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit)
+    best = None
+    if standing is not None and len(numbers.leads):
+        best = _best(_contenders(standing, whole, spans), numbers.leads, standing, whole, used, metric)
+    return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit, best)
 
 
 def entry_name(view: View, metric: str, kind: str) -> str:
@@ -172,10 +188,11 @@ def entry_name(view: View, metric: str, kind: str) -> str:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What takes time: means over sources with intervals by system, and the tests."""
+    """What takes time: means over sources with intervals by system, the tests, and the leads of the best contender."""
 
     spans: dict[str, NDArray[np.float64]]
     standing: RankedSystems | None
+    leads: NDArray[np.float64]
 
 
 def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board], limit: bool) -> str:
@@ -195,7 +212,10 @@ def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[
 
 def _entry(numbers: _Numbers) -> Kept:
     standing = numbers.standing
-    arrays: dict[str, NDArray[Any]] = {"spans": np.array(list(numbers.spans.values()), dtype=np.float64)}
+    arrays: dict[str, NDArray[Any]] = {
+        "spans": np.array(list(numbers.spans.values()), dtype=np.float64),
+        "leads": numbers.leads,
+    }
     facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
     if standing is not None:
         arrays |= {part: getattr(standing, part) for part in _PARTS}
@@ -208,12 +228,13 @@ def _restore(kept: Kept | None) -> _Numbers | None:
         return None
     try:
         spans = dict(zip(kept.facts["systems"], kept.arrays["spans"], strict=True))
-        stored = kept.facts["standing"]
+        stored, leads = kept.facts["standing"], kept.arrays["leads"]
         if stored is None:
-            return _Numbers(spans, None)
+            return _Numbers(spans, None, leads)
         parts = {part: kept.arrays[part] for part in _PARTS}
         ids, n, units = tuple(stored["ids"]), int(stored["n"]), int(stored["units"])
-        return _Numbers(spans, RankedSystems(ids=ids, n=n, units=units, exact=bool(stored["exact"]), **parts))
+        standing = RankedSystems(ids=ids, n=n, units=units, exact=bool(stored["exact"]), **parts)
+        return _Numbers(spans, standing, leads)
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -248,20 +269,33 @@ def _spans(
 ) -> dict[str, NDArray[np.float64]]:
     """Key -> its mean over sources with the interval."""
     sources = [board.source for board in boards]
+    span = parse_metric(RANKED[taken.column]).measure.span
     if not rows:
         return {}
     if limit:
         samples = [[rows[key][place].samples[taken.kind] for key in rows] for place in range(len(boards))]
         means = np.array([[item.means[taken.column] for item in items] for items in samples])
         errors = np.array([[item.errors[taken.column] for item in items] for items in samples])
-        spans = over_datasets_limit(means, errors, sources)
+        own = np.array([[_own(rows[key][i], taken) for key in rows] for i in range(len(boards))])
+        spans = over_datasets_limit(means, errors, own, sources, span)
     else:
         spans = over_datasets(
             [np.column_stack([taken.values(place, rows[key][place]) for key in rows]) for place in range(len(boards))],
             [taken.units(place, board) for place, board in enumerate(boards)],
             sources,
+            span,
         )
     return {key: spans[i] for i, key in enumerate(rows)}
+
+
+def _own(row: Row, taken: _Taken) -> tuple[float, float]:
+    """The interval of a row without values on its own dataset: the stored one, or that of a normal mean."""
+    stored = row.result.metrics.metrics[RANKED[taken.column]]
+    if taken.kind == "all":
+        return (np.nan, np.nan) if stored.low is None or stored.high is None else (stored.low, stored.high)
+    sample = row.samples[taken.kind]
+    reach = _NORMAL * sample.errors[taken.column]
+    return sample.means[taken.column] - reach, sample.means[taken.column] + reach
 
 
 def _standing(
@@ -284,6 +318,53 @@ def _standing(
     values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in places]
     units_of = [taken.units(place, board) for place, board in enumerate(boards)]
     return rank_over_datasets(ranked, values, units_of, sources, compete)
+
+
+def _contenders(
+    standing: RankedSystems | None, rows: Mapping[str, Mapping[int, Row]], spans: Mapping[str, NDArray[np.float64]]
+) -> list[str]:
+    """The methods that compete, in the order of the places; none if there are fewer than two."""
+    keys = [] if standing is None else [key for key in standing.ids if competes(rows[key][0].result)]
+    return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
+
+
+def _leads(
+    contenders: Sequence[str], rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board]
+) -> NDArray[np.float64]:
+    """(contenders, 3) the lead of the first over each; of none if there are none."""
+    if not contenders:
+        return np.empty((0, 3))
+    places = range(len(boards))
+    return lead_intervals(
+        [np.column_stack([taken.values(place, rows[key][place]) for key in contenders]) for place in places],
+        0,
+        [taken.units(place, board) for place, board in enumerate(boards)],
+        [board.source for board in boards],
+        difference_span(parse_metric(RANKED[taken.column])),
+    )
+
+
+def _best(
+    contenders: Sequence[str],
+    leads: NDArray[np.float64],
+    standing: RankedSystems,
+    rows: Mapping[str, Mapping[int, Row]],
+    boards: Sequence[Board],
+    metric: str,
+) -> BestOverDatasets:
+    """What can be said of the first of the contenders."""
+    at = [standing.ids.index(key) for key in contenders]
+    tests = []
+    for place, board in enumerate(boards):
+        found, mine = board.standings[metric], rows[contenders[0]][place].id
+        keys = {row.id: row.key for row in board.rows}
+        # Another row of the same key is no rival: it differs in nothing that a reader is told.
+        ids = [name for name in found.ids if name == mine or keys[name] != contenders[0]]
+        order = [found.ids.index(name) for name in ids]
+        pairs = found.pairs[np.ix_(order, order)]
+        tests.append(DatasetTests(board.name, [keys[name] for name in ids], found.means[order], pairs))
+    sources = len({board.source for board in boards})
+    return best_over_datasets(contenders, 0, leads, standing.pairs[at[0], at], sources, tests)
 
 
 def _place(

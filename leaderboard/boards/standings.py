@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.macro import macro_intervals
+from bench.stats.macro import combined_intervals, hull, macro_intervals, macro_values
 from bench.stats.noninferiority import FEWEST_UNITS
 from bench.stats.randomisation import FLIPS
 from bench.stats.tiers import correct_pairs, pairwise_tests, rank_intervals, tiers
@@ -24,8 +24,8 @@ _MOST = 10_000
 _FEWEST = 1_000
 _DRAWN = 400_000_000
 _COMPARED = 80_000_000
-MACRO_RESAMPLES = 2_000
 _RANK_DRAWS = 2_000
+_MACRO_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -214,16 +214,20 @@ def pairs_limit(
 
 
 def over_datasets(
-    values: Sequence[NDArray[np.float64]], units: Sequence[NDArray[np.int64]], sources: Sequence[str]
+    values: Sequence[NDArray[np.float64]],
+    units: Sequence[NDArray[np.int64]],
+    sources: Sequence[str],
+    span: tuple[float, float] | None,
 ) -> NDArray[np.float64]:
-    """(columns, 3) mean over sources of their datasets' means with its interval, resampling sources and units.
+    """(columns, 3) mean over sources of their datasets' means with its interval, as `bench compare` has it.
 
     Args:
-        values: for each dataset, (queries, columns) finite; a column is a system on a metric.
+        values: for each dataset, (queries, columns) finite; a column is a system.
         units: for each dataset, (queries,) by code from 0.
         sources: where the queries of each dataset come from.
+        span: the smallest and the largest value that the metric can have; None where it is not known.
     """
-    return macro_intervals(values, resamples=MACRO_RESAMPLES, units=units, sources=sources)
+    return macro_intervals(values, units=units, sources=sources, span=span)
 
 
 def rank_over_datasets(
@@ -236,8 +240,7 @@ def rank_over_datasets(
     """Tiers and ranks of systems by their means over sources, on these very datasets.
 
     The units of all datasets are resampled, each dataset's among themselves: the tiers say who is better on these
-    datasets, whatever others there may be. The mean is linear in the units, so that a dataset's values are scaled to
-    the share that they have in it.
+    datasets, whatever others there may be.
 
     Args:
         ids: (systems,).
@@ -245,35 +248,36 @@ def rank_over_datasets(
         units, sources: as `over_datasets`.
         contenders: (systems,) which of them compete; None if all do.
     """
-    per_source = {name: sources.count(name) for name in sources}
-    total = sum(len(part) for part in values)
-    scaled, codes, first = [], [], 0
-    for part, dataset_units, source in zip(values, units, sources, strict=True):
-        scaled.append(part * (total / (len(part) * per_source[source] * len(per_source))))
-        codes.append(dataset_units + first)
-        first += int(dataset_units.max()) + 1
-    return rank_systems(ids, np.concatenate(scaled), np.concatenate(codes), contenders)
+    return rank_systems(ids, *macro_values(values, units, sources), contenders)
 
 
 def over_datasets_limit(
-    means: NDArray[np.float64], errors: NDArray[np.float64], sources: Sequence[str]
+    means: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    own: NDArray[np.float64],
+    sources: Sequence[str],
+    span: tuple[float, float] | None,
 ) -> NDArray[np.float64]:
     """The same where the mean of each dataset's resampled units is taken to be normal.
 
     Args:
         means: (datasets, columns).
         errors: (datasets, columns) their standard errors.
+        own: (datasets, columns, 2) ends of their intervals; nan where there is none.
         sources: (datasets,).
+        span: as `over_datasets`.
     """
+    intervals = combined_intervals(means, own, sources, span)
     by_source = [[i for i, name in enumerate(sources) if name == source] for source in dict.fromkeys(sources)]
+    count = len(by_source)
+    if count == 1:
+        return intervals
     means = np.array([means[rows].mean(axis=0) for rows in by_source])
+    # A single unit, of whose spread nothing is known, adds none to the resamples.
+    errors = np.nan_to_num(errors)
     errors = np.array([np.sqrt((errors[rows] ** 2).sum(axis=0)) / len(rows) for rows in by_source])
-    count, columns = means.shape
     random = np.random.default_rng(0)
-    drawn = random.multinomial(MACRO_RESAMPLES * [count], np.full(count, 1 / count)).astype(np.float64)
-    noise = random.standard_normal((MACRO_RESAMPLES, count)) * np.sqrt(drawn)
+    drawn = random.multinomial(_MACRO_DRAWS * [count], np.full(count, 1 / count)).astype(np.float64)
+    noise = random.standard_normal((_MACRO_DRAWS, count)) * np.sqrt(drawn)
     samples = (drawn @ means + noise @ errors) / count
-    intervals = np.empty((columns, 3))
-    intervals[:, 0] = means.mean(axis=0)
-    intervals[:, 1:] = np.quantile(samples, [0.025, 0.975], axis=0).T
-    return intervals
+    return hull(intervals, samples if span is None else np.clip(samples, *span), count)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from bench.comparison.best import best_sentence
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
@@ -21,6 +22,7 @@ from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparability import competes
 from bench.show import numbers
+from bench.stats.macro import FEWEST_SOURCES
 from bench.stats.noninferiority import FEWEST_UNITS
 
 #: Rows of the first picture.
@@ -60,6 +62,8 @@ def _write(content: Content, writer: Writer) -> None:
             families=list(families(board.view.boards)),
             flags=_flags(board.view.boards),
             best=_best(board),
+            statement="" if board.best is None else best_sentence(board.best, names[board]),
+            fewest=FEWEST_SOURCES,
             others=others,
             latency=latency_of,
             tokens=tokens_of,

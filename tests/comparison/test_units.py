@@ -12,13 +12,15 @@ import pytest
 
 from bench.base.errors import ResultError
 from bench.comparison import render, tables
+from bench.comparison.best import best_sentence
 from bench.comparison.compare import ComparisonQuestion, compare_fields
-from bench.comparison.report import Comparison
+from bench.comparison.report import Comparison, WorseOn
 from bench.comparison.systems import Field, on_same_queries
 from bench.data.card import Card, Relation, Unit
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
+from bench.show.tables import markdown_text
 
 TOOLS = [Tool(f"t{i:02}", f"t{i:02}", "Does it.", "", "") for i in range(60)]
 BY_GOLD: list[Relation] = ["gold"]
@@ -132,6 +134,41 @@ def test_datasets_of_one_source_have_the_same_weight_in_its_ranks(tmp_path: Path
     large = field(copies(30, 6, name="large", source="shared"), tmp_path, list(range(5)), list(range(12)))
     (macro,) = comparison(values, small, large).macro
     assert {item.system: item.rank for item in macro.standings} == {"s0": 1.25, "s1": 1.75}
+
+
+def over_datasets(folder: Path, *right: tuple[list[int], ...]) -> Comparison:
+    """Systems on datasets of sources of their own."""
+    return comparison(*(field(copies(30, 2, name=f"d{i}"), folder / str(i), *needs) for i, needs in enumerate(right)))
+
+
+def test_a_comparison_says_who_is_best_and_which_dataset_says_otherwise(tmp_path: Path) -> None:
+    few, many = list(range(5)), list(range(29))
+    report = over_datasets(tmp_path, *[(few, many)] * 5, (many, list(range(9))))
+    (macro,) = report.macro
+    assert macro.best is not None
+    assert (macro.best.system, macro.best.sources) == ("s1", 6)
+    (lead,) = macro.best.leads
+    # 24 of 30 on five datasets, and 20 fewer on the last.
+    assert lead.difference == pytest.approx((5 * 24 - 20) / 30 / 6)
+    assert macro.best.worse == [WorseOn(dataset="d5", system="s0", p=report.datasets[5].metrics[0].pairs[0][1])]
+    assert macro.statement == best_sentence(macro.best)
+    assert macro.statement.endswith("but significantly worse than s0 (p <.001) on d5.")
+    assert markdown_text(macro.statement) in render.markdown(report)
+    assert report.to_dict()["macro"][0]["statement"] == macro.statement
+    assert render.FEW_SOURCES not in render.markdown(report)
+
+
+def test_a_comparison_of_few_datasets_speaks_of_these(tmp_path: Path) -> None:
+    few, many = list(range(5)), list(range(29))
+    report = over_datasets(tmp_path, (few, many), (few, few))
+    (macro,) = report.macro
+    assert macro.statement.startswith(
+        "Too few sources to speak of other datasets (at least 5 are needed). s1 has the best mean"
+    )
+    assert macro.best is not None
+    assert macro.best.leads[0].verdict == "ahead"
+    assert macro.best.worse == []
+    assert render.FEW_SOURCES in render.markdown(report)
 
 
 def test_slices_have_their_own_units(tmp_path: Path) -> None:

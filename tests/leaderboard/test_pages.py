@@ -23,6 +23,7 @@ from scipy import stats
 
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
+from bench.comparison.best import best_sentence
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.overall import overall
@@ -33,6 +34,7 @@ from bench.metrics import measures
 from bench.registry import load_dataset
 from bench.results.comparability import competes
 from bench.results.units import number_units
+from bench.stats.bootstrap import bca_intervals
 from bench.stats.macro import macro_intervals
 from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import robust_mean, unit_sums
@@ -97,9 +99,32 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(two_da
     units = [number_units(result.units[row]) for result, row in zip(results, taken, strict=True)]
     assert all(len(set(row)) < len(row) for row in units)
     tables = [row[:, None] for row in values]
-    ((mean, low, high),) = macro_intervals(tables, resamples=standings.MACRO_RESAMPLES, units=units)
+    ((mean, low, high),) = macro_intervals(tables, units=units, span=(0, 1))
     assert f"{mean:.3f}" in texts
     assert f"{low:.3f}–{high:.3f}" in texts
+
+
+def test_a_ranking_on_one_dataset_says_and_shows_what_its_board_does(ready_site: Any) -> None:
+    (view, *_), _ = views_of(read_ranking_set(), ready_site.made.boards, {})
+    ranking, standing = overall(view, "recall@5", "all", {}), ready_site.board.standings["recall@5"]
+    assert ranking.best is not None
+    titles = {row.key: row.title for row in ready_site.board.rows}
+    ids = {row.key: row.id for row in ready_site.board.rows}
+    home = ready_site.page("index.html")
+    assert best_sentence(ranking.best, titles) in home.texts
+    best = standing.ids.index(ids[ranking.best.system])
+    for lead in ranking.best.leads:
+        p = standing.pairs[best, standing.ids.index(ids[lead.system])]
+        assert lead.p == p
+        assert lead.verdict == ("ahead" if p < 0.05 else "not told apart")
+    board = ready_site.only("d/*.html").texts
+    for place in ranking.places:
+        stored = place.row.result.metrics.metrics["recall@5"]
+        if place.low is not None and not place.row.older:
+            assert (place.low, place.high) == pytest.approx((stored.low, stored.high), abs=1e-12)
+            said = f"{stored.low:.3f}–{stored.high:.3f}"
+            assert said in home.texts
+            assert said in board
 
 
 def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
@@ -309,9 +334,12 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     sources = ["one", "two", "two"]
     means = np.array([part.mean(axis=0) for part in parts])
     errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, member, strict=True)])
-    exact = standings.over_datasets(parts, member, sources)
-    assert standings.over_datasets_limit(means, errors, sources) == pytest.approx(exact, abs=0.02)
+    exact = standings.over_datasets(parts, member, sources, (0, 1))
+    own = np.array([bca_intervals(part, units=codes) for part, codes in zip(parts, member, strict=True)])
+    assert standings.over_datasets_limit(means, errors, own, sources, (0, 1)) == pytest.approx(exact, abs=0.02)
     assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
+    alone = standings.over_datasets_limit(means[:1], errors[:1], own[:1], sources[:1], (0, 1))
+    assert alone[:, 1:].tobytes() == own[0].tobytes()
 
 
 @given(

@@ -279,6 +279,11 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
     assert by_question["Best trained"].best.key in LEARNERS
     pairs, ids = ranking.standing.pairs, ranking.standing.ids
     for answer in by_question.values():
+        # With those outside, everybody of the best one's tier is named.
+        same = {row.key for row in ranking.places if row.tier == answer.best.tier and row is not answer.best}
+        ties, outside = ({row.key for row in rows} for rows in (answer.ties, answer.outside))
+        assert same <= ties | outside
+        assert not ties & outside
         rest = [row for row in ranking.places if row.tier and row.key.partition("(")[0] not in FLOORS | LEARNERS]
         if answer.question == "Best without training":
             assert answer.others == len(rest) - 1
@@ -294,6 +299,42 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
         assert answer.best.key != "random"
         for row in answer.ties:
             assert (row.mean or 0.0) <= (answer.best.mean or 0.0)
+
+
+def test_the_statement_agrees_with_the_overall_table_and_every_dataset() -> None:
+    collected = []
+    for spec in SPECS:
+        members, values = _kept(spec)
+        collected.append(board_module.sample_rows(board_module.assemble(members, values), {}, True))
+    ranking = _ranking(collected)
+    best, standing = ranking.best, ranking.standing
+    rows = {row.key: row for row in ranking.places}
+    compete = [row.key for row in ranking.places if row.tier and row.key not in FLOORS]
+    assert best.system == compete[0]
+    assert {lead.system for lead in best.leads} == set(compete[1:])
+    assert (best.sources, len(best.datasets)) == (3, 4)
+    first = standing.ids.index(best.system)
+    for lead in best.leads:
+        other = standing.ids.index(lead.system)
+        assert lead.difference == pytest.approx(rows[best.system].mean - rows[lead.system].mean)
+        assert (lead.verdict == "not told apart") == (standing.pairs[first, other] >= 0.05)
+        assert lead.low < lead.difference < lead.high
+        if rows[lead.system].tier == 1:
+            assert lead.verdict == "not told apart"
+    worse = set()
+    for place, board in enumerate(ranking.boards):
+        found, mine = board.standings["recall@5"], rows[best.system].cells[place][1].id
+        at = found.ids.index(mine)
+        for i, name in enumerate(found.ids):
+            if found.means[i] > found.means[at] and found.pairs[at, i] < 0.05:
+                worse.add((board.name, next(row.key for row in board.rows if row.id == name)))
+    assert {(item.dataset, item.system) for item in best.worse} == worse
+    # Restored from the cache of a build, nothing changes.
+    numbers = overall_module._restore(
+        overall_module._entry(overall_module._Numbers({"a": np.ones(3)}, None, np.ones((2, 3))))
+    )
+    assert numbers is not None
+    assert numbers.leads.tolist() == np.ones((2, 3)).tolist()
 
 
 def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:

@@ -1,0 +1,152 @@
+"""Who is best over several datasets, and of whom that can be said: one statement for commands, files and the site."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.comparison.report import BestOverDatasets, Lead, WorseOn
+from bench.show.numbers import format_fixed, interval, p_value
+from bench.stats.macro import FEWEST_SOURCES
+from bench.stats.noninferiority import LEVEL
+
+#: Systems that a list names; others are counted.
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetTests:
+    """What is known of systems on one dataset.
+
+    Attributes:
+        systems: names.
+        scores: (systems,) their means; higher is better.
+        pairs: (systems, systems) corrected p-values of all pairs; 1 where there are too few units for a conclusion.
+    """
+
+    dataset: str
+    systems: Sequence[str]
+    scores: NDArray[np.float64]
+    pairs: NDArray[np.float64]
+
+
+def best_over_datasets(
+    systems: Sequence[str],
+    best: int,
+    leads: NDArray[np.float64],
+    p: NDArray[np.float64],
+    sources: int,
+    tests: Sequence[DatasetTests],
+) -> BestOverDatasets:
+    """What can be said of the system with the best macro mean.
+
+    It is ahead of another where the test on these datasets tells the two apart and the interval of the difference
+    excludes zero. On a single dataset, which has that very test, the test alone decides.
+
+    Args:
+        systems: names of the contenders.
+        best: the position of the one with the best macro mean.
+        leads: (systems, 3) its lead over each and the ends of the interval, as of `bench.stats.macro.lead_intervals`;
+            positive in the metric's better direction.
+        p: (systems,) corrected p-values of the best and each, by the test on these datasets.
+        sources: how many the datasets come from.
+        tests: of each dataset, of all systems that it ranks: a contender that lacks a dataset has none over all.
+    """
+    name = systems[best]
+    found = [
+        Lead(
+            system=systems[i],
+            difference=float(leads[i, 0]),
+            low=None if math.isnan(leads[i, 1]) else float(leads[i, 1]),
+            high=None if math.isnan(leads[i, 2]) else float(leads[i, 2]),
+            p=float(p[i]),
+            verdict=(
+                "not told apart"
+                if p[i] >= LEVEL
+                else "ahead"
+                if len(tests) == 1 or leads[i, 1] > 0
+                else "these datasets"
+            ),
+        )
+        for i in range(len(systems))
+        if i != best
+    ]
+    worse = []
+    for item in tests:
+        place = list(item.systems).index(name)
+        above = np.flatnonzero((item.scores > item.scores[place]) & (item.pairs[place] < LEVEL))
+        by_system = sorted((float(item.pairs[place, i]), item.systems[i]) for i in above.tolist())
+        worse += [WorseOn(dataset=item.dataset, system=system, p=p_) for p_, system in by_system]
+    return BestOverDatasets(
+        system=name,
+        datasets=[item.dataset for item in tests],
+        sources=sources,
+        leads=sorted(found, key=lambda lead: (lead.difference, lead.system)),
+        worse=worse,
+    )
+
+
+def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = None) -> str:
+    """The statement in words.
+
+    Args:
+        best: what was found.
+        titles: system -> how a reader knows it; those that are not there have their own name.
+    """
+
+    def title(name: str) -> str:
+        known = (titles or {}).get(name, name)
+        # In a list, its comma would look like the end of a name.
+        return f"“{known}”" if "," in known else known
+
+    def ahead(leads: Sequence[Lead]) -> str:
+        named = [f"{title(lead.system)} by {_amount(lead)}" for lead in leads]
+        return _join(named, lambda rest: f"{rest} others by {format_fixed(leads[-rest].difference)} or more")
+
+    name, one = title(best.system), len(best.datasets) == 1
+    general = one or best.sources >= FEWEST_SOURCES
+    surely, barely, tied = (
+        [lead for lead in best.leads if lead.verdict == verdict]
+        for verdict in ("ahead", "these datasets", "not told apart")
+    )
+    parts = [f"ahead of {ahead(surely)}"] if surely else []
+    if barely:
+        where = "on these datasets, but not surely on others, ahead of" if general else "undecided against"
+        parts.append(f"{where} {ahead(barely)}")
+    if tied:
+        parts.append(f"not told apart from {_join([title(lead.system) for lead in tied])}")
+    if best.worse:
+        boards = []
+        for dataset in dict.fromkeys(item.dataset for item in best.worse):
+            rivals = [f"{title(item.system)} (p {_equals(item.p)})" for item in best.worse if item.dataset == dataset]
+            boards.append(f"than {_join(rivals)} on {dataset}")
+        parts.append(f"but significantly worse {_join(boards, most=len(boards))}")
+    if one:
+        return f"{name} has the best mean on {best.datasets[0]}: {'; '.join(parts)}."
+    these = f"{'' if general else 'these '}{len(best.datasets)} datasets"
+    sources = f"{best.sources} source{'' if best.sources == 1 else 's'}"
+    few = "" if general else f"Too few sources to speak of other datasets (at least {FEWEST_SOURCES} are needed). "
+    return f"{few}{name} has the best mean over {these} ({sources}): {'; '.join(parts)}."
+
+
+def _amount(lead: Lead) -> str:
+    ends = interval(lead.low, lead.high, "brackets", none="")
+    return f"{format_fixed(lead.difference)} {ends}".rstrip()
+
+
+def _equals(p: float) -> str:
+    text = p_value(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _join(
+    names: Sequence[str], others: Callable[[int], str] = lambda rest: f"{rest} others", most: int = _MOST_NAMED
+) -> str:
+    """`a, b and c`; of more than one too many, the rest is counted."""
+    rest = len(names) - most
+    *first, last = names if rest < 2 else [*names[:most], others(rest)]
+    return f"{', '.join(first)} and {last}" if first else last
