@@ -127,8 +127,8 @@ def lead_intervals(
 
     The intervals are those of `macro_intervals` for differences on the same queries. Fewer than `FEWEST_SOURCES`
     sources say too little of other datasets: then they are about these alone, and those of
-    `bench.stats.differences.difference_intervals` for `macro_values`, whose units a test on these datasets takes, too. How far
-    datasets lie apart widens them, as it weakens that test.
+    `bench.stats.differences.difference_intervals` for `macro_values`, as is a test on these datasets. How far datasets
+    lie apart widens them, as it weakens that test.
 
     Args:
         values: for each dataset, (its queries, systems) finite.
@@ -147,7 +147,9 @@ def lead_intervals(
     if span is not None:
         scale = float(_scales(differences, sources).max())
         span = scale * span[0], scale * span[1]
-    return np.column_stack([table.mean(axis=0), difference_intervals(table, units=codes, span=span)])
+    ends = difference_intervals(table, units=codes, span=span)
+    ends[~np.isfinite(ends).all(axis=1)] = np.nan
+    return np.column_stack([table.mean(axis=0), ends])
 
 
 def combined_intervals(
