@@ -57,7 +57,7 @@ def test_the_lenient_means_of_a_kept_result_compare_with_today_s() -> None:
 
 
 def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = SameScoring({"recall": {"old": "new"}}, {}, {}, {})
+    known = SameScoring({"recall": {"old": "new"}}, {}, {}, {}, {})
     monkeypatch.setattr(comparing, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 
