@@ -24,14 +24,11 @@ from bench.metrics.goldranks import MISSING, GoldRanks
 from bench.metrics.measure import Counts, Cutoff, Metric, Values
 from bench.metrics.measures import (
     average_precision,
-    discounts,
     hit,
-    ideal_gain,
     multiple_mean_reciprocal_rank,
     multiple_mean_reciprocal_rank_printed,
     ndcg,
     passed,
-    persistences,
     precision,
     rank_biased_precision,
     recall,
@@ -280,8 +277,20 @@ class _ByRank:
 
 def _ndcg(expected: _ByRank, k: Counts) -> Values:
     tied = expected.tied
-    gain = expected.up_to(k, "ndcg", lambda: expected.gain() * discounts(tied.depth)[1:])
-    return gain / ideal_gain(-np.sort(-tied.grades, axis=1), k)
+    width = tied.grades.shape[1]
+    # Alone a gold tool has its discount.
+    discounts = _of_one_tool(ndcg, max(tied.depth, width))
+    gain = expected.up_to(k, "ndcg", lambda: expected.gain() * discounts[: tied.depth])
+    best = -np.sort(-tied.grades, axis=1) * discounts[:width]
+    ideal: Values = np.where(np.arange(1, width + 1) <= k[:, None], best, 0.0).sum(axis=1)
+    return gain / ideal
+
+
+def _of_one_tool(function: Callable[..., Values], depth: int, **parameters: float) -> Values:
+    """(depth,) the values of a measure where the one gold tool is at rank 1, 2, ..."""
+    ranks, one = np.arange(1, depth + 1, dtype=np.int32)[:, None], np.ones((depth, 1), dtype=np.int32)
+    n = np.ones(depth, dtype=np.int64)
+    return function(GoldRanks(ranks, one, one, n, n * depth), n * depth, **parameters)
 
 
 def _average_precision(expected: _ByRank, k: Counts) -> Values:
@@ -293,8 +302,8 @@ def _reciprocal_rank(expected: _ByRank, k: Counts) -> Values:
 
 
 def _rank_biased_precision(expected: _ByRank, k: Counts, p: float) -> Values:
-    weights = persistences(p, expected.tied.depth)[1:]
-    return (1 - p) * expected.up_to(k, ("rbp", p), lambda: expected.met() * weights)
+    weights = _of_one_tool(rank_biased_precision, expected.tied.depth, p=p)
+    return expected.up_to(k, ("rbp", p), lambda: expected.met() * weights)
 
 
 # Metrics of the mean rank ---------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +133,7 @@ def satisfied_ranks(tool_ranks: NDArray[np.int32], groups: GoldGroups, returned:
         returned: (queries,) number of tools returned.
     """
     best = np.minimum.reduceat(tool_ranks, groups.members[:-1]) if len(tool_ranks) else tool_ranks.copy()
-    for query in sharing(np.repeat(np.arange(len(groups)), groups.sizes), groups.tools, tool_ranks):
+    for query in _sharing(np.repeat(np.arange(len(groups)), groups.sizes), groups.tools, tool_ranks):
         first, last = groups.starts[query], groups.starts[query + 1]
         best[first:last] = _match(tool_ranks, groups, int(first), int(last))
     counts = groups.counts
@@ -145,7 +144,7 @@ def satisfied_ranks(tool_ranks: NDArray[np.int32], groups: GoldGroups, returned:
     return GoldRanks.sorted(ranks, grades, counts, returned)
 
 
-def sharing(owners: NDArray[np.int64], tools: NDArray[np.int32], ranks: NDArray[np.integer[Any]]) -> list[int]:
+def _sharing(owners: NDArray[np.int64], tools: NDArray[np.int32], ranks: NDArray[np.int32]) -> list[int]:
     """The queries in which a ranked tool is in several groups; arrays are (tools of all groups,)."""
     ranked = ranks < MISSING
     pairs = np.column_stack([owners[ranked], tools[ranked]])

@@ -82,7 +82,7 @@ def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
 
 
 @cache
-def persistences(p: float, deepest: int) -> Values:
+def _persistences(p: float, deepest: int) -> Values:
     """p ** (rank - 1) for the ranks 0 (unused) to `deepest`, by products: powers differ between processors."""
     powers = [0.0, 1.0]
     while len(powers) <= deepest:
@@ -93,11 +93,11 @@ def persistences(p: float, deepest: int) -> Values:
 def rank_biased_precision(gold: GoldRanks, k: Counts, p: float) -> Values:
     """(1 - p) · the sum of p ** (rank - 1) over the gold tools within k."""
     within = np.where(gold.ranks <= k[:, None], gold.ranks, 0)
-    return (1 - p) * _sum(persistences(p, int(k.max(initial=0)))[within])
+    return (1 - p) * _sum(_persistences(p, int(k.max(initial=0)))[within])
 
 
 @cache
-def discounts(deepest: int) -> Values:
+def _discounts(deepest: int) -> Values:
     """1 / log2(rank + 1) for the ranks 0 (unused) to `deepest`.
 
     From the C library by way of `math`: NumPy's own logarithm differs in the last bit between processors.
@@ -109,25 +109,21 @@ def _gain(gold: GoldRanks, k: Counts) -> Values:
     """DCG at k: the sum of relevance / log2(rank + 1)."""
     deepest = int(k.max(initial=0))
     within = np.where(gold.ranks <= k[:, None], gold.ranks, 0)
-    return _sum(gold.grades * discounts(deepest)[within])
-
-
-def ideal_gain(grades: NDArray[np.int32], k: Counts) -> Values:
-    """DCG at k of the best possible ranking; the relevance of all gold tools is (queries, width), descending."""
-    places = np.arange(1, grades.shape[1] + 1)
-    return _sum(np.where(places <= k[:, None], grades * discounts(len(places))[1:], 0.0))
+    return _sum(gold.grades * _discounts(deepest)[within])
 
 
 def ndcg(gold: GoldRanks, k: Counts) -> Values:
     """DCG over the DCG of the best possible ranking of all gold tools."""
-    return _gain(gold, k) / ideal_gain(gold.ideal, k)
+    places = np.arange(1, gold.ranks.shape[1] + 1)
+    ideal = _sum(np.where(places <= k[:, None], gold.ideal * _discounts(len(places))[1:], 0.0))
+    return _gain(gold, k) / ideal
 
 
 def ndcg_ptr(gold: GoldRanks, k: Counts) -> Values:
     """DCG over the DCG of the retrieved tools re-sorted; 0 when none is relevant."""
     grades = np.where(gold.ranks <= k[:, None], gold.grades, 0)
     best = -np.sort(-grades, axis=1)
-    ideal = _sum(best * discounts(best.shape[1])[1:])
+    ideal = _sum(best * _discounts(best.shape[1])[1:])
     values: Values = np.divide(_gain(gold, k), ideal, out=np.zeros(len(ideal)), where=ideal > 0)
     return values
 

@@ -22,7 +22,7 @@ from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import Scores
 from bench.metrics.evaluate import score_ranks
 from bench.metrics.expected import TiedRanks, expected_values
-from bench.metrics.goldranks import MISSING, GoldRanks, locate, satisfied_ranks, sharing
+from bench.metrics.goldranks import MISSING, GoldRanks, locate, satisfied_ranks
 from bench.metrics.measure import Metric
 
 #: Without a closed form, the mean is taken over all orders of a query's gold tools if there are no more.
@@ -219,7 +219,9 @@ def _closed_forms(
         depth,
     )
     values = expected_values(tied.take(at), metrics)
-    values[np.isin(at, sharing(owners, requirements.tools, first))] = np.nan
+    pairs = np.column_stack([owners, requirements.tools])[first < MISSING]
+    several, times = np.unique(pairs, axis=0, return_counts=True)
+    values[np.isin(at, several[times > 1, 0])] = np.nan
     return values
 
 
