@@ -14,7 +14,7 @@ from bench.base.paths import expand_path, results_folder
 from bench.comparison.tool_report import FIRST, ToolsReport, count_ranking, tools_report
 from bench.evaluation.external import open_result
 from bench.registry import load_dataset
-from bench.results.manifest import MetricValue
+from bench.results.manifest import Metrics, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.units import judged_sample
@@ -25,7 +25,7 @@ from bench.show.tables import Table, table_of
 if TYPE_CHECKING:
     import pandas
 
-_COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high")
+_COLUMNS = ("mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high", "tie_draws")
 _PARTS = ("within", "between", "error", "share")
 
 
@@ -38,7 +38,7 @@ class Result(Shown):
     Examples:
         >>> result = bench.run("bm25", "starter")
         >>> list(result.metrics.columns)
-        ['mean', 'low', 'high', 'n', 'tie_low', 'tie_expected', 'tie_high']
+        ['mean', 'low', 'high', 'n', 'tie_low', 'tie_expected', 'tie_high', 'tie_draws']
         >>> list(result.per_query.columns)[:4]
         ['query_id', 'unit', 'n_gold', 'failed']
     """
@@ -101,12 +101,14 @@ class Result(Shown):
 
         Columns: `mean`; `low` and `high`, the 95% bootstrap interval over groups of dependent queries; `n`, the queries
         it is taken on; `tie_low`, `tie_expected` and `tie_high`, the mean if ties were broken against the method, at
-        random and for it. A value that does not exist is NaN.
+        random and for it; `tie_draws`, the drawn orders that `tie_expected` is the mean of, 0 where it is exact. A
+        value that does not exist is NaN.
 
         Raises:
             UnavailableError: pandas is not installed.
         """
-        rows = [{"metric": name, **_fields(value)} for name, value in self.stored.metrics.metrics.items()]
+        metrics = self.stored.metrics
+        rows = [{"metric": name, **_fields(metrics, name)} for name in metrics.metrics]
         return frame(rows, ("metric", *_COLUMNS)).set_index("metric")
 
     @cached_property
@@ -255,9 +257,9 @@ class Results(Shown, Sequence[Result]):
             UnavailableError: pandas is not installed.
         """
         rows = [
-            {"dataset": result.dataset, "method": result.method, "metric": name, **_fields(value)}
+            {"dataset": result.dataset, "method": result.method, "metric": name, **_fields(result.stored.metrics, name)}
             for result in self
-            for name, value in result.stored.metrics.metrics.items()
+            for name in result.stored.metrics.metrics
         ]
         return frame(rows, ("dataset", "method", "metric", *_COLUMNS))
 
@@ -324,5 +326,7 @@ def open_stored_result(
     raise UsageError(f"a result is a bench.Result, or the name or folder of a stored one, not {type(result).__name__}.")
 
 
-def _fields(value: MetricValue) -> dict[str, object]:
-    return {name: getattr(value, name) for name in _COLUMNS}
+def _fields(metrics: Metrics, name: str) -> dict[str, object]:
+    value = metrics.metrics[name]
+    draws = None if value.tie_expected is None else metrics.tie_draws(name)
+    return {**value.model_dump(), "tie_draws": draws}

@@ -79,7 +79,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     first = [*HEADLINE, *set_metrics(result), *scored.metrics] if everything else first_metrics([result])
     names = dict.fromkeys([*first, *metrics])
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
-    bands = {name: _band(value) for name, value in shown.items()}
+    bands = {name: _band(value, scored.tie_draws(name)) for name, value in shown.items()}
     tied = any(bands.values())
     # Where no gold tool has an alternative, the lenient mean is the mean.
     lenient = scored.lenient.means if scored.lenient is not None and scored.lenient.queries else {}
@@ -158,11 +158,12 @@ def _print_repeats(out: Console, result: StoredResult, names: Sequence[str]) -> 
 _MOST_MEANS = 8
 
 
-def _band(value: MetricValue) -> str:
-    """The tie band, where it is wide enough to show."""
+def _band(value: MetricValue, draws: int) -> str:
+    """The tie band, where it is wide enough to show; `draws` are those of its expected value."""
     if value.tie_low is None or value.tie_high is None or value.tie_high - value.tie_low <= _NARROW:
         return ""
-    return f"{interval(value.tie_low, value.tie_high)}, expected {format_fixed(value.tie_expected)}"
+    drawn = f" ({draws} draws)" if draws else ""
+    return f"{interval(value.tie_low, value.tie_high)}, expected {format_fixed(value.tie_expected)}{drawn}"
 
 
 def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:

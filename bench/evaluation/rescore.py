@@ -17,13 +17,13 @@ from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
-from bench.evaluation.scoring import ScoredAnswers, score, scoring_code, unit_names
+from bench.evaluation.scoring import ScoredAnswers, score, scoring_code, unit_names, with_bands
 from bench.interface import Ranking, ToolSets, version_for
 from bench.metrics import Metric, Scores, parse_metric
-from bench.metrics.ties import Beyond
+from bench.metrics.ties import Beyond, tie_band
 from bench.models.tokens import can_count_tokens
-from bench.results.code_versions import lenient_hash
-from bench.results.comparability import code_of, interval_code, lenient_code, token_code
+from bench.results.code_versions import lenient_hash, ties_hash
+from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations
@@ -39,13 +39,24 @@ def up_to_date(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]
 
     Older code counts as today's if it is known to give the same numbers.
     """
-    return _has_lenient(result) and _has_repeated_gold(result) and _same_numbers(result, dataset, metrics)
+    return (
+        _has_lenient(result)
+        and _has_ties(result)
+        and _has_repeated_gold(result)
+        and _same_numbers(result, dataset, metrics)
+    )
 
 
 def _has_lenient(result: StoredResult) -> bool:
     """Whether lenient means are those of today, or cannot be had without the ranking."""
     lenient = result.metrics.lenient
     return not result.has_run or (lenient is not None and lenient_code(lenient) == lenient_hash())
+
+
+def _has_ties(result: StoredResult) -> bool:
+    """Whether tie bands are those of today, or cannot be had without the ranking."""
+    ties = result.metrics.ties
+    return not result.has_run or not result.metrics.n_tied or (ties is not None and ties_code(ties) == ties_hash())
 
 
 def _has_repeated_gold(result: StoredResult) -> bool:
@@ -89,8 +100,11 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
     if manifest.dataset.content_hash != dataset.content_hash:
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
     if (result.has_run or _has_lenient(result)) and _same_numbers(result, dataset, metrics):
-        # Only lenient means are missing or of other code, or the repeated gold sets: the rest stays as it was made.
+        # Only lenient means or tie bands are missing or of other code, or the repeated gold sets: the rest stays as it
+        # was made.
         new_metrics = result.metrics if _has_lenient(result) else _with_lenient(result, dataset)
+        if not _has_ties(result):
+            new_metrics = _with_ties(result, dataset, new_metrics)
         return replace_metrics(result, new_metrics, _with_repeated_gold(manifest.dataset, result, dataset))
     run: pa.Table | None = None
     if result.has_run:
@@ -174,6 +188,15 @@ def _with_lenient(result: StoredResult, dataset: Dataset) -> Metrics:
     rankings = [answers.ranking for answers in repeats]
     lenient = lenient_mean(rankings, lenient_gold(dataset, rows), dataset.gold.take(rows), _had(result))
     return result.metrics.model_copy(update={"lenient": lenient})
+
+
+def _with_ties(result: StoredResult, dataset: Dataset, metrics: Metrics) -> Metrics:
+    rows, repeats = repeated_answers(result, dataset)
+    gold, had, bands = dataset.gold.take(rows), _had(result), []
+    for answers in repeats:
+        assert answers.ranking.scores is not None
+        bands.append(tie_band(answers.ranking.tools, answers.ranking.scores, gold, answers.beyond, had))
+    return with_bands(metrics, bands)
 
 
 def score_again(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> ScoredAnswers:

@@ -23,9 +23,9 @@ from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, eval
 from bench.metrics.destructive import with_destructive
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
-from bench.results.code_versions import interval_hash, measure_hash, token_hash
+from bench.results.code_versions import interval_hash, measure_hash, ties_hash, token_hash
 from bench.results.intervals import means_and_intervals
-from bench.results.manifest import Metrics, Repeats, ScoringCode
+from bench.results.manifest import Metrics, Repeats, ScoringCode, Ties
 from bench.results.repeats import variations
 from bench.results.store import PER_QUERY_SCHEMA, RUN_SCHEMA
 from bench.stats.repeats import repeat_means
@@ -105,15 +105,6 @@ def score(
     values = means_and_intervals(scores, dataset.units[rows])
     bands = [part.band for part in parts if part.band is not None]
     has_bands = len(bands) == len(parts)
-    if has_bands:
-        for i, metric in enumerate(bands[0].metrics):
-            low, expected, high = (
-                _average([float(end[i]) for end in of_repeats])
-                for of_repeats in zip(*((band.low, band.expected, band.high) for band in bands), strict=True)
-            )
-            ends = {"tie_low": low, "tie_expected": expected, "tie_high": high}
-            if str(metric) in values:
-                values[str(metric)] = values[str(metric)].model_copy(update=ends)
     with metric_errors(metrics):
         rankings = [answers.ranking for answers in repeats]
         lenient = lenient_mean(rankings, lenient_gold(dataset, rows), gold, metrics)
@@ -122,7 +113,7 @@ def score(
         n=int(judged.sum()),
         n_no_gold=int((~judged).sum()),
         n_failed=int((silent & judged).sum()),
-        n_tied=max(band.tied_queries for band in bands) if has_bands else None,
+        n_tied=None,
         metrics=values,
         tokens={
             name: _average([part.tokens[name] for part in parts])
@@ -132,6 +123,8 @@ def score(
         lenient=lenient,
         repeats=of_chance,
     )
+    if has_bands:
+        result_metrics = with_bands(result_metrics, bands)
     tables = [
         _per_query_table(dataset, rows, answers, part.scores, part.silent)
         for answers, part in zip(repeats, parts, strict=True)
@@ -141,6 +134,26 @@ def score(
         return ScoredAnswers(result_metrics, runs[0], tables[0])
     per_query = _per_query_table(dataset, rows, repeats[0], scores, silent)
     return ScoredAnswers(result_metrics, _stack(runs), per_query, _stack(tables))
+
+
+def with_bands(metrics: Metrics, bands: Sequence[TieBand]) -> Metrics:
+    """The metrics with these tie bands, one of each repeat: the means of their ends."""
+    values, draws = dict(metrics.metrics), {}
+    for i, metric in enumerate(bands[0].metrics):
+        name = str(metric)
+        if name not in values:
+            continue
+        low, expected, high = (
+            _average([float(end[i]) for end in of_repeats])
+            for of_repeats in zip(*((band.low, band.expected, band.high) for band in bands), strict=True)
+        )
+        ends = {"tie_low": low, "tie_expected": expected, "tie_high": high}
+        values[name] = values[name].model_copy(update=ends)
+        if drawn := max(int(band.draws[i]) for band in bands):
+            draws[name] = drawn
+    n_tied = max(band.tied_queries for band in bands)
+    ties = Ties(code=ties_hash(), draws=draws) if n_tied else None
+    return metrics.model_copy(update={"metrics": values, "n_tied": n_tied, "ties": ties})
 
 
 @dataclass(frozen=True)

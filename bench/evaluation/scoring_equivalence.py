@@ -1,8 +1,8 @@
 """Which older scoring code gives today's numbers: `python -m bench.evaluation.scoring_equivalence [RESULTS ...]`.
 
 A change of the scoring code that changes no number, such as a renamed helper, gives it another hash. This command shows
-that it changed none: it scores the stored rankings again and compares every per-query value, mean, tie band, interval
-and token count to the last bit. What is equal in all results of some older code is written to
+that it changed none: it scores the stored rankings again and compares every per-query value, mean, interval,
+tie band and token count to the last bit. What is equal in all results of some older code is written to
 `bench/results/same_scoring.json`, which `bench.results.comparability` reads; what differs in one result is left out,
 and then older numbers of that measure do not compare with new ones. Results without a stored ranking (`run.parquet`),
 and those whose dataset is not available, are skipped. No result is changed.
@@ -67,6 +67,7 @@ class ScoringComparison:
     intervals: _Shown = field(default_factory=_Shown)
     tokens: _Shown = field(default_factory=_Shown)
     lenient: _Shown = field(default_factory=_Shown)
+    ties: _Shown = field(default_factory=_Shown)
     results: int = 0
     values: int = 0
 
@@ -81,8 +82,7 @@ class ScoringComparison:
                 continue
             before = result.values(name)
             after = np.array(scored.per_query[name].to_pylist(), dtype=np.float64)
-            numbers = [[item.mean, item.n, item.tie_low, item.tie_expected, item.tie_high] for item in (was, now)]
-            equal = before.tobytes() == after.tobytes() and numbers[0] == numbers[1]
+            equal = before.tobytes() == after.tobytes() and (was.mean, was.n) == (now.mean, now.n)
             self.measures[measure].enter(old.measures.get(measure, ""), new.measures[measure], equal)
             self.intervals.enter(old.intervals, new.intervals, (was.low, was.high) == (now.low, now.high))
             self.values += len(before)
@@ -92,6 +92,14 @@ class ScoringComparison:
         one, other = result.metrics.lenient, scored.metrics.lenient
         if one is not None and other is not None:
             self.lenient.enter(one.code, other.code, one.model_copy(update={"code": other.code}) == other)
+        ties, made = result.metrics.ties, scored.metrics.ties
+        if ties is not None and made is not None:
+            bands = [
+                {name: (item.tie_low, item.tie_expected, item.tie_high) for name, item in metrics.metrics.items()}
+                for metrics in (result.metrics, scored.metrics)
+            ]
+            same = ties.draws.items() <= made.draws.items() and bands[0].items() <= bands[1].items()
+            self.ties.enter(ties.code, made.code, same)
         self.results += 1
 
     def text(self) -> str:
@@ -109,12 +117,14 @@ class ScoringComparison:
             "intervals": self.intervals.merge_earlier(earlier.intervals),
             "tokens": self.tokens.merge_earlier(earlier.tokens),
             "lenient": self.lenient.merge_earlier(earlier.lenient),
+            "ties": self.ties.merge_earlier(earlier.ties),
         }
         return json.dumps(content, indent=1) + "\n"
 
     def differing(self) -> list[str]:
         """Names of what other numbers were found of."""
-        others = {"intervals": self.intervals, "tokens": self.tokens, "lenient means": self.lenient}
+        others = {"intervals": self.intervals, "tokens": self.tokens}
+        others |= {"lenient means": self.lenient, "tie bands": self.ties}
         named = [*self.measures.items(), *others.items()]
         return sorted(name for name, measure in named if measure.other)
 

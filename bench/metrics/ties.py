@@ -3,12 +3,15 @@
 The protocol breaks ties by tool id (rule 1), which is fair and arbitrary. A claimed gain smaller than the
 band may be a gift of that rule. Only the ranks of gold tools matter, so the band is computed on them: a
 gold tool that ties with others may be anywhere in its group.
+
+The value at random is the mean over all orders that the ties allow: in closed form where there is one
+(`bench.metrics.expected`), else by going through the orders, and where they are too many by drawing some.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +21,19 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import Scores
 from bench.metrics.evaluate import score_ranks
+from bench.metrics.expected import TiedRanks, expected_values
 from bench.metrics.goldranks import MISSING, GoldRanks, locate, satisfied_ranks
 from bench.metrics.measure import Metric
 
-#: Random orders of the ties that the expected value is averaged over.
-DRAWS = 100
+#: Without a closed form, the mean is taken over all orders of a query's gold tools if there are no more.
+MOST_ORDERS = 1000
+#: Else over so many drawn orders, and over more if the standard error of the metric's mean would be larger than
+#: `_ERROR`: three decimals are shown.
+LEAST_DRAWS = 1000
+_ERROR = 0.00025
+#: In all. Metrics that are shares never need more.
+_MOST_DRAWN = 1 << 22
+_ROUNDING = 1e-12
 _SEED = 0
 _ROWS_AT_ONCE = 1 << 16
 
@@ -33,8 +44,8 @@ class TieBand:
 
     Attributes:
         metrics: what the rows are; only monotone metrics on rankings have a band.
-        low, expected, high: (metrics,) means with ties broken worst, at random (mean of `DRAWS` seeded
-            orders), best.
+        low, expected, high: (metrics,) means with ties broken worst, at random, best.
+        draws: (metrics,) seeded orders of a query that `expected` is the mean of; 0 where it is exact.
         tied_queries: judged queries where a tie involves a gold tool and another tool.
     """
 
@@ -42,6 +53,7 @@ class TieBand:
     low: NDArray[np.float64]
     expected: NDArray[np.float64]
     high: NDArray[np.float64]
+    draws: NDArray[np.int64]
     tied_queries: int
 
 
@@ -107,7 +119,7 @@ def tie_band(
     judged = max(1, int((gold.counts > 0).sum()))
     if not len(rows):
         nothing = np.zeros(len(wanted))
-        return TieBand(wanted, nothing, nothing, nothing, 0)
+        return TieBand(wanted, nothing, nothing, nothing, np.zeros(len(wanted), dtype=np.int64), 0)
     tools, scores, gold = tools[rows], scores[rows], gold.take(rows)
     beyond = Beyond(beyond.counts[rows], beyond.gold.take(rows))
     depth = tools.shape[1]
@@ -121,15 +133,20 @@ def tie_band(
     tied = ((groups.first < MISSING) & matters).any(axis=1)
     at = np.flatnonzero(tied)
 
-    def measured(ranks: NDArray[np.int64], which: NDArray[np.int64], of: _Groups = groups) -> NDArray[np.float64]:
+    def measured(
+        ranks: NDArray[np.int64],
+        which: NDArray[np.int64],
+        of: _Groups = groups,
+        chosen: Sequence[Metric] = wanted,
+    ) -> NDArray[np.float64]:
         # A rank past the depth means: not among the tools returned.
         kept = np.where(ranks <= depth, ranks, MISSING).astype(np.int32)
         if gold.groups is not None:
             return score_ranks(
-                _satisfied_ranks(kept, of.tools[which], gold.groups.take(which), returned[which]), wanted
+                _satisfied_ranks(kept, of.tools[which], gold.groups.take(which), returned[which]), chosen
             )
         gold_ranks = GoldRanks.sorted(kept, of.grades[which], gold.counts[which], returned[which])
-        return score_ranks(gold_ranks, wanted)
+        return score_ranks(gold_ranks, chosen)
 
     everyone = np.arange(len(rows))
     if gold.groups is None:
@@ -139,13 +156,24 @@ def tie_band(
     base = measured(_place_gold(foremost, _same_group(foremost), best=True), everyone, foremost)
     best = base[at]
     worst = measured(_place_gold(hindmost, _same_group(hindmost), best=False)[at], at, hindmost) if len(at) else best
-    mean = np.zeros_like(best)
-    random = np.random.default_rng(_SEED)
-    for start in range(0, len(at), _ROWS_AT_ONCE // DRAWS):
-        part = at[start : start + _ROWS_AT_ONCE // DRAWS]
-        repeated = np.repeat(part, DRAWS)
-        drawn = measured(_draw_ranks(groups, members, repeated, random), repeated)
-        mean[start : start + len(part)] = drawn.reshape(len(part), DRAWS, -1).mean(axis=1)
+    mean, draws = best, np.zeros(len(wanted), dtype=np.int64)
+    if len(at):
+        mean = _closed_forms(groups, at, gold, returned, depth, wanted)
+        lacking = np.isnan(mean)
+        if lacking.any():
+            columns = np.flatnonzero(lacking.any(axis=0))
+            chosen = [wanted[column] for column in columns]
+            over = at[lacking.any(axis=1)]
+            found, drawn, number = _over_orders(
+                lambda ranks, which: measured(ranks, which, chosen=chosen), groups, members, over, judged
+            )
+            by_orders = np.full((len(rows), len(wanted)), np.nan)
+            by_orders[np.ix_(over, columns)] = found
+            mean = np.where(lacking, by_orders[at], mean)
+            draws[(lacking & np.isin(at, over[drawn])[:, None]).any(axis=0)] = number
+    # Where all orders have one value it is that to the last bit: rounding leaves no band.
+    inside = np.clip(mean, np.minimum(worst, best), np.maximum(worst, best))
+    mean = np.where(np.abs(mean - inside) < _ROUNDING, inside, mean)
 
     def average(tied_values: NDArray[np.float64]) -> NDArray[np.float64]:
         values = base.copy()
@@ -153,7 +181,115 @@ def tie_band(
         # Exact sums, as the means are taken: a band without ties is the mean to the last bit.
         return np.array([math.fsum(column) / judged for column in values.T])
 
-    return TieBand(wanted, average(worst), average(mean), average(best), len(at))
+    return TieBand(wanted, average(worst), average(mean), average(best), draws, len(at))
+
+
+def _closed_forms(
+    groups: _Groups,
+    at: NDArray[np.int64],
+    gold: Gold,
+    returned: NDArray[np.int64],
+    depth: int,
+    metrics: Sequence[Metric],
+) -> NDArray[np.float64]:
+    """(queries `at`, metrics) expected values; NaN where there is no closed form, or a tool meets two requirements."""
+    if gold.groups is None:
+        one = np.ones_like(groups.first)
+        tied = TiedRanks(groups.first, groups.size, one, groups.grades, gold.counts, returned, depth)
+        return expected_values(tied.take(at), metrics)
+    requirements = gold.groups
+    owners, places = _tool_places(groups.tools, requirements)
+    first, size = groups.first[owners, places], groups.size[owners, places]
+    best = np.minimum.reduceat(first, requirements.members[:-1])
+    foremost = first == np.repeat(best, np.diff(requirements.members))
+    filled = np.arange(int(gold.counts.max())) < gold.counts[:, None]
+
+    def padded(values: NDArray[np.int64], padding: int) -> NDArray[np.int64]:
+        cells = np.full(filled.shape, padding, dtype=np.int64)
+        cells[filled] = values
+        return cells
+
+    tied = TiedRanks(
+        padded(best, int(MISSING)),
+        padded(np.maximum.reduceat(np.where(foremost, size, 0), requirements.members[:-1]), 1),
+        padded(np.add.reduceat(foremost.astype(np.int64), requirements.members[:-1]), 1),
+        padded(requirements.grades.astype(np.int64), 0).astype(np.int32),
+        gold.counts,
+        returned,
+        depth,
+    )
+    values = expected_values(tied.take(at), metrics)
+    pairs = np.column_stack([owners, requirements.tools])[first < MISSING]
+    several, times = np.unique(pairs, axis=0, return_counts=True)
+    values[np.isin(at, several[times > 1, 0])] = np.nan
+    return values
+
+
+def _over_orders(
+    measured: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]],
+    groups: _Groups,
+    members: NDArray[np.bool_],
+    rows: NDArray[np.int64],
+    judged: int,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], int]:
+    """Means over the orders of ties, of all where they are few.
+
+    Args:
+        measured: values (rows, metrics) of ranks (rows, width) of the queries (rows,).
+        groups: the ties of all queries, and `members` which of their gold tools share a group.
+        rows: the queries that are asked for.
+        judged: how many queries the mean of a metric is over.
+
+    Returns:
+        (rows, metrics) means, (rows,) whether the orders were drawn, and how many were.
+    """
+    earlier = np.tril(np.ones(members.shape[1:], dtype=np.bool_), -1)
+    free = np.where(groups.first < MISSING, groups.size - (members & earlier).sum(axis=2), 1)[rows]
+    orders = free.astype(np.float64).prod(axis=1)
+    drawn = orders > MOST_ORDERS
+    few, some = np.flatnonzero(~drawn), np.flatnonzero(drawn)
+    means: NDArray[np.float64] | None = None
+    for start in range(0, len(few), _ROWS_AT_ONCE // MOST_ORDERS):
+        part = few[start : start + _ROWS_AT_ONCE // MOST_ORDERS]
+        times = orders[part].astype(np.int64)
+        starts = np.cumsum(times) - times
+        repeated, choices = np.repeat(rows[part], times), np.repeat(free[part], times, axis=0)
+        # The orders by number: each choice of a place is a digit.
+        number = np.arange(len(repeated)) - np.repeat(starts, times)
+        places = np.empty_like(choices)
+        for slot in range(choices.shape[1]):
+            number, places[:, slot] = np.divmod(number, choices[:, slot])
+        values = measured(_ranks_of(groups, members, repeated, places), repeated)
+        means = np.empty((len(rows), values.shape[1])) if means is None else means
+        means[part] = np.add.reduceat(values, starts) / times[:, None]
+    if not len(some):
+        assert means is not None
+        return means, drawn, 0
+    random = np.random.default_rng(_SEED)
+
+    def draw(times: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of values and of their squares over so many orders of each of the queries."""
+        sums, squares = [], []
+        step = max(1, _ROWS_AT_ONCE // times)
+        for start in range(0, len(some), step):
+            part = some[start : start + step]
+            repeated, choices = np.repeat(rows[part], times), np.repeat(free[part], times, axis=0)
+            places = (random.random(choices.shape) * choices).astype(np.int64)
+            values = measured(_ranks_of(groups, members, repeated, places), repeated).reshape(len(part), times, -1)
+            sums.append(values.sum(axis=1))
+            squares.append(np.square(values).sum(axis=1))
+        return np.concatenate(sums), np.concatenate(squares)
+
+    draws = LEAST_DRAWS
+    total, squares = draw(draws)
+    variance = np.maximum(squares / draws - np.square(total / draws), 0.0).sum(axis=0).max() / judged**2
+    wanted = min(math.ceil(variance / _ERROR**2 / LEAST_DRAWS) * LEAST_DRAWS, _MOST_DRAWN // len(some))
+    while draws < wanted:
+        total += draw(LEAST_DRAWS)[0]
+        draws += LEAST_DRAWS
+    means = np.empty((len(rows), total.shape[1])) if means is None else means
+    means[some] = total / draws
+    return means, drawn, draws
 
 
 def _groups(
@@ -196,9 +332,13 @@ def _satisfied_ranks(
     ranks: NDArray[np.int32], tools: NDArray[np.int32], groups: GoldGroups, returned: NDArray[np.int64]
 ) -> GoldRanks:
     """Ranks of requirements from those of the tools that meet them, (queries, width) with their codes."""
+    return satisfied_ranks(ranks[_tool_places(tools, groups)], groups, returned)
+
+
+def _tool_places(tools: NDArray[np.int32], groups: GoldGroups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and column in `tools`, (queries, width), of each tool of each requirement; (tools of all groups,) both."""
     owners = np.repeat(np.arange(len(groups)), groups.sizes)
-    places = (tools[owners] == groups.tools[:, None]).argmax(axis=1)
-    return satisfied_ranks(ranks[owners, places], groups, returned)
+    return owners, (tools[owners] == groups.tools[:, None]).argmax(axis=1)
 
 
 def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -258,17 +398,19 @@ def _place_gold(groups: _Groups, members: NDArray[np.bool_], *, best: bool) -> N
     return np.where(groups.first < MISSING, groups.first + offset, MISSING)
 
 
-def _draw_ranks(
-    groups: _Groups, members: NDArray[np.bool_], rows: NDArray[np.int64], random: np.random.Generator
+def _ranks_of(
+    groups: _Groups, members: NDArray[np.bool_], rows: NDArray[np.int64], choices: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Ranks drawn uniformly: distinct places within each group, for the chosen rows."""
-    first, size, shared = groups.first[rows], groups.size[rows], members[rows]
+    """Ranks of the gold tools of the chosen rows, (rows, width), distinct within each group.
+
+    A choice counts the places of the group that the gold tools before it have left free.
+    """
+    first, shared = groups.first[rows], members[rows]
     places = np.full(first.shape, -1, dtype=np.int64)
     for slot in range(first.shape[1]):
         taken = np.where(shared[:, slot, :slot], places[:, :slot], MISSING)
-        free = size[:, slot] - shared[:, slot, :slot].sum(axis=1)
-        place = (random.random(len(rows)) * free).astype(np.int64)
-        # The place counts free places only: step over the taken ones in ascending order.
+        place = choices[:, slot].copy()
+        # Step over the taken places in ascending order.
         for occupied in np.sort(taken, axis=1).T:
             place += place >= occupied
         places[:, slot] = place

@@ -1,4 +1,4 @@
-"""The versions of code: of a method, of each measure, of intervals, of token counts, of a template.
+"""The versions of code: of a method, of each measure, of intervals, of tie bands, of token counts, of a template.
 
 A result is what its method's code made, and a number is compared with an older one only if the same code made both.
 What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part.
@@ -38,7 +38,7 @@ from bench.stats.bootstrap import bca_intervals
 _GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
 _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
 #: What the values of every measure pass through.
-_SHARED = (evaluate, mean, tie_band)
+_SHARED = (evaluate, mean)
 #: What those of destructive tools pass through besides.
 _DESTRUCTIVE = (destructive_tools, with_destructive)
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
@@ -179,6 +179,15 @@ def measure_hash(measure: Measure) -> str:
 def interval_hash() -> str:
     """sha256 over the code of confidence intervals."""
     return reach([definition_of(bca_intervals)], without=_NO_PART).hash()
+
+
+@functools.cache
+def ties_hash() -> str:
+    """sha256 over the code of tie bands.
+
+    What a measure is declared to be has its own hash.
+    """
+    return reach([definition_of(tie_band)], without=(*_NO_PART, "bench.metrics.measure:Measure")).hash()
 
 
 @functools.cache

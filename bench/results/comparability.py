@@ -25,7 +25,7 @@ from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
 from bench.metrics.measure import measure_name
 from bench.registry import method_class, method_names
-from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode
+from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode, Ties
 
 #: Versions of the scoring code that are known to give the same numbers, made by
 #: `python -m bench.evaluation.scoring_equivalence`.
@@ -200,26 +200,32 @@ def lenient_code(lenient: Lenient) -> str:
     return same_scoring().lenient.get(lenient.code, lenient.code)
 
 
+def ties_code(ties: Ties) -> str:
+    """The code of tie bands; of older code that gives the same numbers, today's."""
+    return same_scoring().ties.get(ties.code, ties.code)
+
+
 @dataclass(frozen=True)
 class SameScoring:
     """sha256 of older code -> sha256 of the code that was shown to give the same numbers.
 
     Attributes:
         measures: for each measure by its name.
-        intervals, tokens, lenient: for intervals, token counts and lenient means.
+        intervals, tokens, lenient, ties: for intervals, token counts, lenient means and tie bands.
     """
 
     measures: dict[str, dict[str, str]]
     intervals: dict[str, str]
     tokens: dict[str, str]
     lenient: dict[str, str]
+    ties: dict[str, str]
 
 
 @cache
 def same_scoring() -> SameScoring:
     """What `python -m bench.evaluation.scoring_equivalence` has found and written down."""
     raw = json.loads(SAME_SCORING.read_text("utf-8"))
-    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"], raw["lenient"])
+    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"], raw["lenient"], raw["ties"])
 
 
 def comparable(results: Sequence[S]) -> list[list[S]]:

@@ -299,6 +299,10 @@ def _digest(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
+#: Orders that the expected values of tie bands were drawn from before they were exact.
+OLDER_DRAWS = 100
+
+
 class MetricValue(Record):
     """One metric over a result: mean over `n` queries with its 95% interval and its tie band."""
 
@@ -324,6 +328,15 @@ class Lenient(Record):
     queries: int
     judgements: int
     means: dict[str, float]
+
+
+class Ties(Record):
+    """How the tie bands of a result were made (`bench.metrics.ties`)."""
+
+    #: sha256 of the code that makes them.
+    code: str
+    #: Drawn orders of each query with a tie that `tie_expected` is the mean of, by metric; all others are exact.
+    draws: dict[str, Annotated[int, Field(ge=1)]] = {}
 
 
 class Variation(Record):
@@ -353,7 +366,7 @@ class Repeats(Record):
 class Metrics(Record, Sparing):
     """A result's metrics. Of a run with repeats, the value of a query is the mean of its values in the repeats."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"repeats"})
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "ties"})
 
     schema_name: Literal["metrics"] = "metrics"
     schema_version: Literal[1] = 1
@@ -375,3 +388,11 @@ class Metrics(Record, Sparing):
     lenient: Lenient | None = None
     #: Only where the method has run several times.
     repeats: Repeats | None = None
+    #: Only where a tie involves a gold tool; not in results of versions that drew `OLDER_DRAWS` orders for all metrics.
+    ties: Ties | None = None
+
+    def tie_draws(self, metric: str) -> int:
+        """How many drawn orders the `tie_expected` of a metric is the mean of; 0 where it is exact."""
+        if self.ties is None:
+            return OLDER_DRAWS if self.n_tied and self.metrics[metric].tie_expected is not None else 0
+        return self.ties.draws.get(metric, 0)

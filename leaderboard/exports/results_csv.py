@@ -15,7 +15,7 @@ COLUMNS = (
     *("result_id", "latest", "method", "cut", "oracle", "needs_llm", "run_file", "marks", "created"),
     *("judged", "failed", "tied", "latency_p50", "latency_p95", "tokens_top_5", "tokens_top_10", "tokens_answer"),
     *("cost_per_query", "title"),
-    *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high"),
+    *("metric", "mean", "low", "high", "n", "tie_low", "tie_expected", "tie_high", "tie_draws"),
 )
 
 
@@ -45,7 +45,9 @@ def results_csv(results: Sequence[StoredResult], latest: frozenset[str], marks: 
             if name not in names:
                 names[name] = csv_text([[_short(name)]]).removesuffix("\n")
             # Written here, since a large site has a hundred thousand lines of nothing but numbers.
-            tail = (value.mean, value.low, value.high, value.n, value.tie_low, value.tie_expected, value.tie_high)
+            band = (value.tie_low, value.tie_expected, value.tie_high)
+            draws = None if value.tie_expected is None else metrics.tie_draws(name)
+            tail = (value.mean, value.low, value.high, value.n, *band, draws)
             numbers = ",".join(["" if item is None else repr(item) for item in tail])
             lines.append(f"{shared},{names[name]},{numbers}\n")
     return "".join(lines)

@@ -19,7 +19,7 @@ from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, Scores, parse_metric
 from bench.results.code_versions import lenient_hash
-from bench.results.comparability import code_of, interval_code, lenient_code, token_code
+from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
 from bench.results.intervals import check_values, means_and_intervals
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
 from bench.results.repeats import variations
@@ -222,13 +222,20 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
         for name in ("n", "n_no_gold", "n_failed", "n_tied")
         if getattr(stored, name) != getattr(made, name)
     ]
+    older = made.ties is not None and (stored.ties is None or ties_code(stored.ties) != made.ties.code)
+    if older:
+        faults.append(f"{METRICS} has tie bands of other code than this bench's: `bench rescore` computes them again.")
+    elif stored.ties is not None and (made.ties is None or stored.ties.draws != made.ties.draws):
+        faults.append(f"{METRICS} has other draws of its tie bands than scored again.")
     lacking = [name for name in made.metrics if name not in stored.metrics and not _may_lack(name)]
     faults += [f"{METRICS} lacks the metric {name}." for name in lacking]
     for name, value in stored.metrics.items():
         if name not in made.metrics:
             faults.append(f"{METRICS} has the metric {quote(name)}, which its ranking cannot have.")
         else:
-            faults += _fields(name, value, made.metrics[name])
+            # One sentence is enough for expected values that were drawn before they were exact.
+            update = {"tie_expected": value.tie_expected} if older else {}
+            faults += _fields(name, value, made.metrics[name].model_copy(update=update))
     if stored.lenient is not None and made.lenient is not None:
         faults += _lenient_faults(stored.lenient, made.lenient)
     uncounted = {_ANSWER, *(_DEFINITIONS - stored.tokens.keys())}

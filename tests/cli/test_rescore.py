@@ -136,3 +136,56 @@ def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_cha
     assert again.metrics == wanted[fresh[0]].metrics
     assert again.manifest == wanted[fresh[0]].manifest
     assert StoredResult.read(fresh[1]).metrics.lenient is None
+
+
+def with_drawn_bands(folder: Path) -> None:
+    """The result as a version stored it that drew the orders of ties."""
+    metrics = json.loads((folder / "metrics.json").read_text("utf-8"))
+    del metrics["ties"]
+    for value in metrics["metrics"].values():
+        if value["tie_expected"] is not None:
+            value["tie_expected"] = (value["tie_low"] + value["tie_high"]) / 2
+    (folder / "metrics.json").write_text(json.dumps(metrics), "utf-8")
+    rehash(folder, "metrics.json")
+
+
+@pytest.mark.parametrize("ranking", [True, False])
+def test_drawn_tie_bands_become_exact_where_the_ranking_is_there_and_nothing_else_changes(
+    bench: Bench, lexical_results: Path, tmp_path: Path, ranking: bool
+) -> None:
+    made = find_result(lexical_results, "bm25-okapi@starter").folder
+    folder = Path(shutil.copytree(made, tmp_path / "t" / "starter" / made.name))
+    root = folder.parent.parent
+    wanted = StoredResult.read(folder)
+    name = max(wanted.metrics.metrics, key=lambda name: width(wanted, name))
+    assert width(wanted, name) > 0.001
+    with_drawn_bands(folder)
+    older = StoredResult.read(folder)
+    assert older.metrics != wanted.metrics.model_copy(update={"ties": None})
+    shown = bench("show", folder, "--metric", name).out
+    assert f"expected {older.metrics.metrics[name].tie_expected:.3f} (100 draws)" in " ".join(shown.split())
+    tables = {file: (folder / file).read_bytes() for file in (RUN, PER_QUERY)}
+    if not ranking:
+        (folder / RUN).unlink()
+    said = bench("rescore", folder, "--results", root, "--json")
+    again = StoredResult.read(folder)
+    assert (folder / PER_QUERY).read_bytes() == tables[PER_QUERY]
+    shown = " ".join(bench("show", folder, "--metric", name).out.split())
+    (row,) = json.loads(said.out)
+    if not ranking:
+        assert row["outcome"] == "up to date"
+        assert again.metrics == older.metrics
+        assert "(100 draws)" in shown
+        return
+    assert row["outcome"] == "rescored"
+    assert (folder / RUN).read_bytes() == tables[RUN]
+    assert (again.metrics, again.manifest) == (wanted.metrics, wanted.manifest)
+    assert f"expected {again.metrics.metrics[name].tie_expected:.3f}" in shown
+    assert "draws" not in shown
+    (row,) = json.loads(bench("rescore", folder, "--results", root, "--json").out)
+    assert row["outcome"] == "up to date"
+
+
+def width(result: StoredResult, metric: str) -> float:
+    value = result.metrics.metrics[metric]
+    return 0.0 if value.tie_low is None or value.tie_high is None else value.tie_high - value.tie_low

@@ -172,22 +172,41 @@ def test_the_band_is_that_of_every_order_of_the_ties(case: Tied) -> None:
     band = tie_band(ranking.tools, ranking.scores, gold, Beyond.none(1), METRICS)
     np.testing.assert_allclose(band.low, result.min(axis=0), atol=1e-12)
     np.testing.assert_allclose(band.high, result.max(axis=0), atol=1e-12)
-    # The mean of 100 drawn orders; the standard error of such a mean is at most 0.05.
-    assert (np.abs(band.expected - result.mean(axis=0)) <= 0.25).all()
+    np.testing.assert_allclose(band.expected, result.mean(axis=0), atol=1e-12)
     if band.tied_queries == 0:
         assert (result == result[0]).all()
 
 
-def test_the_expected_value_is_near_the_mean_over_all_orders() -> None:
-    case = Tied([1.0] * 5, [([0, 1], 1), ([2], 1)])
+@st.composite
+def graded_cases(draw: st.DrawFn) -> Tied:
+    library = draw(st.integers(2, 6))
+    tools = st.integers(0, library - 1)
+    # A tool may meet two requirements, and their relevance may differ.
+    gold = draw(
+        st.lists(
+            st.tuples(st.lists(tools, unique=True, min_size=1, max_size=3), st.integers(1, 3)), min_size=1, max_size=3
+        )
+    )
+    distinct = {min(group): (sorted(group), grade) for group, grade in gold}
+    return Tied(draw(st.lists(st.sampled_from([1.0, 2.0]), min_size=library, max_size=library)), [*distinct.values()])
+
+
+@checked
+@given(graded_cases(), st.integers(1, 6))
+def test_the_expected_value_is_that_of_all_orders_where_requirements_share_tools(case: Tied, depth: int) -> None:
     gold = judged(case.requirements)
-    every = np.array(case.orders(), dtype=np.int32)
-    mean = evaluate(every, gold.take(np.zeros(len(every), dtype=np.int64)), METRICS).values.mean(axis=0)
-    copies = gold.take(np.zeros(60, dtype=np.int64))
-    ranking = top_k(np.array([case.scores] * 60), 5)
+    every = np.array(case.orders(), dtype=np.int32)[:, :depth]
+    result = evaluate(every, gold.take(np.zeros(len(every), dtype=np.int64)), METRICS).values
+    ranking = top_k(np.array([case.scores]), depth)
     assert ranking.scores is not None
-    band = tie_band(ranking.tools, ranking.scores, copies, Beyond.none(60), METRICS)
-    np.testing.assert_allclose(band.expected, mean, atol=0.02)
+    last = ranking.scores[0, -1]
+    outside = [tool for tool, score in enumerate(case.scores) if score == last and tool not in ranking.tools[0]]
+    meeting = gold.members()
+    grades = dict(zip(meeting.tools.tolist(), meeting.grades.tolist(), strict=True))
+    beyond = Beyond(np.array([len(outside)]), Gold.of([{tool: grades[tool] for tool in outside if tool in grades}]))
+    band = tie_band(ranking.tools, ranking.scores, gold, beyond, METRICS)
+    np.testing.assert_allclose(band.expected, result.mean(axis=0), atol=1e-12)
+    assert not band.draws.any()
 
 
 def test_what_should_not_be_returned_has_no_band() -> None:

@@ -10,9 +10,10 @@ import pytest
 from bench.evaluation.scoring_equivalence import _Shown
 from bench.gating.baseline import read_baseline
 from bench.metrics import get_measure
+from bench.metrics.ties import LEAST_DRAWS
 from bench.results import comparability as comparing
-from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, token_hash
-from bench.results.comparability import SameScoring, code_of, lenient_code, metric_difference, same_scoring
+from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, ties_hash, token_hash
+from bench.results.comparability import SameScoring, code_of, lenient_code, metric_difference, same_scoring, ties_code
 from bench.results.manifest import Manifest, Metrics, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
     assert set(known.intervals.values()) <= {interval_hash()}, f"intervals: {AGAIN}"
     assert set(known.tokens.values()) <= {token_hash()}, f"tokens: {AGAIN}"
     assert set(known.lenient.values()) <= {lenient_hash()}, f"lenient: {AGAIN}"
+    assert set(known.ties.values()) <= {ties_hash()}, f"tie bands: {AGAIN}"
 
 
 def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
@@ -56,8 +58,20 @@ def test_the_lenient_means_of_a_kept_result_compare_with_today_s() -> None:
     assert codes == {lenient_hash()}, f"lenient: {AGAIN}, or `bench rescore --results board/results`"
 
 
+def test_the_tie_bands_of_a_kept_result_are_those_of_today_where_its_ranking_is_there() -> None:
+    codes = set()
+    for path in KEPT:
+        metrics = Metrics.model_validate_json(path.with_name("metrics.json").read_bytes())
+        # Without the ranking the band stays as it was drawn, and says so.
+        assert metrics.ties is not None or not metrics.n_tied or not path.with_name("run.parquet").exists(), path
+        if metrics.ties is not None:
+            codes.add(ties_code(metrics.ties))
+            assert all(draws >= LEAST_DRAWS for draws in metrics.ties.draws.values()), path
+    assert codes == {ties_hash()}, f"tie bands: {AGAIN}, or `bench rescore --results board/results`"
+
+
 def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = SameScoring({"recall": {"old": "new"}}, {}, {}, {})
+    known = SameScoring({"recall": {"old": "new"}}, {}, {}, {}, {})
     monkeypatch.setattr(comparing, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 

@@ -77,6 +77,14 @@ def test_a_submission_cannot_name_other_code_than_made_its_numbers(made: Any, ch
     assert "its numbers were made by another version of the scoring code" in sentences
 
 
+def test_tie_bands_are_those_of_today_s_code(made: Any, checked: Checked) -> None:
+    older = "has tie bands of other code than this bench's"
+    assert older in reasons(checked(made.members(metrics=put("ties", "code", value="0" * 64))))
+    assert older in reasons(checked(made.members(metrics=lambda raw: raw.pop("ties") and None)))
+    drawn = reasons(checked(made.members(metrics=put("ties", "draws", value={"mrr@10": 1000}))))
+    assert "other draws of its tie bands" in drawn
+
+
 @pytest.mark.parametrize("ranking", [True, False])
 def test_lenient_means_are_checked_where_they_are(made: Any, starter: Dataset, ranking: bool) -> None:
     def faults(*change: Callable[[Any], Any]) -> str:
