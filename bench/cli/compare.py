@@ -44,6 +44,7 @@ from bench.comparison.tables import (
     slice_tables,
     tool_lines,
 )
+from bench.comparison.tried import tried_sentences
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
 from bench.show.numbers import format_fixed
@@ -171,6 +172,7 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
         (dataset,) = report.datasets
         _print_head(out, dataset, report.baseline)
         out.print(short_table([metric for metric in dataset.metrics if metric.metric in shown], dataset.n))
+        _print_tried(out, dataset, shown)
         _print_more(out, dataset)
         if moved or len(dataset.systems) <= _PAIR:
             _print_moves(out, dataset)
@@ -181,6 +183,7 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
         for table in grid(report, shown, out.width):
             out.print(table)
         for dataset in report.datasets:
+            _print_tried(out, dataset, shown, f"{dataset.dataset}: ")
             _print_more(out, dataset)
             if moved:
                 _print_moves(out, dataset)
@@ -225,6 +228,7 @@ def _print_all(report: Comparison) -> None:
     for dataset in report.datasets:
         _print_head(out, dataset, report.baseline)
         out.print(full_table(dataset.metrics, dataset.n))
+        _print_tried(out, dataset, None)
         _print_more(out, dataset)
         _print_moves(out, dataset)
     for macro in report.macro:
@@ -259,6 +263,11 @@ def _print_head(out: Console, dataset: DatasetReport, baseline: str) -> None:
         out.print(one_line(sentence))
     for line in catalogue_lines(dataset):
         out.print(one_line(line), no_wrap=True, overflow="ellipsis")
+
+
+def _print_tried(out: Console, dataset: DatasetReport, metrics: Sequence[str] | None, before: str = "") -> None:
+    for sentence in tried_sentences(dataset, metrics):
+        out.print(one_line(before + sentence), style="yellow")
 
 
 def _print_more(out: Console, dataset: DatasetReport) -> None:
