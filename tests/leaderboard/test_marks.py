@@ -30,6 +30,7 @@ CASES = [
     ("other packages", "packages", True),
     ("lead within ties", "bm25(k1=0.5)", False),
     ("order depends on gold", "turned", False),
+    ("best of 3 on test", "bm25", False),
     ("bundles seen", "nearest-bundle(base=bm25())", True),
     ("from traces", "random", False),
     ("synthetic queries", "random", False),
@@ -79,6 +80,16 @@ def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overa
 
 def test_a_mark_has_its_reason(marked_site: Any) -> None:
     assert ("title", "it learnt from 7 of these") in marked_site.page("index.html").attributes
+
+
+def test_exports_count_the_variants_of_a_method(marked_site: Any) -> None:
+    results = json.loads(marked_site.page("results.json").text)["results"]
+    counts = {item["result_id"]: item["variants"] for item in results}
+    # bm25 at three settings, of which two answer alike, and at what it was in 2020, when it answered as random does.
+    assert counts[marked_site.row("bm25").id] == counts[marked_site.row("bm25(k1=0.5)").id] == counts["a" * 12] == 3
+    assert counts[marked_site.row("packages").id] == 1
+    # An oracle is no competitor.
+    assert counts[marked_site.row("oracle").id] == 1
 
 
 def test_where_queries_come_from_is_said_of_the_dataset(marked_site: Any) -> None:
