@@ -77,48 +77,57 @@ def best_of_many(
     # Systems of the families that are compared with, and how their differences from all systems spread.
     rivals = np.flatnonzero(np.isin(codes, codes[places])).tolist()
     slack = {rival: queries if rival == places[0] else 2 * queries for rival in rivals}
-    spread = {rival: _spread(whole - whole[:, [rival]], slack[rival] - queries) for rival in rivals}
-    found = np.column_stack([np.abs(totals - totals[place]) / spread[place] for place in places])
+    scales = {rival: _scales(whole - whole[:, [rival]], slack[rival] - queries) for rival in rivals}
+    found = np.column_stack([np.abs(totals - totals[place]) * scales[place] for place in places])
     nonzero = whole.any(axis=1)
     enumerated = int(np.count_nonzero(nonzero)) <= MOST_ENUMERATED
-    flipped = whole[nonzero] if enumerated else whole
-    blocks = [_every_vector(len(flipped))] if enumerated else sign_vectors(len(flipped), flips, seed)
+    by_system = np.ascontiguousarray((whole[nonzero] if enumerated else whole).T)
+    signs = by_system.shape[1]
+    blocks = [_every_vector(signs)] if enumerated else sign_vectors(signs, flips, seed)
     starts = np.searchsorted(codes, np.arange(int(codes.max()) + 1))
     hits, vectors = np.zeros((systems, len(places)), dtype=np.int64), 0
     for kept in blocks:
-        sums = 2 * (kept.astype(np.float64) @ flipped) - totals
+        # Rows of systems, which are contiguous.
+        sums = by_system @ kept.astype(np.float64).T
+        sums *= 2
+        sums -= totals[:, None]
         largest: dict[int, NDArray[np.float64]] = {}
         own: dict[int, NDArray[np.float64]] = {}
         for rival in rivals:
+            apart = sums - sums[rival]
+            np.abs(apart, out=apart)
             # Rounding moves a sum by half a unit for each query at most, so equal sums are this near.
-            apart = (np.abs(sums - sums[:, [rival]]) + slack[rival]) / spread[rival]
-            by_family = np.maximum.reduceat(apart, starts, axis=1)
+            apart += slack[rival]
+            apart *= scales[rival][:, None]
+            by_family = np.maximum.reduceat(apart, starts, axis=0)
             family = int(codes[rival])
-            own[rival] = by_family[:, family]
+            own[rival] = by_family[family]
             largest[family] = np.maximum(largest[family], by_family) if family in largest else by_family
         for i, place in enumerate(places):
             reached = largest[int(codes[place])].copy()
-            reached[:, codes[place]] = own[place]
-            hits[:, i] += np.count_nonzero(reached[:, codes] >= found[:, i], axis=0)
+            reached[codes[place]] = own[place]
+            hits[:, i] += [
+                np.count_nonzero(reached[code] >= value) for code, value in zip(codes, found[:, i], strict=True)
+            ]
         vectors += len(kept)
     p = hits / vectors if enumerated else (1 + hits) / (1 + flips)
     for i, place in enumerate(places):
-        p[np.isinf(spread[place]), i] = 1.0
+        p[scales[place] == 0, i] = 1.0
     back: NDArray[np.float64] = p[np.argsort(order, kind="stable")]
     return back
 
 
-def _spread(differences: NDArray[np.float64], rounding: int) -> NDArray[np.float64]:
-    """(columns,) standard deviation of the sums of columns over the sign vectors; infinite where all are zero.
+def _scales(differences: NDArray[np.float64], rounding: int) -> NDArray[np.float64]:
+    """(columns,) one by the standard deviation of the sums of columns over the sign vectors; 0 where all are zero.
 
     Args:
         differences: (units, columns) whole numbers.
         rounding: no more than this is zero.
     """
     whole = np.where(np.abs(differences) <= rounding, 0.0, differences)
-    spread: NDArray[np.float64] = np.sqrt((whole * whole).sum(axis=0))
-    spread[spread == 0] = np.inf
-    return spread
+    spread = np.sqrt((whole * whole).sum(axis=0))
+    scales: NDArray[np.float64] = np.divide(1, spread, out=np.zeros_like(spread), where=spread > 0)
+    return scales
 
 
 def _every_vector(signs: int) -> NDArray[np.uint8]:

@@ -30,7 +30,6 @@ CASES = [
     ("other packages", "packages", True),
     ("lead within ties", "bm25(k1=0.5)", False),
     ("order depends on gold", "turned", False),
-    ("best of 3 on test", "bm25", False),
     ("bundles seen", "nearest-bundle(base=bm25())", True),
     ("from traces", "random", False),
     ("synthetic queries", "random", False),
@@ -80,6 +79,22 @@ def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overa
 
 def test_a_mark_has_its_reason(marked_site: Any) -> None:
     assert ("title", "it learnt from 7 of these") in marked_site.page("index.html").attributes
+
+
+def test_the_best_of_several_variants_is_marked(marked_site: Any) -> None:
+    site, row = marked_site, marked_site.row("bm25")
+    assert "best of 3 on test" in [mark.text for mark in row.marks]
+    for page in (f"d/{site.board.slug}.html", f"r/{row.id}.html"):
+        assert ">best of 3 on test</span>" in site.page(page).text
+    stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
+    assert "best of 3 on test" in stated[row.id]
+    # Over datasets, one row of each method that has several ranked ones.
+    rows = re.split(r"<tr |</tbody>", site.page("index.html").text)
+    for family, several in (("bm25", True), ("nearest-bundle", True), ("stated", False)):
+        ranked = [item for item in rows if f'data-f="{family}"' in item and "<td class=t><a" in item]
+        assert len(ranked) > 1 or not several
+        marked = [i for i, item in enumerate(ranked) if f">best of {len(ranked)} on test</span>" in item]
+        assert marked == ([0] if several else [])
 
 
 def test_exports_count_the_variants_of_a_method(marked_site: Any) -> None:
