@@ -51,7 +51,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 6
+_FORM = 7
 
 
 @dataclass(frozen=True)

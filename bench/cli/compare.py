@@ -45,6 +45,7 @@ from bench.comparison.tables import (
     slice_tables,
     tool_lines,
 )
+from bench.comparison.tried import tried_sentences
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
 from bench.show.numbers import format_fixed
@@ -178,6 +179,7 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
         metrics_shown = [metric for metric in dataset.metrics if metric.metric in shown]
         out.print(short_table(metrics_shown, dataset.n))
         _print_margins(out, metrics_shown)
+        _print_tried(out, dataset, shown)
         _print_more(out, dataset)
         if moved or len(dataset.systems) <= _PAIR:
             _print_moves(out, dataset)
@@ -190,6 +192,7 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
         for dataset in report.datasets:
             metrics_shown = [metric for metric in dataset.metrics if metric.metric in shown]
             _print_margins(out, metrics_shown, f" on {one_line(dataset.dataset)}")
+            _print_tried(out, dataset, shown, f"{dataset.dataset}: ")
             _print_more(out, dataset)
             if moved:
                 _print_moves(out, dataset)
@@ -237,6 +240,7 @@ def _print_all(report: Comparison) -> None:
         _print_head(out, dataset, report.baseline)
         out.print(full_table(dataset.metrics, dataset.n))
         _print_margins(out, dataset.metrics)
+        _print_tried(out, dataset, None)
         _print_more(out, dataset)
         _print_moves(out, dataset)
     for macro in report.macro:
@@ -274,6 +278,11 @@ def _print_head(out: Console, dataset: DatasetReport, baseline: str) -> None:
         out.print(one_line(sentence))
     for line in catalogue_lines(dataset):
         out.print(one_line(line), no_wrap=True, overflow="ellipsis")
+
+
+def _print_tried(out: Console, dataset: DatasetReport, metrics: Sequence[str] | None, before: str = "") -> None:
+    for sentence in tried_sentences(dataset, metrics):
+        out.print(one_line(before + sentence), style="yellow")
 
 
 def _print_more(out: Console, dataset: DatasetReport) -> None:

@@ -15,6 +15,7 @@ from bench.cli.output import console, print_json, say
 from bench.cli.results import HEADLINE, print_result, set_metrics
 from bench.results.finding import find_result, settings
 from bench.results.store import StoredResult
+from bench.results.tries import best_by, stored_variants
 from bench.show.numbers import format_fixed
 from bench.show.tables import Table, mean_cell
 
@@ -74,7 +75,9 @@ def command(
             raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
         _show_slices(stored, by, metrics, as_json or form == "json")
     elif as_json or form == "json":
-        print_json(stored.to_dict())
+        variants = stored_variants([stored])[stored.manifest.result_id]
+        tried = {"count": len(variants), "best": best_by(variants, stored.metrics.metrics)}
+        print_json({**stored.to_dict(), **({"variants": tried} if len(variants) > 1 else {})})
     elif form in {"trec", "jsonl"}:
         from bench.evaluation.run_files import write_jsonl, write_trec
 

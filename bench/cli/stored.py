@@ -36,6 +36,7 @@ def list_results(results: Path | None, stale: bool, as_json: bool) -> None:
     from bench.results.current import command as command_of
     from bench.results.finding import latest, settings
     from bench.results.store import StoredResult, find_results
+    from bench.results.tries import variants_of
 
     folder = results or results_folder()
     stored = list(find_results(folder))
@@ -46,6 +47,7 @@ def list_results(results: Path | None, stale: bool, as_json: bool) -> None:
     older = {item.folder for item in readable} - current
     shown = [item for item in readable if (item.folder in older) == stale]
     if as_json:
+        variants = variants_of(readable)
         rows = [
             {
                 "id": item.manifest.result_id,
@@ -62,6 +64,7 @@ def list_results(results: Path | None, stale: bool, as_json: bool) -> None:
                 "n_failed": item.metrics.n_failed,
                 "created": item.manifest.environment.created,
                 "stale": item.folder in older,
+                "variants": len(variants[item.manifest.result_id]),
                 "folder": str(item.folder),
                 "metrics": {name: value.mean for name, value in item.metrics.metrics.items()},
             }

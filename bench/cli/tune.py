@@ -84,8 +84,8 @@ def command(
         return
     (table,) = tuning._tables()
     console().print(table)
-    if tuning.held_out is not None and not quiet:
-        say(f"queries: {tuning.held_out}")
+    for note in () if quiet else tuning.notes:
+        say(note)
     click.echo(tuning.best)
 
 

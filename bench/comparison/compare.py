@@ -34,6 +34,7 @@ from bench.comparison.report import (
     SystemDifference,
 )
 from bench.comparison.systems import Field, across_catalogues, by_dataset
+from bench.comparison.tried import Variants, add_tried
 from bench.data.dataset import Dataset
 from bench.metrics import parse_metric
 from bench.registry import load_dataset
@@ -44,6 +45,7 @@ from bench.results.intervals import difference_span
 from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
 from bench.results.store import StoredResult
+from bench.results.tries import stored_variants
 from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
@@ -162,7 +164,9 @@ def compare_fields(
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     correct = _CORRECTIONS[question.correction]
-    reports = [_on_dataset(field, metrics, question, load) for field in fields]
+    # Across catalogues, others were asked of other tools.
+    variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
+    reports = [_on_dataset(field, metrics, question, load, variants) for field in fields]
     # One family over everything that is tested against the baseline: any of it may mislead a reader.
     every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
     corrected = iter(correct([difference.p for difference in every]).tolist())
@@ -204,6 +208,7 @@ def _on_dataset(
     metrics: Sequence[str],
     question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
+    variants: Variants,
 ) -> DatasetReport:
     identity = field.results[0].manifest.dataset
     units, effective = unit_counts(field.units[field.judged])
@@ -221,6 +226,8 @@ def _on_dataset(
             result.check_ids(dataset, ranking=False)
     most = usual(field.results)
     reports = [_on_metric(field, metric, question) for metric in metrics]
+    if not field.catalogues:
+        reports = [add_tried(report, field, variants) for report in reports]
     turned = {name for report in reports for pair in report.reversed for name in pair}
     return DatasetReport(
         dataset=identity.spec,

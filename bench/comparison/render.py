@@ -15,6 +15,7 @@ from bench.comparison.tables import (
     slice_tables,
     verdict,
 )
+from bench.comparison.tried import tried_sentences
 from bench.results.units import sample
 from bench.show import tables
 from bench.show.numbers import SAME, count, format_fixed, p_value
@@ -137,6 +138,7 @@ def markdown(report: Comparison) -> str:
         notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
         notes += catalogue_lines(dataset)
         notes += [*dataset.origin, *answer_tokens(dataset), *few_units(dataset), *reversed_orders(dataset)]
+        notes += tried_sentences(dataset)
         if notes:
             parts.append("\n".join(f"- {markdown_text(note)}" for note in notes))
         for metric in dataset.metrics:
@@ -165,7 +167,7 @@ def markdown(report: Comparison) -> str:
 COLUMNS = (
     "dataset split metric n units system result_id mean low high tier rank_low rank_high baseline difference "
     "difference_low difference_high p corrected p_t p_wilcoxon dz wins ties losses detectable needed verdict "
-    "margin_low margin_high lenient"
+    "margin_low margin_high lenient variants best_variant p_variants"
 ).split()
 
 
@@ -176,6 +178,7 @@ def flat_rows(report: Comparison) -> list[list[object]]:
         ids = {item.name: item.result_id for item in dataset.systems}
         for metric in dataset.metrics:
             difference_by_system = differences(metric)
+            tried = {item.system: item for item in metric.tried}
             for s in metric.standings:
                 head: list[object] = [dataset.dataset, dataset.split, metric.metric, metric.n, metric.units]
                 head += [s.system, ids[s.system]]
@@ -186,7 +189,9 @@ def flat_rows(report: Comparison) -> list[list[object]]:
                     tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]
                     tail += [d.wins, d.ties, d.losses, d.detectable, d.needed, verdict(d, metric.units)]
                     tail += [None, None] if d.margin is None else [d.margin.low, d.margin.high]
-                rows.append([*head, *tail, s.lenient])
+                item = tried.get(s.system)
+                of_many: list[object] = [1, None, None] if item is None else [item.variants, item.best, item.p]
+                rows.append([*head, *tail, s.lenient, *of_many])
     return rows
 
 
@@ -201,9 +206,10 @@ def latex(report: Comparison) -> str:
     (table,) = grid(report, metrics)
     about = "; ".join(f"{item.dataset} ({item.split}; {_size(item)})" for item in report.datasets)
     origins = [f"{sentence[:1].upper()}{sentence[1:]}." for dataset in report.datasets for sentence in dataset.origin]
+    tried = [f"{sentence} ({dataset.dataset})." for dataset in report.datasets for sentence in tried_sentences(dataset)]
     over = ["The mean is over the datasets, and rank is the mean rank."] if report.macro else []
     best = "The best of a column is bold, and the second best is underlined."
-    caption = latex_text(" ".join([f"{about}.", *dict.fromkeys(origins), *over, best, signs(report)]))
+    caption = latex_text(" ".join([f"{about}.", *dict.fromkeys(origins), *over, best, signs(report), *tried]))
     for sign, command in (("†", r"$\dagger$"), ("‡", r"$\ddagger$"), (SAME, r"$\approx$")):
         caption = caption.replace(sign, command)
     return tables.latex(table, caption)

@@ -124,7 +124,26 @@ class SystemDifference(Record):
     independent: Independent | None = None
 
 
-class MetricReport(Record):
+class Tried(Record):
+    """A system that is one of several variants, or is compared with one (`bench.results.tries`).
+
+    Attributes:
+        variants: how many are stored for these test queries, with the system.
+        best: whether none of them has a better mean.
+        p: of the difference from the baseline, corrected for the variants of both that have the metric by the same code
+            (`bench.stats.best_of_many`), not for the family of the comparison; none for the baseline, where there is
+            nothing to correct, and where there are too few units for a conclusion.
+        elsewhere: the mean to expect if the best is chosen on other queries; none for other than the best.
+    """
+
+    system: str
+    variants: int
+    best: bool
+    p: float | None
+    elsewhere: float | None
+
+
+class MetricReport(Record, Sparing):
     """One metric: standings best first, differences in the order of the systems, and all pairs.
 
     Attributes:
@@ -133,7 +152,10 @@ class MetricReport(Record):
             pairs, in the order of the systems; 1 where there are too few units for a conclusion.
         reversed: pairs of systems whose order depends on tools that read like a gold tool: the first has the better
             mean, and the second the better lenient mean.
+        tried: the systems of which several variants are stored, or of whose baseline; left out where there are none.
     """
+
+    spared: ClassVar[frozenset[str]] = frozenset({"tried"})
 
     metric: str
     higher_is_better: bool
@@ -143,6 +165,7 @@ class MetricReport(Record):
     differences: list[SystemDifference]
     pairs: list[list[float]]
     reversed: list[tuple[str, str]] = []
+    tried: list[Tried] = []
 
 
 class SliceReport(Record):
@@ -324,7 +347,9 @@ class Comparison(Shown, Record):
         to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
         `dz`, `wins`, `ties`, `losses`, `detectable`, `needed` and the `verdict` in words, with the 90% interval that
         decides about a margin, `margin_low` and `margin_high`, if one was given; all NaN for the baseline itself;
-        `lenient`, the mean if tools that read like a gold tool count as found, NaN if the result has none.
+        `lenient`, the mean if tools that read like a gold tool count as found, NaN if the result has none; `variants`
+        of the system that are stored for these test queries, and where there are several, `best_variant`, whether none
+        is better, and `p_variants`, which is corrected for them.
 
         Raises:
             UnavailableError: pandas is not installed.

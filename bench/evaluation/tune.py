@@ -73,6 +73,15 @@ class Tuning(Shown):
         """Spec of the method at the best point, for `bench run`."""
         return str(self.method.with_arguments(self.points[0].values))
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know: which queries were asked, and of how many variants the first is the best."""
+        asked = [] if self.held_out is None else [f"queries: {self.held_out}"]
+        if len(self.points) == 1:
+            return asked
+        chosen = f"best of {len(self.points)} variants on {self._split_name}"
+        return [*asked, f"{chosen}: the choice makes its mean there too high; `bench run` measures it on test"]
+
     @cached_property
     def table(self) -> pandas.DataFrame:
         """One row a point, the best first: a column for each parameter, and the metric.
@@ -105,10 +114,8 @@ class Tuning(Shown):
         ]
         left = len(self.points) - len(rows)
         title = f"{self.method.name} on {self.dataset} ({self._split_name})"
-        notes = [f"and {left} more"] if left else []
-        if self.held_out is not None:
-            notes.append(f"queries: {self.held_out}")
-        return [table_of((*names, self.metric), rows, title, notes)]
+        left_out = [f"and {left} more"] if left else []
+        return [table_of((*names, self.metric), rows, title, [*left_out, *self.notes])]
 
 
 def tune_method(

@@ -42,6 +42,7 @@ MarkKind = Literal[
     "protocol",
     "gold",
     "packages",
+    "variants",
 ]
 #: Marks that come from the training cards of the models behind a method, and are kinds of their own.
 _OF_MODELS: tuple[MarkKind, ...] = (

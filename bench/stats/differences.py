@@ -1,8 +1,8 @@
 """Intervals of mean differences that agree with their test.
 
-The test is the paired randomisation test (`bench.stats.paired.randomisation_test`). A shift δ of all differences is in
-the interval if the test does not reject it: if, with the sums of units S_g - n_g δ, at least the share 1 - level of the
-sign vectors is as extreme as the one found. A sign vector is so for every δ between the mean over the units whose sign
+The test is the paired randomisation test (`bench.stats.randomisation`). A shift δ of all differences is in the interval
+if the test does not reject it: if, with the sums of units S_g - n_g δ, at least the share 1 - level of the sign vectors
+is as extreme as the one found. A sign vector is so for every δ between the mean over the units whose sign
 it keeps and the mean over those whose sign it changes. So the ends of the interval are quantiles of these means of
 random halves, the typical values of Hartigan (1969): no search, and to the last flip what the test says.
 

@@ -36,6 +36,7 @@ from bench.results.current import command
 from bench.results.finding import latest
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, StoredResult, find_results
+from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count
 
@@ -261,13 +262,14 @@ def assemble(
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
     newest = max(shown, key=lambda item: item.manifest.environment.created)
     turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0])
+    chosen = best_marks(sound, shown, RANKED[0])
     rows = [
         _row(
             result,
             [
                 *_marks(result, most, newest),
                 *(_older_code(result) if result.manifest.result_id in older else []),
-                *_clean([mark] if (mark := turned[i]) else []),
+                *_clean([mark for mark in (turned[i], chosen[i]) if mark]),
             ],
             most.template,
             newest,

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from bench.leaderboard.boards.board import RANKED, Board
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
+from bench.results.tries import number_families
+from bench.stats.best_of_many import best_of_many
 from bench.stats.differences import difference_intervals
 from bench.stats.paired import compare
 
 #: The metric that pairs are compared by.
 METRIC = RANKED[0]
 #: Columns of `Pairs.numbers`.
-DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES, BACK_LOW, BACK_HIGH = range(9)
-_TURNED = [DIFFERENCE, BACK_LOW, BACK_HIGH, P, BOARD_P, LOSSES, WINS, LOW, HIGH]
+DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES, BACK_LOW, BACK_HIGH, TRIED_P = range(10)
+_TURNED = [DIFFERENCE, BACK_LOW, BACK_HIGH, P, BOARD_P, LOSSES, WINS, LOW, HIGH, TRIED_P]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +28,19 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (pairs, 9), NaN where an interval is not known: difference of the first and the second, ends of its 95%
-            interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, the
-            queries on which the first is better and worse, and the interval of the second less the first: of few
-            units, its ends are drawn, and not those of the other with the sign turned. Pairs are in the order of
-            `np.triu_indices`.
+        numbers: (pairs, 10), NaN where an interval is not known: difference of the first and the second, ends of its
+            95% interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, the
+            queries on which the first is better and worse, the interval of the second less the first: of few
+            units, its ends are drawn, and not those of the other with the sign turned; and p corrected for the
+            variants on the board of both, NaN where neither has any, and of two variants of one method. Pairs are in
+            the order of `np.triu_indices`.
     """
 
     ids: tuple[str, ...]
     numbers: NDArray[np.float64]
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """(9,) the numbers of two results, first less second; None where one of them is not among the rows."""
+        """(10,) the numbers of two results, first less second; None where one of them is not among the rows."""
         if first == second or first not in self.ids or second not in self.ids:
             return None
         one, other = self.ids.index(first), self.ids.index(second)
@@ -70,6 +73,7 @@ def pairs_of(board: Board) -> Pairs | None:
     comparisons = compare(differences, units=board.units, span=span)
     back = difference_intervals(-differences, units=board.units, span=span)
     corrected = standing.pairs[order[first], order[second]]
+    tried = _tried(values, number_families([rows[name].result for name in ids]), board.units)
     numbers = [
         [
             pair.difference,
@@ -80,7 +84,27 @@ def pairs_of(board: Board) -> Pairs | None:
             pair.wins,
             pair.losses,
             *ends,
+            tried_p,
         ]
-        for pair, board_p, ends in zip(comparisons, corrected.tolist(), back.tolist(), strict=True)
+        for pair, board_p, ends, tried_p in zip(
+            comparisons, corrected.tolist(), back.tolist(), tried[first, second].tolist(), strict=True
+        )
     ]
     return Pairs(ids, np.array(numbers, dtype=np.float64))
+
+
+def _tried(values: NDArray[np.float64], families: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(systems, systems) p of each pair corrected for the variants of both; NaN where there is nothing to correct.
+
+    Args:
+        values: (queries, systems).
+        families: (systems,) by code from 0.
+        units: (queries,) by code from 0.
+    """
+    p = np.full((len(families), len(families)), np.nan)
+    several = np.flatnonzero(np.bincount(families)[families] > 1)
+    if several.size:
+        p[:, several] = best_of_many(values, families, several.tolist(), units=units)
+        p[several] = p[:, several].T
+        p[families[:, None] == families] = np.nan
+    return p

@@ -119,6 +119,8 @@ class ExportedResult(Record):
         board: the board that it belongs to.
         latest: false if there is a result of a newer version of its method's code.
         marks: what a reader must know of the row.
+        variants: of its method that are stored for the same test queries, with itself; files of versions that did not
+            count them have 1.
         cost_per_query: money, in the currency of the configured prices; 0 without paid calls, null if the price is not
             known.
         page: where the site shows it, relative to this file; null if not given.
@@ -131,6 +133,7 @@ class ExportedResult(Record):
     board: str
     latest: bool
     marks: list[str]
+    variants: int = 1
     cost_per_query: float | None
     page: str | None
     manifest: Manifest

@@ -32,6 +32,7 @@ from bench.leaderboard.exports.schema import (
 )
 from bench.results.costs import money_per_query
 from bench.results.store import StoredResult
+from bench.results.tries import variants_of
 
 
 def table_path(result: StoredResult) -> str:
@@ -50,7 +51,7 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
     shown = {board.slug: _results(board) for board in boards}
     results = [result for board_results in shown.values() for result in board_results]
     latest = frozenset(row.id for board in boards for row in board.rows)
-    marks = _marks(boards)
+    marks, tried = _marks(boards), variants_of(results)
     put("results.csv", results_csv(results, latest, marks))
     export = Export(
         protocol=PROTOCOL_VERSION,
@@ -58,7 +59,7 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
         boards=[_export_board(board) for board in boards],
         overall=[_export_overall(board) for board in overall],
         results=[
-            _export_result(result, slug, latest, marks)
+            _export_result(result, slug, latest, marks, len(tried[result.manifest.result_id]))
             for slug, board_results in shown.items()
             for result in board_results
         ],
@@ -92,7 +93,7 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
 
 
 def _export_result(
-    result: StoredResult, board: str, latest: frozenset[str], marks: Mapping[str, list[str]]
+    result: StoredResult, board: str, latest: frozenset[str], marks: Mapping[str, list[str]], variants: int
 ) -> ExportedResult:
     result_id = result.manifest.result_id
     return ExportedResult(
@@ -102,6 +103,7 @@ def _export_result(
         board=board,
         latest=result_id in latest,
         marks=marks[result_id],
+        variants=variants,
         cost_per_query=money_per_query(result.manifest),
         page=f"r/{result_id}.html",
         manifest=result.manifest,

@@ -24,6 +24,7 @@ from bench.leaderboard.boards.pairs import (
     LOSSES,
     LOW,
     METRIC,
+    TRIED_P,
     WINS,
     P,
     Pairs,
@@ -53,6 +54,7 @@ class Line:
     high: float | None
     p: float
     board_p: float
+    tried_p: float | None
     wins: int
     losses: int
     decided: bool
@@ -90,6 +92,7 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
             *(_round_or_none(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
             *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
             *(_round_or_none(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
+            _round_or_none(float(pair[TRIED_P]), _P_DIGITS),
             # Before anything is rounded.
             pair_verdict(pair[DIFFERENCE], pair[BOARD_P], standing.units),
         ]
@@ -167,6 +170,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
         high=None if np.isnan(high) else high,
         p=p,
         board_p=board_p,
+        tried_p=_round_or_none(float(numbers[TRIED_P]), _P_DIGITS),
         wins=int(wins),
         losses=int(losses),
         decided=units >= FEWEST_UNITS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
@@ -47,6 +48,7 @@ def _write(content: Content, writer: Writer) -> None:
             board=board,
             titles=names[board],
             variants=variants([place.row for place in board.places]),
+            best_of=_best_of(board),
             views=[
                 (other.view.title, place, other.view is board.view)
                 for other, place in paths.items()
@@ -78,6 +80,14 @@ def _write(content: Content, writer: Writer) -> None:
             cite=_cite(content) if path == "index.html" else "",
         )
         writer.put(path, page)
+
+
+def _best_of(board: Overall) -> dict[str, int]:
+    """Key of the best of several ranked variants of a method -> how many they are."""
+    ranked = [place for place in board.places if place.tier is not None and not place.row.oracle]
+    counts = Counter(place.row.family for place in ranked)
+    best = {place.row.family: place.key for place in reversed(ranked)}
+    return {key: counts[family] for family, key in best.items() if counts[family] > 1}
 
 
 def _titles(board: Overall) -> dict[str, str]:

@@ -64,6 +64,17 @@ class Dial(Method):
         return top_k(np.tile(scores, (len(queries), 1)), depth)
 
 
+class Unwatched(Dial):
+    """A dial that answers whatever it is asked."""
+
+    def fit(self, history: History) -> None:
+        pass
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        scores: NDArray[np.float64] = -np.abs(np.arange(10.0) - self.place)
+        return top_k(np.tile(scores, (len(queries), 1)), depth)
+
+
 def build(spec: Spec) -> Method:
     method = Dial(Dial.Parameters.model_validate(dict(spec.arguments)), Context(build_method))
     method.name = "dial"
@@ -96,6 +107,28 @@ def test_grids_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=match):
         tune(build, Spec("dial"), grid, dials, parse_metrics([metric])[0])
+
+
+@pytest.mark.parametrize("with_dev", [True, False])
+def test_what_test_queries_need_changes_nothing(dials: Dataset, with_dev: bool) -> None:
+    tables = (dials if with_dev else without_dev(20)).rows_again()
+    found = set()
+    for place in range(10):
+        queries = [replace(query, gold={str(place): 1}) if query.split == "test" else query for query in tables.queries]
+        dataset = Dataset.build("dials", CARD, replace(tables, queries=queries))
+        tuning = tune_method(build_unwatched, Spec("dial"), {"left": list(range(10))}, dataset, RECALL)
+        found.add(tuple((point.values["left"], point.score) for point in tuning.points))
+        # Where it is asked, only dev queries decide, and it says how many variants they decided between.
+        assert "the best of 10 points" in repr(tuning)
+        split = "dev" if with_dev else "held out of train"
+        assert tuning.notes[-1].startswith(f"best of 10 variants on {split}: the choice makes its mean there too high")
+    assert len(found) == 1
+
+
+def build_unwatched(spec: Spec) -> Method:
+    method = Unwatched(Unwatched.Parameters.model_validate(dict(spec.arguments)), Context(build_method))
+    method.name = "dial"
+    return method
 
 
 def test_without_dev_queries_nothing_is_tuned(dials: Dataset) -> None:

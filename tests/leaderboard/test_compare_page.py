@@ -62,6 +62,26 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
     assert pairs.between(ids[0], "elsewhere") is None
 
 
+def test_a_pair_with_one_of_several_variants_has_the_p_of_the_best_of_many() -> None:
+    learnt = "tgr(discriminator=models/dependency-discriminator, graph=discriminator)"
+    board = board_of_kept("apibank", "tgr", "tgr(graph=manual)", learnt, "dense", "bm25")
+    pairs = pairs_module.pairs_of(board)
+    assert pairs is not None
+    variants = [row for row in board.rows if row.family == "tgr"]
+    dense, bm25 = (next(row for row in board.rows if row.name == name) for name in ("dense", "bm25"))
+    assert len(variants) == 3
+    for row in variants:
+        told = compare(dense.result.folder, row.result.folder, metrics=[METRIC], moved=0)
+        p = {item.system: item.p for item in told.datasets[0].metrics[0].tried}
+        assert between(pairs, row.id, dense.id)[pairs_module.TRIED_P] == p[row.name]
+        assert between(pairs, dense.id, row.id)[pairs_module.TRIED_P] == p[row.name]
+    # Of two methods of one variant each there is nothing to correct, nor of two variants of one method.
+    assert np.isnan(between(pairs, dense.id, bm25.id)[pairs_module.TRIED_P])
+    assert np.isnan(between(pairs, variants[0].id, variants[1].id)[pairs_module.TRIED_P])
+    best = [row for row in variants if any(mark.text == "best of 3 on test" for mark in row.marks)]
+    assert [row.id for row in best] == [max(variants, key=lambda row: row.result.metrics.metrics[METRIC].mean).id]
+
+
 def test_boards_too_large_for_single_tests_have_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standings, "_FLIPPED", 1)
     assert pairs_module.pairs_of(board_of_kept("restbench-spotify")) is None
@@ -131,12 +151,12 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(ready_sit
 def test_differences_turn_with_the_pair() -> None:
     numbers = np.array(
         [
-            [0.1, -0.05, 0.2, 0.03, 0.06, 5, 2, -0.21, 0.06],
-            [0.3, 0.1, 0.5, 0.01, 0.02, 9, 1, -0.5, -0.1],
-            [0.2, np.nan, np.nan, 1, 1, 4, 4, np.nan, np.nan],
+            [0.1, -0.05, 0.2, 0.03, 0.06, 5, 2, -0.21, 0.06, 0.04],
+            [0.3, 0.1, 0.5, 0.01, 0.02, 9, 1, -0.5, -0.1, 0.02],
+            [0.2, np.nan, np.nan, 1, 1, 4, 4, np.nan, np.nan, np.nan],
         ]
     )
     pairs = pairs_module.Pairs(("a", "b", "c"), numbers)
     assert between(pairs, "a", "c").tolist() == numbers[1].tolist()
-    assert between(pairs, "b", "a").tolist() == [-0.1, -0.21, 0.06, 0.03, 0.06, 2, 5, -0.05, 0.2]
+    assert between(pairs, "b", "a").tolist() == [-0.1, -0.21, 0.06, 0.03, 0.06, 2, 5, -0.05, 0.2, 0.04]
     assert between(pairs, "b", "c")[0] == 0.2

@@ -81,6 +81,32 @@ def test_a_mark_has_its_reason(marked_site: Any) -> None:
     assert ("title", "it learnt from 7 of these") in marked_site.page("index.html").attributes
 
 
+def test_the_best_of_several_variants_is_marked(marked_site: Any) -> None:
+    site, row = marked_site, marked_site.row("bm25")
+    assert "best of 3 on test" in [mark.text for mark in row.marks]
+    for page in (f"d/{site.board.slug}.html", f"r/{row.id}.html"):
+        assert ">best of 3 on test</span>" in site.page(page).text
+    stated = {item["result_id"]: item["marks"] for item in json.loads(site.page("results.json").text)["results"]}
+    assert "best of 3 on test" in stated[row.id]
+    # Over datasets, one row of each method that has several ranked ones.
+    rows = re.split(r"<tr |</tbody>", site.page("index.html").text)
+    for family, several in (("bm25", True), ("nearest-bundle", True), ("stated", False)):
+        ranked = [item for item in rows if f'data-f="{family}"' in item and "<td class=t><a" in item]
+        assert len(ranked) > 1 or not several
+        marked = [i for i, item in enumerate(ranked) if f">best of {len(ranked)} on test</span>" in item]
+        assert marked == ([0] if several else [])
+
+
+def test_exports_count_the_variants_of_a_method(marked_site: Any) -> None:
+    results = json.loads(marked_site.page("results.json").text)["results"]
+    counts = {item["result_id"]: item["variants"] for item in results}
+    # bm25 at three settings, of which two answer alike, and at what it was in 2020, when it answered as random does.
+    assert counts[marked_site.row("bm25").id] == counts[marked_site.row("bm25(k1=0.5)").id] == counts["a" * 12] == 3
+    assert counts[marked_site.row("packages").id] == 1
+    # An oracle is no competitor.
+    assert counts[marked_site.row("oracle").id] == 1
+
+
 def test_where_queries_come_from_is_said_of_the_dataset(marked_site: Any) -> None:
     site, board = marked_site, marked_site.board
     total = board.first.manifest.dataset.queries

@@ -40,9 +40,9 @@
   /* The second of two rows less the first. Pairs are stored for i < j, row by row. */
   const between = (found, first, second) => {
     const i = Math.min(first, second), j = Math.max(first, second), n = found.rows.length;
-    const [d, low, high, p, board, wins, losses, backLow, backHigh, verdict] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
-    return second < first ? { d, low, high, p, board, wins, losses, verdict }
-      : { d: -d, low: backLow, high: backHigh, p, board, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
+    const [d, low, high, p, board, wins, losses, backLow, backHigh, tried, verdict] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
+    return second < first ? { d, low, high, p, board, tried, wins, losses, verdict }
+      : { d: -d, low: backLow, high: backHigh, p, board, tried, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
   };
   const table = (base, other) => {
     const made = make("section");
@@ -79,6 +79,7 @@
       row.append(make("td", signed(pair.d), "n"));
       row.append(make("td", pair.low === null || pair.high === null ? "" : `${signed(pair.low)} to ${signed(pair.high)}`, "n q"));
       for (const p of [pair.p, pair.board]) row.append(make("td", found.decided ? shownP(p) : "", "n"));
+      if (found.decided && pair.tried !== null) row.cells[4].append(make("small", shownP(pair.tried)));
       for (const count of [pair.wins, pair.losses]) row.append(make("td", count.toLocaleString("en"), "n"));
       const look = make("td");
       if (found.rows[one][2] && found.rows[two][2]) {

@@ -1,0 +1,131 @@
+"""What a comparison says of systems that are one of several stored variants: how many, and p corrected for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.base.errors import ResultError
+from bench.comparison.report import DatasetReport, MetricReport, Tried
+from bench.comparison.systems import Field
+from bench.results.comparability import metric_difference
+from bench.results.store import StoredResult
+from bench.results.tries import best_by, number_families, words_of
+from bench.show.numbers import format_fixed, p_value
+from bench.stats.best_of_many import best_of_many, mean_without_choice
+from bench.stats.noninferiority import FEWEST_UNITS
+
+#: Stored results by result id: the result, and the other variants of its family.
+Variants = Mapping[str, Sequence[StoredResult]]
+
+
+def add_tried(report: MetricReport, field: Field, variants: Variants) -> MetricReport:
+    """The report of a metric with what is known of the variants of its systems.
+
+    Args:
+        report: on a dataset.
+        field: its systems.
+        variants: those of each system, as of `bench.results.tries.stored_variants`.
+    """
+    families = [variants[result.manifest.result_id] for result in field.results]
+    if all(len(family) < 2 for family in families):
+        return report
+    rows, values = field.values(report.metric)
+    units = field.units_of(rows)
+    columns = {item.manifest.result_id: values[:, i] for i, item in enumerate(field.results)}
+    results = {item.manifest.result_id: item for family in families for item in family}
+    for name in sorted(results.keys() - columns.keys()):
+        if (column := _column(results[name], field, report.metric, rows)) is not None:
+            columns[name] = column
+    ids = [[name for item in family if (name := item.manifest.result_id) in columns] for family in families]
+    decided = report.units >= FEWEST_UNITS
+    p = _p_values(ids, results, columns, units) if decided else {}
+    sign = 1.0 if report.higher_is_better else -1.0
+    tried = []
+    for system, family, names in zip(field.names, families, ids, strict=True):
+        best = bool(best_by(family, [report.metric]))
+        elsewhere = None
+        if best and decided and len(names) > 1:
+            table = np.column_stack([columns[name] for name in sorted(names)])
+            elsewhere = sign * mean_without_choice(sign * table, units=units)
+        if len(family) > 1 or names[0] in p:
+            tried.append(Tried(system=system, variants=len(family), best=best, p=p.get(names[0]), elsewhere=elsewhere))
+    return report.model_copy(update={"tried": tried})
+
+
+def _column(item: StoredResult, field: Field, metric: str, rows: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """(rows,) the values of a variant on the queries that a metric is taken on; None where they do not compare."""
+    try:
+        if metric not in item.metrics.metrics or metric_difference(field.results[0].manifest, item.manifest, metric):
+            return None
+        if tuple(item.per_query["query_id"].to_pylist()) != field.query_ids:
+            return None
+        column = item.values(metric)[rows]
+    except ResultError:
+        return None
+    return column if np.isfinite(column).all() else None
+
+
+def _p_values(
+    ids: Sequence[Sequence[str]],
+    results: Mapping[str, StoredResult],
+    columns: Mapping[str, NDArray[np.float64]],
+    units: NDArray[np.int64],
+) -> dict[str, float]:
+    """Result id -> p of its difference from the first system, corrected for the variants of both.
+
+    Args:
+        ids: of each system, its result and its other variants.
+        results: by id.
+        columns: result id -> (queries,) values.
+        units: (queries,) by code from 0.
+    """
+    baseline = ids[0][0]
+    names = [baseline, *(name for name in columns if name != baseline)]
+    families = number_families([results[name] for name in names])
+    sizes = np.bincount(families)
+    # A single system against a single one has the p of the test of that pair; so has one against its only variant.
+    related = families == families[0]
+    tested = np.where(related, sizes[families] > 2, (sizes[families] > 1) | (sizes[families[0]] > 1))
+    tested[0] = False
+    if not tested.any():
+        return {}
+    taken = np.flatnonzero(tested | related)
+    table = np.column_stack([columns[names[i]] for i in taken])
+    p = best_of_many(table, families[taken], [0], units=units)[:, 0].tolist()
+    return {names[i]: value for i, value in zip(taken.tolist(), p, strict=True) if tested[i]}
+
+
+def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = None) -> list[str]:
+    """A sentence for each system that is one of several variants, or is compared with one.
+
+    Args:
+        dataset: its report.
+        metrics: those that are shown; None for all.
+    """
+    shown = [metric for metric in dataset.metrics if metrics is None or metric.metric in metrics]
+    sentences = []
+    for system in dataset.systems:
+        found = [(metric, item) for metric in shown for item in metric.tried if item.system == system.name]
+        if not found:
+            continue
+        plain = {metric.metric: item.p for metric in shown for item in metric.differences if item.system == system.name}
+        p = [
+            f"{metric.metric} {p_value(item.p)} ({p_value(plain[metric.metric])})"
+            for metric, item in found
+            if item.p is not None
+        ]
+        means = [
+            f"{metric.metric} {format_fixed(item.elsewhere)} ({format_fixed(standing.mean)})"
+            for metric, item in found
+            for standing in metric.standings
+            if standing.system == system.name and item.elsewhere is not None
+        ]
+        best = [metric.metric for metric, item in found if item.best]
+        parts = [words_of(found[0][1].variants, dataset.split, [metric.metric for metric, _ in found], best)]
+        parts += [f"p corrected for variants (and alone): {', '.join(p)}"] if p else []
+        parts += [f"mean to expect on other queries (and here): {', '.join(means)}"] if means else []
+        sentences.append(f"{system.name}: {'; '.join(filter(None, parts))}")
+    return sentences
