@@ -20,6 +20,9 @@ QUICK = 0.001
 class BoardAnswer:
     """The best method of those that fit a description.
 
+    It is the best reference, or the best of the challengers that are significantly better than it: of many challengers
+    that are alike some are ahead by chance.
+
     Attributes:
         question: what it is best at.
         board: what it was ranked on.
@@ -64,10 +67,14 @@ def _answer(question: str, board: Overall, fits: Callable[[OverallRow], bool]) -
     rows = [row for row in board.places if _competes(row) and fits(row)]
     if board.standing is None or not rows:
         return None
-    at = {row.key: board.standing.ids.index(row.key) for row in rows}
-    place = at[rows[0].key]
-    ties = tuple(row for row in rows[1:] if board.standing.pairs[place, at[row.key]] >= LEVEL)
-    return BoardAnswer(question, board, rows[0], ties, len(rows) - 1)
+    standing = board.standing
+    at = {row.key: standing.ids.index(row.key) for row in rows}
+    first = next((row for row in rows if standing.references[at[row.key]]), rows[0])
+    better = [row for row in rows[: rows.index(first)] if standing.pairs[at[row.key], at[first.key]] < LEVEL]
+    best = better[0] if better else first
+    tied = standing.ties(at[best.key])
+    ties = tuple(row for row in rows if tied[at[row.key]])
+    return BoardAnswer(question, board, best, ties, len(rows) - 1)
 
 
 def _competes(row: OverallRow) -> bool:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.boards.standings import (
+    STANDING_PARTS,
     RankedSystems,
     over_datasets,
     over_datasets_limit,
@@ -21,7 +22,6 @@ from bench.leaderboard.boards.standings import (
     rank_systems,
 )
 from bench.leaderboard.buildcache import BuildCache, Kept, key_of
-from bench.results.comparability import competes
 from bench.results.store import PER_QUERY
 from bench.results.units import number_units
 
@@ -39,6 +39,7 @@ class OverallRow:
             other data than the others' would not compare.
         mean, low, high: over sources.
         tier, best, worst: None where it is not ranked; oracles are not.
+        reference: whether it is a reference system; the others are placed among these.
         n, failed: queries of the datasets that it has.
     """
 
@@ -54,6 +55,7 @@ class OverallRow:
     tier: int | None
     best: int | None
     worst: int | None
+    reference: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,9 @@ class Overall:
         boards: the datasets, in the order of columns: those of the view that have such queries.
         places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
         standing: tiers, ranks and p-values of the ranked ones; None if there is none.
-        limit: whether the rows' values were too many to be resampled.
+        declared: whether there are two reference systems; otherwise all methods compete among themselves.
+        limit: whether values were too many to be kept: those of all rows, or, where there are reference systems, those
+            of the challengers, which then have no tier and rank.
     """
 
     view: View
@@ -74,12 +78,12 @@ class Overall:
     boards: tuple[Board, ...]
     places: tuple[OverallRow, ...]
     standing: RankedSystems | None
+    declared: bool
     limit: bool
 
 
 #: Kinds of queries: all, those whose gold tools all occur in training queries, those of which none does.
 KINDS = ("all", "seen", "unseen")
-_PARTS = ("means", "tier", "ranks", "pairs")
 
 
 def overall_boards(
@@ -150,19 +154,29 @@ def overall(
     whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
     kind_masks = [None if kind == "all" else masks[board.slug][kind] for board in used]
     taken = _Taken(column, kind, kind_masks)
-    limit = any(row.values is None for by_place in rows.values() for row in by_place.values())
-    name, key = entry_name(view, metric, kind), _key(whole, taken, used, limit)
+    firsts = [by_place[0] for by_place in whole.values()]
+    references = dict(zip(whole, references_of(firsts).tolist(), strict=True))
+    declared = sum(row.reference for row in firsts) > 1
+    by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}
+    if by_limit and not declared:
+        by_limit = set(whole)
+    name, key = entry_name(view, metric, kind), _key(whole, references, taken, used, by_limit)
     numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
-        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle]
-        standing = _standing(ranked, whole, taken, used, limit) if ranked else None
-        numbers = _Numbers(_spans(whole, taken, used, limit), standing)
+        unplaced = by_limit if declared else set()
+        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle and key not in unplaced]
+        limit = bool(by_limit) and not declared
+        standing = _standing(ranked, whole, references, taken, used, limit) if ranked else None
+        resampled = {key: by_place for key, by_place in whole.items() if key not in by_limit}
+        others = {key: by_place for key, by_place in whole.items() if key in by_limit}
+        spans = _spans(resampled, taken, used, limit=False) | _spans(others, taken, used, limit=True)
+        numbers = _Numbers(spans, standing)
         if cache is not None and standing is not None:
             cache.put(name, key, _entry(numbers))
     spans, standing = numbers.spans, numbers.standing
     places = [_place(key, by_place, column, kind, spans.get(key), standing, used) for key, by_place in rows.items()]
     places.sort(key=_order)
-    return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit)
+    return Overall(view, metric, kind, tuple(used), tuple(places), standing, declared, bool(by_limit))
 
 
 def entry_name(view: View, metric: str, kind: str) -> str:
@@ -178,7 +192,13 @@ class _Numbers:
     standing: RankedSystems | None
 
 
-def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board], limit: bool) -> str:
+def _key(
+    rows: Mapping[str, Mapping[int, Row]],
+    references: Mapping[str, bool],
+    taken: _Taken,
+    boards: Sequence[Board],
+    by_limit: Collection[str],
+) -> str:
     """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
     return key_of(
         {
@@ -188,7 +208,8 @@ def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[
             ],
             "sources": [board.source for board in boards],
             "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in taken.masks],
-            "how": [taken.column, taken.kind, limit],
+            "references": [key for key in rows if references[key]],
+            "how": [taken.column, taken.kind, sorted(by_limit)],
         }
     )
 
@@ -198,7 +219,7 @@ def _entry(numbers: _Numbers) -> Kept:
     arrays: dict[str, NDArray[Any]] = {"spans": np.array(list(numbers.spans.values()), dtype=np.float64)}
     facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
     if standing is not None:
-        arrays |= {part: getattr(standing, part) for part in _PARTS}
+        arrays |= {part: getattr(standing, part) for part in STANDING_PARTS}
         facts["standing"] = {"ids": standing.ids, "n": standing.n, "units": standing.units, "exact": standing.exact}
     return Kept(facts, arrays)
 
@@ -211,7 +232,7 @@ def _restore(kept: Kept | None) -> _Numbers | None:
         stored = kept.facts["standing"]
         if stored is None:
             return _Numbers(spans, None)
-        parts = {part: kept.arrays[part] for part in _PARTS}
+        parts = {part: kept.arrays[part] for part in STANDING_PARTS}
         ids, n, units = tuple(stored["ids"]), int(stored["n"]), int(stored["units"])
         return _Numbers(spans, RankedSystems(ids=ids, n=n, units=units, exact=bool(stored["exact"]), **parts))
     except (KeyError, TypeError, ValueError):
@@ -267,23 +288,24 @@ def _spans(
 def _standing(
     ranked: Sequence[str],
     rows: Mapping[str, Mapping[int, Row]],
+    references: Mapping[str, bool],
     taken: _Taken,
     boards: Sequence[Board],
     limit: bool,
 ) -> RankedSystems:
     """Tiers and ranks of methods that have all datasets."""
     sources, places = [board.source for board in boards], range(len(boards))
-    compete = np.array([competes(rows[key][0].result) for key in ranked])
+    own = np.array([references[key] for key in ranked])
     if limit:
         # The rows have no values, so only the sources' means can be resampled: too few of them for conclusions.
         means = np.array(
             [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in places]
         )
         units = np.unique(sources, return_inverse=True)[1].astype(np.int64)
-        return rank_systems(ranked, means, units, compete)
+        return rank_systems(ranked, means, units, own)
     values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in places]
     units_of = [taken.units(place, board) for place, board in enumerate(boards)]
-    return rank_over_datasets(ranked, values, units_of, sources, compete)
+    return rank_over_datasets(ranked, values, units_of, sources, own)
 
 
 def _place(
@@ -319,6 +341,7 @@ def _place(
         tier=tier,
         best=best,
         worst=worst,
+        reference=standing is not None and at is not None and bool(standing.references[at]),
     )
 
 

@@ -26,8 +26,9 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (pairs, 9), NaN where an interval is not known: difference of the first and the second, ends of its 95%
-            interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, the
+        numbers: (pairs, 9), NaN where an interval is not known, and all NaN for pairs of two challengers where there
+            are too many to be tested: difference of the first and the second, ends of its 95%
+            interval, p of the paired randomisation test of this pair alone, p corrected on the board, the
             queries on which the first is better and worse, and the interval of the second less the first: of few
             units, its ends are drawn, and not those of the other with the sign turned. Pairs are in the order of
             `np.triu_indices`.
@@ -37,12 +38,14 @@ class Pairs:
     numbers: NDArray[np.float64]
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """(9,) the numbers of two results, first less second; None where one of them is not among the rows."""
+        """(9,) the numbers of two results, first less second; None where they are not both rows, or not tested."""
         if first == second or first not in self.ids or second not in self.ids:
             return None
         one, other = self.ids.index(first), self.ids.index(second)
         low, high = sorted((one, other))
         row: NDArray[np.float64] = self.numbers[low * len(self.ids) - low * (low + 1) // 2 + high - low - 1]
+        if np.isnan(row[P]):
+            return None
         if one > other:
             row = row[_TURNED]
             row[DIFFERENCE] *= -1
@@ -50,7 +53,7 @@ class Pairs:
 
 
 def pairs_of(board: Board) -> Pairs | None:
-    """The pairs of a board's ranked rows; None where there are fewer than two, or too many to be tested one by one.
+    """The pairs of a board's ranked rows; None where there are fewer than two, or references too many for single tests.
 
     Args:
         board: its rows have their values.
@@ -66,11 +69,13 @@ def pairs_of(board: Board) -> Pairs | None:
     values = np.column_stack(columns)
     first, second = np.triu_indices(len(ids), 1)
     span = difference_span(parse_metric(METRIC))
-    differences = values[:, first] - values[:, second]
+    corrected = standing.pairs[order[first], order[second]]
+    numbers = np.full((len(first), len(_TURNED)), np.nan)
+    tested = np.flatnonzero(~np.isnan(corrected))
+    differences = values[:, first[tested]] - values[:, second[tested]]
     comparisons = compare(differences, units=board.units, span=span)
     back = bca_intervals(-differences, units=board.units, span=span)
-    corrected = standing.pairs[order[first], order[second]]
-    numbers = [
+    numbers[tested] = [
         [
             pair.difference,
             np.nan if pair.low is None else pair.low,
@@ -81,6 +86,6 @@ def pairs_of(board: Board) -> Pairs | None:
             pair.losses,
             *ends,
         ]
-        for pair, board_p, ends in zip(comparisons, corrected.tolist(), back.tolist(), strict=True)
+        for pair, board_p, ends in zip(comparisons, corrected[tested].tolist(), back.tolist(), strict=True)
     ]
-    return Pairs(ids, np.array(numbers, dtype=np.float64))
+    return Pairs(ids, numbers)
