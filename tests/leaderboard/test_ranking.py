@@ -26,6 +26,7 @@ from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module
 from bench.leaderboard.boards import rankingset, standings, tables
+from bench.registry import load_dataset
 from bench.registry.datasets import dataset_entries
 from bench.results.comparability import competes
 from bench.results.store import StoredResult
@@ -415,6 +416,9 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
     assert "was not at hand when this site was built" in site.page("index.html").text
 
 
+VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -424,6 +428,9 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
         ('version = "1"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s", "s"]\n', "names s twice"),
         ('version = "<b>"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s"]\n', "version"),
         ("views = 1 = 2", "not TOML"),
+        (f'version = "1"\nsystems = ["bm25", "bm25()"]\n{VIEW}', "bm25 is named twice"),
+        (f'version = "1"\nsystems = ["bm25"]\n{VIEW}', "systems"),
+        (f'version = "1"\nsystems = ["bm25", "dense("]\n{VIEW}', "dense"),
     ],
 )
 def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: str, tmp_path: Path) -> None:
@@ -431,6 +438,37 @@ def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: s
     path.write_text(text, "utf-8")
     with pytest.raises(UsageError, match=said):
         rankingset.read_ranking_set(path)
+
+
+def test_challengers_without_values_leave_the_references_as_they_are() -> None:
+    boards = _boards({spec: [("mine", _noise(spec, 1))] for spec in SPECS})
+    every = [replace(row, values=row.values if row.reference else None) for board in boards for row in board.rows]
+    rows = {row.id: row for row in every}
+    bare = [replace(board, rows=tuple(rows[row.id] for row in board.rows)) for board in boards]
+    whole, part = _ranking(boards), _ranking(bare)
+    references = frozenset(place.key for place in whole.places if place.reference)
+    assert part.declared
+    assert part.limit
+    assert _rows(part, references) == _rows(whole, references)
+    assert _standing(part, references) == _standing(whole, references)
+    (mine,) = (place for place in part.places if place.key == "mine")
+    assert mine.tier is None
+    assert mine.mean == pytest.approx(next(place.mean for place in whole.places if place.key == "mine"))
+
+
+def test_systems_of_a_ranking_set_are_the_references_by_any_spelling() -> None:
+    text = {"version": "1", "views": [{"name": "a", "title": "a", "why": "a", "datasets": ["starter"]}]}
+    chosen = rankingset.RankingSet.model_validate(text | {"systems": ["tgr( graph = manual )", "bm25()", "random"]})
+    assert chosen.systems == ["tgr(graph=manual)", "bm25", "random"]
+    members, values = _kept("starter")
+    board = board_module.assemble(members, values, systems=chosen.systems)
+    # A floor is none.
+    assert {row.key for row in board.rows if row.reference} == {"tgr(graph=manual)", "bm25"}
+    alone = board_module.assemble(members, values, systems=["bm25"])
+    assert not alone.declared
+    competing = {row.id for row in alone.rows if competes(row.result)}
+    standing = alone.standings["recall@5"]
+    assert {standing.ids[i] for i in np.flatnonzero(standing.references)} == competing
 
 
 #: Honest systems of a site that is attacked, all of them methods of this repository at their defaults.
@@ -447,8 +485,9 @@ def test_a_flooded_site_keeps_what_its_export_says_of_the_five(
         shutil.copytree(item.folder, results_folder() / "starter" / item.folder.name)
     best = folder_of(results_folder(), "recommended")
     values = tmp_path / "set.toml"
-    view = 'name = "ours"\ntitle = "Ours"\nwhy = "all we have"\ndatasets = ["starter"]'
-    values.write_text(f'version = "1"\n[[views]]\n{view}\n', "utf-8")
+    values.write_text(f'version = "1"\n{VIEW}', "utf-8")
+    # Queries of seen and unseen tools have rankings, too, where the dataset is at hand.
+    load_dataset("starter")
     before = _exported(build(ranking_set=values))
     # Copies of the best under other names, the first who entered; with a tool text that is then the most frequent.
     for number in range(12):
