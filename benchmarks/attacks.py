@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED
@@ -44,7 +45,8 @@ def honest(dataset: str) -> tuple[Values, NDArray[np.int64]]:
     for item in find_results(BOARD):
         if isinstance(item, StoredResult) and item.manifest.dataset.spec == dataset:
             results[item.manifest.method.spec] = item
-    columns, known = [], []
+    columns: list[Values] = []
+    known: list[pa.Table] = []
     for name in HONEST:
         values, _ = check_values(results[name], RANKED[:1], False, known)
         assert values is not None

@@ -55,9 +55,9 @@ def rank_intervals(
     """The ranks that a system's mean takes when the queries are resampled (Goldstein and Spiegelhalter 1996).
 
     A reference is ranked among the references, and a challenger among the references and itself. All systems are
-    ranked on the same resamples of queries. The best rank is the lower quantile at (1 - level) / 2 of
-    the number of better systems plus one, the worst rank the upper quantile at (1 + level) / 2 of the number of systems
-    that are as good: systems of the same mean take all of the ranks that they share, so identical systems have the same
+    ranked on the same resamples of queries. The best rank is the lower quantile at (1 - level) / 2 of the number of
+    better systems plus one, the worst rank the upper quantile at (1 + level) / 2 of the number of systems that are as
+    good: systems of the same mean take all of the ranks that they share, so identical references have the same
     interval, and it holds them all. Each interval has its level for itself, not all of them together.
 
     Args:

@@ -322,6 +322,28 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
             assert (row.mean or 0.0) <= (answer.best.mean or 0.0)
 
 
+def test_a_challenger_is_the_answer_only_if_it_is_known_to_be_better_than_the_best_reference() -> None:
+    usual = _before().places[0]
+    assert usual.reference
+
+    def best(values: Callable[[str], NDArray[np.float64]]) -> Any:
+        ranking = _ranking(_boards({spec: [("mine", values(spec))] for spec in SPECS}))
+        assert ranking.places[0].key == "mine"
+        return next(item for item in answers_module.answers([ranking]) if item.question == "Best without training")
+
+    def ahead(spec: str) -> NDArray[np.float64]:
+        table = np.array(_first(spec))
+        table[np.flatnonzero(table[:, 0] < 1)[:2]] = 1.0
+        return table
+
+    by_chance, truly = best(ahead), best(lambda spec: np.ones_like(_first(spec)))
+    assert by_chance.best.key != "mine"
+    assert by_chance.best.reference
+    assert "mine" in {row.key for row in by_chance.ties}
+    assert truly.best.key == "mine"
+    assert not truly.ties
+
+
 def test_pairs_of_references_know_nothing_of_challengers_and_copies_have_their_p_values() -> None:
     random = np.random.default_rng(5)
     values = (random.random((80, 4)) < [0.7, 0.55, 0.5, 0.3]).astype(np.float64)
@@ -349,7 +371,7 @@ def test_the_site_has_of_references_and_a_challenger_what_bench_compare_has_of_t
     ids = {item.manifest.result_id: item for item in members}
     recall_5 = board.standings["recall@5"]
     own = recall_5.references
-    challengers = [i for i in np.flatnonzero(~own) if competes(ids[recall_5.ids[i]])]
+    challengers = [i for i in np.flatnonzero(~own).tolist() if competes(ids[recall_5.ids[i]])]
     for challenger in [None, *challengers]:
         # In the order of the board.
         at = [i for i in range(len(own)) if own[i] or i == challenger]

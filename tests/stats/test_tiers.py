@@ -176,8 +176,8 @@ def test_a_pair_is_corrected_on_the_board_of_the_references_and_itself() -> None
     first, second = np.triu_indices(7, 1)
     raw[first, second] = raw[second, first] = p_of_pairs(values, first, second, flips=400)
     corrected = pairwise_tests(values, references=references, flips=400)
-    for one, other in zip(first, second, strict=True):
-        board = sorted({*np.flatnonzero(references).tolist(), int(one), int(other)})
+    for one, other in zip(first.tolist(), second.tolist(), strict=True):
+        board = sorted({*np.flatnonzero(references).tolist(), one, other})
         pairs = [(i, j) for i in board for j in board if i < j]
         at = pairs.index((one, other))
         assert corrected[one, other] == corrected[other, one] == holm([raw[pair] for pair in pairs])[at]
@@ -188,9 +188,9 @@ KINDS = ("copy", "near copy", "noise", "above", "below", "perfect", "large")
 
 def challenger(kind: str, values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     random = np.random.default_rng(seed)
-    base = values[:, int(random.integers(values.shape[1]))].copy()
+    base: NDArray[np.float64] = values[:, int(random.integers(values.shape[1]))].copy()
     if kind == "near copy":
-        return base + random.choice([0.0, 1e-9, 0.001, 0.1]) * random.normal(size=len(base))
+        base += random.choice([0.0, 1e-9, 0.001, 0.1]) * random.normal(size=len(base))
     if kind == "noise":
         return (random.random(len(base)) < random.random()).astype(np.float64)
     if kind in {"above", "below"}:
