@@ -24,6 +24,7 @@ from bench.leaderboard.boards.board import (
     RowSample,
     assemble,
     family_of,
+    is_reference_system,
     make_board,
     place_of,
     sample_rows,
@@ -33,7 +34,7 @@ from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, sta
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.slices import slice_masks
-from bench.leaderboard.boards.standings import RankedSystems
+from bench.leaderboard.boards.standings import STANDING_PARTS, RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
@@ -67,6 +68,7 @@ class Job:
         keep: whether the rows keep their values.
         sized: whether its dataset has a page of libraries of other sizes.
         older: ids of members that other code than today's has made.
+        systems: specs of the reference systems; None for all registered methods.
         interrupted: whether a build of this site was killed since the last that came to its end.
     """
 
@@ -78,6 +80,7 @@ class Job:
     keep: bool
     sized: bool
     older: frozenset[str]
+    systems: frozenset[str] | None
     interrupted: bool
 
     @property
@@ -103,6 +106,7 @@ class Job:
                 ],
                 "how": [self.verify, self.most_lines, self.keep, self.sized],
                 "older": sorted(self.older),
+                "systems": None if self.systems is None else sorted(self.systems),
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(facts_of(name)) for name in sorted(families)},
             }
@@ -169,7 +173,7 @@ def _begin_process(*threshold: int) -> None:
 def _make(job: Job) -> Done:
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
-    board, rejected = make_board(job.members, job.results, job.verify, job.older)
+    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems)
     if board is None:
         return Done(None, rejected, {}, "", {}, WrittenFiles())
     data = data_of(board.spec, board.content_hash)
@@ -208,7 +212,7 @@ def _to_keep(done: Done, out: Path) -> Kept:
     assert board is not None
     arrays: dict[str, NDArray[Any]] = {f"mask/{kind}": mask for kind, mask in done.masks.items()}
     for metric, standing in board.standings.items():
-        for part in ("means", "tier", "ranks", "pairs"):
+        for part in STANDING_PARTS:
             arrays[f"standing/{metric}/{part}"] = getattr(standing, part)
     rows = [row for row in board.rows if row.samples]
     for kind in ("all", *done.masks):
@@ -223,7 +227,13 @@ def _to_keep(done: Done, out: Path) -> Kept:
         "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
         "sampled": [row.id for row in rows],
         "standings": {
-            metric: {"ids": ranked.ids, "n": ranked.n, "units": ranked.units, "exact": ranked.exact}
+            metric: {
+                "ids": ranked.ids,
+                "n": ranked.n,
+                "units": ranked.units,
+                "exact": ranked.exact,
+                "decided": ranked.decided,
+            }
             for metric, ranked in board.standings.items()
         },
         "kinds": list(done.masks),
@@ -283,7 +293,9 @@ def _restore(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]
     sound = [by_id[name] for name in facts["sound"]]
     known: list[pa.Table] = []
     values = {
-        name: check_values(item, RANKED, False, known)[0] if job.keep else None
+        name: check_values(item, RANKED, False, known)[0]
+        if job.keep or is_reference_system(item, job.systems)
+        else None
         for name, item in by_id.items()
         if name in facts["sound"]
     }
@@ -293,11 +305,12 @@ def _restore(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]
             n=int(stored["n"]),
             units=int(stored["units"]),
             exact=bool(stored["exact"]),
-            **{part: arrays[f"standing/{metric}/{part}"] for part in ("means", "tier", "ranks", "pairs")},
+            decided=bool(stored["decided"]),
+            **{part: arrays[f"standing/{metric}/{part}"] for part in STANDING_PARTS},
         )
         for metric, stored in facts["standings"].items()
     }
-    board = with_repeated_gold(assemble(sound, values, standings, job.older))
+    board = with_repeated_gold(assemble(sound, values, standings, job.older, job.systems))
     place = {name: i for i, name in enumerate(facts["sampled"])}
 
     def samples(name: str) -> Mapping[str, RowSample]:

@@ -85,7 +85,8 @@ def build_site(
             a million lines, or a tenth of that, and so on, so that all together have at most `MOST_DOWNLOADED` lines.
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
-        ranking_set: a TOML file with the datasets that methods are ranked on; by default the one that comes with bench.
+        ranking_set: a TOML file with the datasets that methods are ranked on, and the reference systems; by default
+            the one that comes with bench.
         baselines: a folder of baselines, or one: the site then has their history, with the verdicts of the gate.
         policy: that of the gate; by default `gate.toml` next to the baselines.
 
@@ -110,7 +111,8 @@ def build_site(
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
         writer.announce([*_coming(groups), *map(libraries_path, sorted(drawn))])
-        work = _jobs(groups, results, out, downloads, drawn, writer.interrupted)
+        systems = None if chosen.systems is None else frozenset(chosen.systems)
+        work = _jobs(groups, results, out, downloads, drawn, systems, writer.interrupted)
         boards, masks, absent, pairs = [], {}, {}, {}
         with progress.stage("build", len(work), "boards") as stage:
             for done in run_jobs(work, jobs):
@@ -187,6 +189,7 @@ def _jobs(
     out: Path,
     downloads: bool | None,
     drawn: Collection[str],
+    systems: frozenset[str] | None,
     interrupted: bool,
 ) -> list[Job]:
     every = [result for members in groups for result in members]
@@ -212,6 +215,7 @@ def _jobs(
             keep,
             is_sized,
             frozenset(item.manifest.result_id for item in group) & older,
+            systems,
             interrupted,
         )
         for group, is_sized in zip(groups, sized, strict=True)

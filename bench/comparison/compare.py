@@ -281,14 +281,15 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
         raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
     sign, units = _direction(metric), field.units_of(rows)
     systems = values.shape[1]
-    compete = np.array([competes(result) for result in field.results])
+    # Whoever names systems chooses the family; floors and oracles are placed among the others.
+    references = np.array([competes(result) for result in field.results])
+    references |= not references.any()
     pairs = np.ones((systems, systems))
     if enough_units(units):
-        pairs = pairwise_tests(values, units=units, contenders=compete)
+        pairs = pairwise_tests(values, units=units, references=references)
     means = values.mean(axis=0)
-    # Too few units decide nothing: not even that a floor is one.
-    groups = tiers(sign * means, pairs, LEVEL, compete if enough_units(units) else None)
-    ranks = rank_intervals(sign * values, units=units)
+    groups = tiers(sign * means, pairs, LEVEL, references)
+    ranks = rank_intervals(sign * values, units=units, references=references)
     ends = bca_intervals(values, units=units, span=parse_metric(metric).measure.span)
     standings = [
         Standing(
@@ -299,6 +300,7 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
             tier=int(groups[i]),
             rank_low=int(ranks[i, 0]),
             rank_high=int(ranks[i, 1]),
+            reference=bool(references[i]),
             lenient=lenient_mean(field.results[i], metric),
         )
         for i, name in enumerate(field.names)
@@ -552,7 +554,7 @@ def _best(
     parts = [sign * part[:, ranked] for part in values]
     table, codes = macro_values(parts, units, sources)
     pairs = (
-        pairwise_tests(table, units=codes, contenders=compete) if enough_units(codes) else np.ones((len(ranked),) * 2)
+        pairwise_tests(table, units=codes, references=compete) if enough_units(codes) else np.ones((len(ranked),) * 2)
     )
     contenders = np.flatnonzero(compete)
     means = np.round(table[:, contenders].mean(axis=0), 12)

@@ -14,7 +14,7 @@ from bench.base.text import one_line, shorten
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
 from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip
-from bench.show.numbers import estimate, format_fixed
+from bench.show.numbers import estimate, format_fixed, placed
 
 _STYLE = """
 .whisker { stroke: #2b5f8a; stroke-width: 2; } .dot { fill: #2b5f8a; }
@@ -88,8 +88,8 @@ def _means(metric: MetricReport, title: str) -> str:
         y = top + _ROW * i
         if row.tier % 2 == 0:
             parts.append(f'<rect class="tier" x="0" y="{y}" width="{_WIDTH}" height="{_ROW}"/>')
-        if i == 0 or rows[i - 1].tier != row.tier:
-            parts.append(text(12, y + 19, f"tier {row.tier}", "note"))
+        if i == 0 or (rows[i - 1].tier, rows[i - 1].reference) != (row.tier, row.reference):
+            parts.append(text(12, y + 19, placed(f"tier {row.tier}", row.reference), "note"))
     bottom = top + _ROW * len(rows)
     parts += columns(ticks(low, high), x, top, bottom)
     parts.append(f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>')

@@ -34,6 +34,7 @@ INDEPENDENT = (
     "These numbers take queries as independent. Where queries share a group they are wrong: intervals are too narrow "
     "and p-values too small."
 )
+PLACED = "In parentheses: floors and oracles, each as if it alone were added to the others."
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
@@ -58,9 +59,11 @@ def _same(report: Comparison) -> str:
 
 def legend(report: Comparison) -> str:
     """What is in the tables."""
+    standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
     return (
         f"{signs(report)} Intervals are 95% intervals over groups of dependent queries, not corrected. No two systems "
         "of a tier are told apart by paired randomisation tests of all pairs, corrected by Holm for each metric."
+        + ("" if all(item.reference for item in standings) else f" {PLACED}")
     )
 
 

@@ -40,8 +40,9 @@ class Standing(Record):
 
     Attributes:
         mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
-        tier: from 1; no test tells two systems of a tier apart.
+        tier: from 1; no test tells two references of a tier apart.
         rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
+        reference: false for floors and oracles, which are placed as if each alone were added to the others.
         lenient: the mean where tools that read like a gold tool count as found; none where the result has none.
     """
 
@@ -52,6 +53,7 @@ class Standing(Record):
     tier: int
     rank_low: int
     rank_high: int
+    reference: bool = True
     lenient: float | None = None
 
 
@@ -148,8 +150,9 @@ class MetricReport(Record, Sparing):
 
     Attributes:
         n, units: queries that the metric is taken on, and their units of independence.
-        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm over the
-            pairs, in the order of the systems; 1 where there are too few units for a conclusion.
+        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm over all
+            pairs of the references and this pair, in the order of the systems; 1 where there are too few units for a
+            conclusion.
         reversed: pairs of systems whose order depends on tools that read like a gold tool: the first has the better
             mean, and the second the better lenient mean.
         tried: the systems of which several variants are stored, or of whose baseline; left out where there are none.

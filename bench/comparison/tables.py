@@ -20,7 +20,7 @@ from bench.comparison.report import (
     SystemDifference,
 )
 from bench.show import numbers
-from bench.show.numbers import estimate, format_fixed, format_signed, interval, p_value, ranks
+from bench.show.numbers import estimate, format_fixed, format_signed, interval, p_value, placed, ranks
 from bench.show.tables import Cell, Emphasis, Table
 
 #: Characters of a query that a report shows.
@@ -76,7 +76,7 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
     table = Table(heads, right=range(2, len(heads)))
     for standing, difference in _standings(metric):
         mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(difference))
-        table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
+        table.add(standing.system, mean, *_place(standing))
         if difference is not None:
             d = difference
             table.extend(
@@ -98,7 +98,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d), below=_ends(standing))
-            table.add(standing.system, mean, str(standing.tier), ranks(standing.rank_low, standing.rank_high))
+            table.add(standing.system, mean, *_place(standing))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
                 table.extend(
@@ -119,7 +119,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d))
-            table.add(standing.system, mean, interval(standing.low, standing.high), str(standing.tier))
+            table.add(standing.system, mean, interval(standing.low, standing.high), _place(standing)[0])
             if d is not None:
                 table.extend(format_signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
     return table
@@ -132,6 +132,12 @@ def _standings(metric: MetricReport) -> Iterator[tuple[Standing, SystemDifferenc
 
 def _name_metric(metric: MetricReport, n: int) -> str:
     return metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
+
+
+def _place(standing: Standing) -> tuple[str, str]:
+    """Tier and rank."""
+    interval_of_rank = ranks(standing.rank_low, standing.rank_high)
+    return placed(standing.tier, standing.reference), placed(interval_of_rank, standing.reference)
 
 
 def _ends(standing: Standing) -> tuple[str, ...]:

@@ -119,3 +119,8 @@ def money(value: float | None) -> str:
 def ranks(low: int, high: int) -> str:
     """An interval of ranks: `2–4`, or `1` where both ends are the same."""
     return str(low) if low == high else f"{low}–{high}"
+
+
+def placed(text: object, reference: bool) -> str:
+    """A tier or rank; in parentheses where it is that of a challenger, which is placed as if it alone were added."""
+    return str(text) if reference else f"({text})"

@@ -43,8 +43,9 @@ def best_of_many(
     The statistic of a pair is its mean difference by the standard deviation that it has over the sign vectors. p is the
     share of sign vectors, the same for all pairs, for which the largest statistic of any variant of the one against any
     variant of the other is at least as far from zero as the one found (the single-step maximum of Westfall and Young
-    1993, with random signs of units as in `randomisation_test`). So where no variant differs, some variant has p < 0.05 in 0.05 of all cases, and p holds however one of them was chosen. Variants of one family are
-    corrected for all of the family against the same one.
+    1993, with random signs of units as in `randomisation_test`). So where no variant differs, some variant has p < 0.05
+    in 0.05 of all cases, and p holds however one of them was chosen. Variants of one family are corrected for all of
+    the family against the same one.
 
     For one variant against one other p is that of `randomisation_test`, to the last bit. Copies of a variant change
     nothing.

@@ -1,4 +1,25 @@
-"""Tiers of systems that are not significantly different, and rank intervals."""
+"""Tiers of systems that are not significantly different, and rank intervals, on a scale that no entrant can change.
+
+Some systems are references, the others challengers. The references are tested against each other: all pairs, corrected
+by Holm's method (Holm 1979). A challenger is placed as if it alone were added to them, and a pair of two challengers is
+tested as if these two were. So each pair is corrected on the board of the references and the pair itself: the error
+rate of each such board is controlled, and nothing that a challenger does changes a number of a reference or of another
+challenger. Where all systems are references, this is the usual family of all pairs.
+
+A family of all entrants can be flooded: with S systems a p-value is multiplied by up to S (S - 1) / 2, so near-copies
+of one system under other names make every difference insignificant. The alternatives fail under some attack:
+
+- Clusters of systems by their answers: copies with a little more noise than the threshold of the clustering are systems
+  of their own again.
+- Hypotheses in the order of entry with alpha spending or investing (Foster and Stine 2008; Javanmard and Montanari
+  2018): whoever enters first spends what those after need, and a late system pays for all before it.
+- The distribution of the largest statistic (Westfall and Young 1993): near-copies cost next to nothing, as it knows the
+  dependence of the tests; but it still grows with systems that are noise, which depend on nothing.
+
+A scale that does not depend on who enters is what Blum and Hardt (2015) rest on, too: their Ladder compares an entry
+with what stands, and not with all other entries. The promise is about one entry: of two hundred that are alike, some
+will be placed too high, at the level of the tests.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +46,14 @@ def rank_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
+    references: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
     """The ranks that a system's mean takes when the queries are resampled (Goldstein and Spiegelhalter 1996).
 
-    All systems are ranked on the same resamples of queries. The best rank is the lower quantile at (1 - level) / 2 of
-    the number of better systems plus one, the worst rank the upper quantile at (1 + level) / 2 of the number of systems
-    that are as good: systems of the same mean take all of the ranks that they share, so identical systems have the same
+    A reference is ranked among the references, and a challenger among the references and itself. All systems are
+    ranked on the same resamples of queries. The best rank is the lower quantile at (1 - level) / 2 of the number of
+    better systems plus one, the worst rank the upper quantile at (1 + level) / 2 of the number of systems that are as
+    good: systems of the same mean take all of the ranks that they share, so identical references have the same
     interval, and it holds them all. Each interval has its level for itself, not all of them together.
 
     Args:
@@ -41,6 +64,7 @@ def rank_intervals(
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. Whole units are then
             resampled: all systems have the same queries in a resample, so their ranks are those of their sums. None for
             independent queries.
+        references: (systems,) which are references; all systems if None or if there is none.
 
     Returns:
         (systems, 2) best and worst rank, 1 being the best of all. With a single unit nothing is known about the
@@ -57,8 +81,9 @@ def rank_intervals(
         raise ValueError(f"a level is a number between 0 and 1: {level}")
     queries, systems = table.shape
     codes = dependence(units, queries)
+    ranked = _ranked_among(references, systems)
     if queries < 2 or (codes is not None and not codes.any()):
-        return np.tile(np.array([1, systems], dtype=np.int64), (systems, 1))
+        return np.column_stack([np.ones(systems, dtype=np.int64), 1 + ranked.sum(axis=1)])
     # One unit for all systems, since their sums are compared.
     whole = as_integers(table.reshape(-1, 1))[0].reshape(queries, systems)
     # How far rounding moves the difference of two sums at most: by half a unit for each query, in each of the two.
@@ -74,9 +99,9 @@ def rank_intervals(
         sums, rounding = sums[:, :-1], sums[:, -1:] / step + len(by_unit)
     intervals = np.empty((systems, 2), dtype=np.int64)
     for system in range(systems):
-        ahead = sums - sums[:, [system]]
+        ahead = sums[:, ranked[system]] - sums[:, [system]]
         best = 1 + np.count_nonzero(ahead > rounding, axis=1)
-        worst = np.count_nonzero(ahead >= -rounding, axis=1)
+        worst = 1 + np.count_nonzero(ahead >= -rounding, axis=1)
         intervals[system] = (
             np.quantile(best, (1 - level) / 2, method="lower"),
             np.quantile(worst, (1 + level) / 2, method="higher"),
@@ -84,39 +109,84 @@ def rank_intervals(
     return intervals
 
 
+def _reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+    if references is None or not np.any(references):
+        return np.ones(systems, dtype=np.bool_)
+    return np.asarray(references, dtype=np.bool_)
+
+
+def _ranked_among(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+    """(systems, systems) which others each system is ranked among: all references but itself."""
+    return _reference_mask(references, systems) & ~np.eye(systems, dtype=np.bool_)
+
+
 def pairwise_tests(
     values: NDArray[np.float64],
     units: NDArray[np.int64] | None = None,
-    contenders: NDArray[np.bool_] | None = None,
+    references: NDArray[np.bool_] | None = None,
     flips: int = FLIPS,
     seed: int = 0,
+    challengers: bool = True,
 ) -> NDArray[np.float64]:
-    """Two-sided p-values of all pairs of systems, corrected by Holm's method (`corrected_pairs`).
-
-    Each pair has the p-value of `bench.stats.differences.difference_p_values` to the last bit. All pairs share their
-    sign vectors e, and e · (x - y) is e · x - e · y: one product for each system replaces one for each pair.
+    """Two-sided p-values of pairs of systems (`p_of_pairs`), corrected by `correct_pairs`.
 
     Args:
         values: (queries, systems), finite.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
-        contenders: (systems,) which of them compete; None if all do.
+        references: (systems,) which are references; all systems if None or if there is none.
         flips: random sign vectors, where they are not enumerated.
         seed: of the random sign vectors.
+        challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
+            the challengers.
 
     Returns:
-        (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems.
+        (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems, nan for pairs that are
+        not tested.
 
     Raises:
         ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
             a gap, or not one for each query.
     """
     table = np.asarray(values, dtype=np.float64)
+    systems = table.shape[-1] if table.ndim else 0
+    first, second = np.triu_indices(systems, 1)
+    own = _reference_mask(references, systems)
+    tested = own[first] | own[second] | challengers
+    p = np.full(len(first), np.nan)
+    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed)
+    return correct_pairs(p, table, references)
+
+
+def p_of_pairs(
+    values: NDArray[np.float64],
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    units: NDArray[np.int64] | None = None,
+    flips: int = FLIPS,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """Two-sided p-values of pairs of systems, each as if no other were tested.
+
+    Each pair has the p-value of `bench.stats.differences.difference_p_values` to the last bit. All pairs share their
+    sign vectors e, and e · (x - y) is e · x - e · y: one product for each system replaces one for each pair.
+
+    Args:
+        values: (queries, systems), finite.
+        first, second: (pairs,) columns.
+        units, flips, seed: as `pairwise_tests`.
+
+    Returns:
+        (pairs,) not corrected; 1 for identical systems.
+
+    Raises:
+        ValueError: as `pairwise_tests`.
+    """
+    table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
         raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
-    queries, systems = table.shape
+    queries = len(table)
     codes = dependence(units, queries)
-    first, second = np.triu_indices(systems, 1)
     # One unit for all systems, since their sums are subtracted.
     unit = float(as_integers(table)[1].max())
     sums = np.rint(table / unit)
@@ -160,9 +230,7 @@ def pairwise_tests(
                     exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
                     hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
         p[pairs] = (1 + hits) / (1 + flips)
-    if codes is not None:
-        p = np.maximum(p, _robust_p_values(table, first, second, codes))
-    return correct_pairs(p, table, contenders)
+    return p if codes is None else np.maximum(p, _robust_p_values(table, first, second, codes))
 
 
 def _robust_p_values(
@@ -178,37 +246,49 @@ def _robust_p_values(
 
 
 def correct_pairs(
-    p: NDArray[np.float64], values: NDArray[np.float64], contenders: NDArray[np.bool_] | None = None
+    p: NDArray[np.float64], values: NDArray[np.float64], references: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
-    """The p-values of all pairs of systems, corrected by Holm's method.
+    """The p-values of pairs of systems, each corrected by Holm's method on the board of the references and the pair.
 
-    The family is every pair of contenders. Pairs with a system that does not compete (a floor, an oracle) are a family
-    of their own: however many are added, what is known of the contenders stays the same. Systems of the same values
-    are one system in both: a run that is submitted fifty times is compared once.
+    For two references this is the board of the references; for a reference and a challenger, that of the references
+    and this challenger. A copy of a reference under another name has the p-values of that reference: systems of the
+    same values are one system on a board.
 
     Args:
-        p: (pairs,) not corrected, in the order of `np.triu_indices(systems, 1)`.
+        p: (pairs,) not corrected, in the order of `np.triu_indices(systems, 1)`; nan for pairs of two challengers that
+            are not tested.
         values: (queries, systems).
-        contenders: (systems,) which of them compete; None if all do.
+        references: (systems,) which are references; all systems if None or if there is none.
 
     Returns:
-        (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems.
+        (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems, nan for pairs that are
+        not tested.
     """
     systems = values.shape[1]
     raw = np.ones((systems, systems))
     first, second = np.triu_indices(systems, 1)
     raw[first, second] = raw[second, first] = p
-    _, distinct, twins = np.unique(values, axis=1, return_index=True, return_inverse=True)
-    compete = np.zeros(len(distinct), dtype=np.bool_)
-    np.logical_or.at(compete, twins, True if contenders is None else contenders)
-    single = raw[np.ix_(distinct, distinct)]
+    twins = np.unique(values, axis=1, return_inverse=True)[1].ravel()
+    own = _reference_mask(references, systems)
+    board, others = np.flatnonzero(own), np.flatnonzero(~own)
+    corrected = raw.copy()
+    corrected[np.ix_(board, board)] = _correct_board(raw, twins, board)
+    for place, challenger in enumerate(others):
+        alone = _correct_board(raw, twins, np.append(board, challenger))[-1, :-1]
+        corrected[challenger, board] = corrected[board, challenger] = alone
+        for other in others[:place][~np.isnan(raw[challenger, others[:place]])]:
+            pair = _correct_board(raw, twins, np.append(board, [other, challenger]))[-1, -2]
+            corrected[challenger, other] = corrected[other, challenger] = pair
+    return corrected
+
+
+def _correct_board(raw: NDArray[np.float64], twins: NDArray[np.intp], members: NDArray[np.intp]) -> NDArray[np.float64]:
+    """(members, members) the p-values of a board, corrected over all pairs of its distinct systems."""
+    _, distinct, places = np.unique(twins[members], return_index=True, return_inverse=True)
+    single = raw[np.ix_(members[distinct], members[distinct])]
     first, second = np.triu_indices(len(distinct), 1)
-    competing = compete[first] & compete[second]
-    corrected = np.ones_like(single)
-    for family in (competing, ~competing):
-        one, other = first[family], second[family]
-        corrected[one, other] = corrected[other, one] = holm(single[one, other])
-    whole: NDArray[np.float64] = corrected[np.ix_(twins, twins)]
+    single[first, second] = single[second, first] = holm(single[first, second])
+    whole: NDArray[np.float64] = single[np.ix_(places, places)]
     return whole
 
 
@@ -224,25 +304,26 @@ def tiers(
     means: NDArray[np.float64],
     p: NDArray[np.float64],
     level: float = LEVEL,
-    contenders: NDArray[np.bool_] | None = None,
+    references: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int64]:
     """Tiers of systems: in order of their means, a system that can be told from one of its tier opens the next.
 
     Not to be told apart is not transitive: A may pass for B and B for C, though A is known to be better than C. Any
     division into groups must then part some pair that cannot be told apart. This one is made from the top, depends on
-    means and p-values alone, and promises that no two systems of a tier can be told apart: none is in the tier of
+    means and p-values alone, and promises that no two references of a tier can be told apart: none is in the tier of
     one that it is known to be worse than. Systems of neighbouring tiers may well be alike.
 
     The p-values of `pairwise_tests` do not fall as the means move apart, since two systems that err on the same queries
     are told apart by a smaller difference. So a system is compared with all of a tier, not with its first alone.
 
-    Systems that do not compete follow in tiers of their own, so that none of them parts two that do.
+    A challenger has the tier that it would have if it alone were added to the references. It is known to be worse than
+    none of that tier that is before it; those after it, which it may be known to be better than, stay where they are.
 
     Args:
         means: (systems,) finite; higher is better. Systems of the same mean are taken in the order given.
-        p: (systems, systems) symmetric p-values of the pairs.
+        p: (systems, systems) symmetric p-values of the pairs; those of two challengers are not read.
         level: significance level below which a pair differs.
-        contenders: (systems,) which of them compete; None if all do.
+        references: (systems,) which are references; all systems if None or if there is none.
 
     Returns:
         (systems,) from 1, the tier of the best.
@@ -253,19 +334,19 @@ def tiers(
     scores, pairs = np.asarray(means, dtype=np.float64), np.asarray(p, dtype=np.float64)
     if scores.ndim != 1 or not np.isfinite(scores).all():
         raise ValueError("means must be a list of finite numbers, one for each system")
-    if pairs.shape != (len(scores), len(scores)) or not ((pairs >= 0) & (pairs <= 1)).all() or (pairs != pairs.T).any():
+    own = _reference_mask(references, len(scores))
+    if (
+        pairs.shape != (len(scores), len(scores))
+        or not ((pairs[own] >= 0) & (pairs[own] <= 1)).all()
+        or (pairs[own] != pairs[:, own].T).any()
+    ):
         raise ValueError("p-values must be a symmetric table of numbers between 0 and 1, one row for each system")
-    compete = np.ones(len(scores), dtype=np.bool_) if contenders is None else contenders
-    tier_of = np.zeros(len(scores), dtype=np.int64)
-    tier = 0
-    for group in (compete, ~compete):
-        members: list[int] = []
-        for system in np.argsort(-scores, kind="stable").tolist():
-            if not group[system]:
-                continue
-            if not members or (pairs[system, members] < level).any():
-                members = []
-                tier += 1
-            members.append(system)
-            tier_of[system] = tier
+    tier_of = np.ones(len(scores), dtype=np.int64)
+    tier, members = 1, list[int]()
+    for system in np.argsort(-scores, kind="stable").tolist():
+        opens = bool((pairs[system, members] < level).any())
+        tier_of[system] = tier + opens
+        if own[system]:
+            members = [system] if opens else [*members, system]
+            tier += opens
     return tier_of

@@ -20,6 +20,9 @@ QUICK = 0.001
 class BoardAnswer:
     """The best method of those that fit a description.
 
+    It is the best reference, or the best of the challengers that are significantly better than it: of many challengers
+    that are alike some are ahead by chance.
+
     Attributes:
         question: what it is best at.
         group: what is said of those that fit: `without training`; empty where all do.
@@ -71,11 +74,15 @@ def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRo
     rows = [row for row in every if fits(row)]
     if board.standing is None or not rows:
         return None
-    at = {row.key: board.standing.ids.index(row.key) for row in every}
-    p = board.standing.pairs[at[rows[0].key]]
-    ties = tuple(row for row in rows[1:] if p[at[row.key]] >= LEVEL)
-    outside = tuple(row for row in every if not fits(row) and p[at[row.key]] >= LEVEL)
-    return BoardAnswer(question, group, board, rows[0], ties, len(rows) - 1, outside)
+    standing = board.standing
+    at = {row.key: standing.ids.index(row.key) for row in every}
+    first = next((row for row in rows if standing.references[at[row.key]]), rows[0])
+    better = [row for row in rows[: rows.index(first)] if standing.pairs[at[row.key], at[first.key]] < LEVEL]
+    best = better[0] if better else first
+    alike = standing.ties(at[best.key])
+    ties = tuple(row for row in rows if alike[at[row.key]])
+    outside = tuple(row for row in every if not fits(row) and alike[at[row.key]])
+    return BoardAnswer(question, group, board, best, ties, len(rows) - 1, outside)
 
 
 def _competes(row: OverallRow) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,11 @@ from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import label, one_line, unique_slug
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
+from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
+from bench.registry import method_names
 from bench.results.comparability import (
     Usual,
     comparable,
@@ -39,6 +42,8 @@ from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, Stor
 from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count
+
+T = TypeVar("T")
 
 #: Metrics that methods are ranked by, the first of them by default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
@@ -83,6 +88,8 @@ class Row:
         older: those of COLUMNS and RANKED that other code computed than the newest result's: they do not compare.
         doubtful: metrics on which its lead over the next row is within the tie bands.
         samples: kind of queries (`all`, `seen`, `unseen`) -> the row over these; empty where `values` were None.
+        reference: whether it is the row of a reference system: a declared spec in the usual setting. A board has one
+            row of each at most.
     """
 
     result: StoredResult
@@ -92,6 +99,7 @@ class Row:
     called: Title
     setting: str
     family: str
+    reference: bool
     marks: tuple[Mark, ...]
     values: NDArray[np.float64] | None
     doubtful: frozenset[str]
@@ -135,6 +143,7 @@ class Board:
     Attributes:
         slug: names the board's files.
         source: where the queries come from; boards of one source are not independent of each other.
+        template: the usual tool text.
         units: (judged queries,) the unit of independence of each, by code from 0; None for older versions of the
             protocol, which knew none.
         current: of the current protocol; others are kept and not ranked.
@@ -162,6 +171,11 @@ class Board:
     def current(self) -> bool:
         """Whether its results are of the current protocol."""
         return self.protocol in CURRENT_VERSIONS
+
+    @property
+    def declared(self) -> bool:
+        """Whether it has two reference systems; otherwise all of its rows compete among themselves."""
+        return sum(row.reference for row in self.rows) > 1
 
     @property
     def first(self) -> StoredResult:
@@ -206,7 +220,11 @@ def read_results(results: Path) -> tuple[list[list[StoredResult]], list[Rejected
 
 
 def make_board(
-    members: Sequence[StoredResult], results: Path, verify: bool, older: Collection[str] = ()
+    members: Sequence[StoredResult],
+    results: Path,
+    verify: bool,
+    older: Collection[str] = (),
+    systems: Collection[str] | None = None,
 ) -> tuple[Board | None, list[Rejected]]:
     """A board of comparable results; those whose tables are not what they should be are left out.
 
@@ -215,6 +233,7 @@ def make_board(
         results: their folder, for the names of what is rejected.
         verify: whether rankings and all columns are read and checked too.
         older: ids of results that other code than today's has made.
+        systems: specs of the reference systems; None for all registered methods.
     """
     rejected: list[Rejected] = []
     tables: dict[str, NDArray[np.float64] | None] = {}
@@ -231,15 +250,47 @@ def make_board(
         tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
         sound.append(result)
     if sound:
-        usual = Counter(orders[item.manifest.result_id] for item in sound).most_common(1)[0][0]
+        asked = _most_declared(sound, systems, lambda item: orders[item.manifest.result_id])
         for result in sound:
-            if orders[result.manifest.result_id] != usual:
+            if orders[result.manifest.result_id] != asked:
                 reason = "it is not on the same queries as the other results of its dataset."
                 rejected.append(Rejected(place_of(result.folder, results), reason))
-        sound = [item for item in sound if orders[item.manifest.result_id] == usual]
+        sound = [item for item in sound if orders[item.manifest.result_id] == asked]
     if not sound:
         return None, rejected
-    return assemble(sound, tables, older=older), rejected
+    return assemble(sound, tables, older=older, systems=systems), rejected
+
+
+def is_reference_system(result: StoredResult, systems: Collection[str] | None) -> bool:
+    """Whether a result is one of a reference system at the protocol's settings, with whatever tool text.
+
+    Args:
+        result: the result.
+        systems: specs of the reference systems; None for all registered methods.
+    """
+    manifest, method = result.manifest, result.manifest.method
+    declared = method.spec in (method_names() if systems is None else systems)
+    usual_run = method.run_file is None and method.cut is None
+    usual_run = usual_run and manifest.depth == DEFAULT_DEPTH and manifest.repeats == 1
+    return declared and usual_run and competes(result)
+
+
+def references_of(rows: Sequence[Row]) -> NDArray[np.bool_]:
+    """(rows,) which are references; where fewer than two are declared, all that are no floors and no oracles."""
+    declared = np.array([row.reference for row in rows], dtype=np.bool_)
+    return declared if declared.sum() > 1 else np.array([competes(row.result) for row in rows], dtype=np.bool_)
+
+
+def _most_declared(
+    results: Sequence[StoredResult], systems: Collection[str] | None, of: Callable[[StoredResult], T]
+) -> T:
+    """What most reference systems have; what most results have where there is none.
+
+    A system counts once however many results it has: outsiders can add results, and no systems.
+    """
+    declared = [item for item in results if is_reference_system(item, systems)]
+    votes = dict.fromkeys((of(item), item.manifest.method.spec) for item in declared)
+    return Counter([value for value, _ in votes] or map(of, results)).most_common(1)[0][0]
 
 
 def assemble(
@@ -247,6 +298,7 @@ def assemble(
     tables: Mapping[str, NDArray[np.float64] | None],
     standings: Mapping[str, RankedSystems] | None = None,
     older: Collection[str] = (),
+    systems: Collection[str] | None = None,
 ) -> Board:
     """The board of results that have been checked.
 
@@ -255,12 +307,17 @@ def assemble(
         tables: result id -> (judged queries, len(RANKED)).
         standings: of a build before, where they are known; computed from the tables otherwise.
         older: ids of results that other code than today's has made.
+        systems: specs of the reference systems; None for all registered methods.
     """
     shown = order_results(latest(sound), RANKED[0])
-    most = usual(shown)
     data = shown[0].manifest.dataset
+    # What is usual follows from the references, not from what most results have, as anybody can add results.
+    scale = [item for item in shown if is_reference_system(item, systems)] or shown
+    most, card = usual(scale), card_of(data.spec)
+    if card is not None and any(item.manifest.dataset.template == card.template for item in scale):
+        most = replace(most, template=card.template)
     leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
-    newest = max(shown, key=lambda item: item.manifest.environment.created)
+    newest = max(scale, key=lambda item: item.manifest.environment.created)
     turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0])
     chosen = best_marks(sound, shown, RANKED[0])
     rows = [
@@ -275,6 +332,7 @@ def assemble(
             newest,
             tables[result.manifest.result_id],
             frozenset(name for name in COLUMNS if leads[name][i]),
+            systems,
         )
         for i, result in enumerate(shown)
     ]
@@ -304,7 +362,7 @@ def assemble(
                     [rows[i].id for i in same],
                     np.column_stack(columns),
                     board.units,
-                    np.array([competes(rows[i].result) for i in same]),
+                    references_of([rows[i] for i in same]),
                 )
     return board
 
@@ -323,6 +381,7 @@ def _row(
     newest: StoredResult,
     values: NDArray[np.float64] | None,
     doubtful: frozenset[str],
+    systems: Collection[str] | None,
 ) -> Row:
     manifest = result.manifest
     method = manifest.method
@@ -331,14 +390,16 @@ def _row(
     setting += [] if manifest.repeats == 1 else [f"{manifest.repeats} repeats"]
     setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.tool_text}"]
     setting += ["run file"] if method.run_file else []
+    key = "\n".join([method.spec, *words, *setting])
     return Row(
         result=result,
-        key="\n".join([method.spec, *words, *setting]),
+        key=key,
         name=_name(result),
         title="",
         called=title_of(method),
         setting=", ".join(label(word, 60) for word in setting),
         family=method.spec if method.run_file else family_of(method.spec),
+        reference=key == method.spec and is_reference_system(result, systems),
         marks=tuple(marks),
         values=values,
         doubtful=doubtful,
@@ -498,7 +559,7 @@ def sample_rows(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool
     Args:
         board: rows with values.
         masks: kind of queries -> (judged queries,).
-        keep: whether the rows keep their values, which large boards have no room for.
+        keep: whether all rows keep their values, which large sites have no room for; references do in any case.
     """
 
     count = max((len(row.values) for row in board.rows if row.values is not None), default=0)
@@ -510,6 +571,6 @@ def sample_rows(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool
         if row.values is None or not len(row.values):
             return row
         samples = {kind: _sample(row.values[mask], codes[kind]) for kind, mask in kinds.items()}
-        return replace(row, values=row.values if keep else None, samples=samples)
+        return replace(row, values=row.values if keep or row.reference else None, samples=samples)
 
     return replace(board, rows=tuple(of(row) for row in board.rows))

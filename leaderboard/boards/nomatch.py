@@ -10,13 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
-from bench.leaderboard.boards.board import Board, Row
+from bench.leaderboard.boards.board import Board, Row, references_of
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.comparability import competes
 from bench.results.store import PER_QUERY, StoredResult
 from bench.results.units import number_units
-from bench.stats.noninferiority import FEWEST_UNITS
 
 #: The metric that methods are ordered by: it needs no threshold, and every method whose tools have scores has it.
 METRIC = "auroc"
@@ -31,7 +29,7 @@ class NoMatch:
 
     Attributes:
         rows: those that have `METRIC`, best first; oracles before them.
-        standing: tiers, ranks and p-values of the rows that compete for a place, as `bench compare` has them; None
+        standing: tiers, ranks and p-values of the rows that are no oracles, as `bench compare` has them; None
             where too few groups of queries have no gold.
         left: the other rows, with the reason.
         groups: units of independence among the queries without gold.
@@ -74,14 +72,15 @@ def no_match(board: Board) -> NoMatch | None:
     standing = None
     if queries is not None:
         names = np.array(queries["unit"].to_pylist(), dtype=str)
-        groups = len(set(names[queries["n_gold"].to_numpy() == 0].tolist()))
+        without = names[queries["n_gold"].to_numpy() == 0]
+        groups = len(set(without.tolist()))
         ranked = [row for row in rows if not row.oracle]
-        if groups >= FEWEST_UNITS and ranked:
+        if groups and ranked and enough_units(np.unique(without, return_inverse=True)[1]):
             standing = rank_systems(
                 [row.id for row in ranked],
                 np.column_stack([values[row.id] for row in ranked]),
                 number_units(np.unique(names, return_inverse=True)[1]),
-                np.array([competes(row.result) for row in ranked]),
+                references_of(ranked),
             )
     return NoMatch(tuple(rows), standing, tuple(left), groups)
 

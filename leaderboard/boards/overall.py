@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from bench.comparison.best import DatasetTests, best_over_datasets
 from bench.comparison.report import BestOverDatasets
-from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.boards.standings import (
+    STANDING_PARTS,
     RankedSystems,
     over_datasets,
     over_datasets_limit,
@@ -24,7 +25,6 @@ from bench.leaderboard.boards.standings import (
 )
 from bench.leaderboard.buildcache import BuildCache, Kept, key_of
 from bench.metrics import parse_metric
-from bench.results.comparability import competes
 from bench.results.intervals import difference_span
 from bench.results.store import PER_QUERY
 from bench.results.units import number_units
@@ -46,6 +46,7 @@ class OverallRow:
             other data than the others' would not compare.
         mean, low, high: over sources.
         tier, best, worst: None where it is not ranked; oracles are not.
+        reference: whether it is a reference system; the others are placed among these.
         n, failed: queries of the datasets that it has.
     """
 
@@ -61,6 +62,7 @@ class OverallRow:
     tier: int | None
     best: int | None
     worst: int | None
+    reference: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +74,11 @@ class Overall:
         boards: the datasets, in the order of columns: those of the view that have such queries.
         places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
         standing: tiers, ranks and p-values of the ranked ones; None if there is none.
-        limit: whether the rows' values were too many to be resampled.
-        best: who is best over all queries, systems by their keys; None for fewer than two methods that compete, for a
-            kind of queries, with the limit, and where a dataset has no tests.
+        declared: whether there are two reference systems; otherwise all methods compete among themselves.
+        limit: whether values were too many to be kept: those of all rows, or, where there are reference systems, those
+            of the challengers, which then have no tier and rank.
+        best: who is best of the references over all queries, systems by their keys; None for fewer than two, for a kind
+            of queries, with the limit, and where a dataset has no tests.
     """
 
     view: View
@@ -83,13 +87,13 @@ class Overall:
     boards: tuple[Board, ...]
     places: tuple[OverallRow, ...]
     standing: RankedSystems | None
+    declared: bool
     limit: bool
     best: BestOverDatasets | None = None
 
 
 #: Kinds of queries: all, those whose gold tools all occur in training queries, those of which none does.
 KINDS = ("all", "seen", "unseen")
-_PARTS = ("means", "tier", "ranks", "pairs")
 
 
 def overall_boards(
@@ -160,15 +164,24 @@ def overall(
     whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
     kind_masks = [None if kind == "all" else masks[board.slug][kind] for board in used]
     taken = _Taken(column, kind, kind_masks)
-    limit = any(row.values is None for by_place in rows.values() for row in by_place.values())
-    name, key = entry_name(view, metric, kind), _key(whole, taken, used, limit)
+    firsts = [by_place[0] for by_place in whole.values()]
+    references = dict(zip(whole, references_of(firsts).tolist(), strict=True))
+    declared = sum(row.reference for row in firsts) > 1
+    by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}
+    if by_limit and not declared:
+        by_limit = set(whole)
+    name, key = entry_name(view, metric, kind), _key(whole, references, taken, used, by_limit)
     numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
-        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle]
-        standing = _standing(ranked, whole, taken, used, limit) if ranked else None
-        spans = _spans(whole, taken, used, limit)
+        unplaced = by_limit if declared else set()
+        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle and key not in unplaced]
+        limit = bool(by_limit) and not declared
+        standing = _standing(ranked, whole, references, taken, used, limit) if ranked else None
+        resampled = {key: by_place for key, by_place in whole.items() if key not in by_limit}
+        others = {key: by_place for key, by_place in whole.items() if key in by_limit}
+        spans = _spans(resampled, taken, used, limit=False) | _spans(others, taken, used, limit=True)
         tested = kind == "all" and not limit and all(metric in board.standings for board in used)
-        contenders = [] if not tested else _contenders(standing, whole, spans)
+        contenders = _contenders(standing, spans) if tested else []
         numbers = _Numbers(spans, standing, _leads(contenders, whole, taken, used))
         if cache is not None and standing is not None:
             cache.put(name, key, _entry(numbers))
@@ -177,8 +190,8 @@ def overall(
     places.sort(key=_order)
     best = None
     if standing is not None and len(numbers.leads):
-        best = _best(_contenders(standing, whole, spans), numbers.leads, standing, whole, used, metric)
-    return Overall(view, metric, kind, tuple(used), tuple(places), standing, limit, best)
+        best = _best(_contenders(standing, spans), numbers.leads, standing, whole, used, metric)
+    return Overall(view, metric, kind, tuple(used), tuple(places), standing, declared, bool(by_limit), best)
 
 
 def entry_name(view: View, metric: str, kind: str) -> str:
@@ -195,7 +208,13 @@ class _Numbers:
     leads: NDArray[np.float64]
 
 
-def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board], limit: bool) -> str:
+def _key(
+    rows: Mapping[str, Mapping[int, Row]],
+    references: Mapping[str, bool],
+    taken: _Taken,
+    boards: Sequence[Board],
+    by_limit: Collection[str],
+) -> str:
     """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
     return key_of(
         {
@@ -205,7 +224,8 @@ def _key(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[
             ],
             "sources": [board.source for board in boards],
             "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in taken.masks],
-            "how": [taken.column, taken.kind, limit],
+            "references": [key for key in rows if references[key]],
+            "how": [taken.column, taken.kind, sorted(by_limit)],
         }
     )
 
@@ -218,8 +238,8 @@ def _entry(numbers: _Numbers) -> Kept:
     }
     facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
     if standing is not None:
-        arrays |= {part: getattr(standing, part) for part in _PARTS}
-        facts["standing"] = {"ids": standing.ids, "n": standing.n, "units": standing.units, "exact": standing.exact}
+        arrays |= {part: getattr(standing, part) for part in STANDING_PARTS}
+        facts["standing"] = {name: getattr(standing, name) for name in ("ids", "n", "units", "exact", "decided")}
     return Kept(facts, arrays)
 
 
@@ -231,9 +251,10 @@ def _restore(kept: Kept | None) -> _Numbers | None:
         stored, leads = kept.facts["standing"], kept.arrays["leads"]
         if stored is None:
             return _Numbers(spans, None, leads)
-        parts = {part: kept.arrays[part] for part in _PARTS}
+        parts = {part: kept.arrays[part] for part in STANDING_PARTS}
         ids, n, units = tuple(stored["ids"]), int(stored["n"]), int(stored["units"])
-        standing = RankedSystems(ids=ids, n=n, units=units, exact=bool(stored["exact"]), **parts)
+        exact, decided = bool(stored["exact"]), bool(stored["decided"])
+        standing = RankedSystems(ids=ids, n=n, units=units, exact=exact, decided=decided, **parts)
         return _Numbers(spans, standing, leads)
     except (KeyError, TypeError, ValueError):
         return None
@@ -301,30 +322,29 @@ def _own(row: Row, taken: _Taken) -> tuple[float, float]:
 def _standing(
     ranked: Sequence[str],
     rows: Mapping[str, Mapping[int, Row]],
+    references: Mapping[str, bool],
     taken: _Taken,
     boards: Sequence[Board],
     limit: bool,
 ) -> RankedSystems:
     """Tiers and ranks of methods that have all datasets."""
     sources, places = [board.source for board in boards], range(len(boards))
-    compete = np.array([competes(rows[key][0].result) for key in ranked])
+    own = np.array([references[key] for key in ranked])
     if limit:
         # The rows have no values, so only the sources' means can be resampled: too few of them for conclusions.
         means = np.array(
             [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in places]
         )
         units = np.unique(sources, return_inverse=True)[1].astype(np.int64)
-        return rank_systems(ranked, means, units, compete)
+        return rank_systems(ranked, means, units, own)
     values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in places]
     units_of = [taken.units(place, board) for place, board in enumerate(boards)]
-    return rank_over_datasets(ranked, values, units_of, sources, compete)
+    return rank_over_datasets(ranked, values, units_of, sources, own)
 
 
-def _contenders(
-    standing: RankedSystems | None, rows: Mapping[str, Mapping[int, Row]], spans: Mapping[str, NDArray[np.float64]]
-) -> list[str]:
-    """The methods that compete, in the order of the places; none if there are fewer than two."""
-    keys = [] if standing is None else [key for key in standing.ids if competes(rows[key][0].result)]
+def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """The references, in the order of the places; none if there are fewer than two."""
+    keys = [] if standing is None else [key for key, own in zip(standing.ids, standing.references, strict=True) if own]
     return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
 
 
@@ -359,7 +379,11 @@ def _best(
         found, mine = board.standings[metric], rows[contenders[0]][place].id
         keys = {row.id: row.key for row in board.rows}
         # Another row of the same key is no rival: it differs in nothing that a reader is told.
-        ids = [name for name in found.ids if name == mine or keys[name] != contenders[0]]
+        ids = [
+            name
+            for name, own in zip(found.ids, found.references, strict=True)
+            if name == mine or (own and keys[name] != contenders[0])
+        ]
         order = [found.ids.index(name) for name in ids]
         pairs = found.pairs[np.ix_(order, order)]
         tests.append(DatasetTests(board.name, [keys[name] for name in ids], found.means[order], pairs))
@@ -400,6 +424,7 @@ def _place(
         tier=tier,
         best=best,
         worst=worst,
+        reference=standing is not None and at is not None and bool(standing.references[at]),
     )
 
 

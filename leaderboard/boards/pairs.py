@@ -28,24 +28,26 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (pairs, 10), NaN where an interval is not known: difference of the first and the second, ends of its
-            95% interval, p of the paired randomisation test of this pair alone, p corrected by Holm over the board, the
-            queries on which the first is better and worse, the interval of the second less the first: of few
-            units, its ends are drawn, and not those of the other with the sign turned; and p corrected for the
-            variants on the board of both, NaN where neither has any, and of two variants of one method. Pairs are in
-            the order of `np.triu_indices`.
+        numbers: (pairs, 10), NaN where an interval is not known, and all NaN for pairs of two challengers where there
+            are too many to be tested: difference of the first and the second, ends of its 95% interval, p of this pair
+            alone (`bench.stats.differences.difference_p_values`), p corrected on the board, the queries on which the
+            first is better and worse, the interval of the second less the first: of few units, its ends are drawn, and
+            not those of the other with the sign turned; and p corrected for the variants on the board of both, NaN
+            where neither has any, and of two variants of one method. Pairs are in the order of `np.triu_indices`.
     """
 
     ids: tuple[str, ...]
     numbers: NDArray[np.float64]
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """(10,) the numbers of two results, first less second; None where one of them is not among the rows."""
+        """(10,) the numbers of two results, first less second; None where they are not both rows, or not tested."""
         if first == second or first not in self.ids or second not in self.ids:
             return None
         one, other = self.ids.index(first), self.ids.index(second)
         low, high = sorted((one, other))
         row: NDArray[np.float64] = self.numbers[low * len(self.ids) - low * (low + 1) // 2 + high - low - 1]
+        if np.isnan(row[P]):
+            return None
         if one > other:
             row = row[_TURNED]
             row[DIFFERENCE] *= -1
@@ -53,7 +55,7 @@ class Pairs:
 
 
 def pairs_of(board: Board) -> Pairs | None:
-    """The pairs of a board's ranked rows; None where there are fewer than two, or too many to be tested one by one.
+    """The pairs of a board's ranked rows; None where there are fewer than two, or references too many for single tests.
 
     Args:
         board: its rows have their values.
@@ -69,12 +71,14 @@ def pairs_of(board: Board) -> Pairs | None:
     values = np.column_stack(columns)
     first, second = np.triu_indices(len(ids), 1)
     span = difference_span(parse_metric(METRIC))
-    differences = values[:, first] - values[:, second]
+    corrected = standing.pairs[order[first], order[second]]
+    numbers = np.full((len(first), len(_TURNED)), np.nan)
+    tested = np.flatnonzero(~np.isnan(corrected))
+    differences = values[:, first[tested]] - values[:, second[tested]]
     comparisons = compare(differences, units=board.units, span=span)
     back = difference_intervals(-differences, units=board.units, span=span)
-    corrected = standing.pairs[order[first], order[second]]
     tried = _tried(values, number_families([rows[name].result for name in ids]), board.units)
-    numbers = [
+    numbers[tested] = [
         [
             pair.difference,
             np.nan if pair.low is None else pair.low,
@@ -87,10 +91,14 @@ def pairs_of(board: Board) -> Pairs | None:
             tried_p,
         ]
         for pair, board_p, ends, tried_p in zip(
-            comparisons, corrected.tolist(), back.tolist(), tried[first, second].tolist(), strict=True
+            comparisons,
+            corrected[tested].tolist(),
+            back.tolist(),
+            tried[first[tested], second[tested]].tolist(),
+            strict=True,
         )
     ]
-    return Pairs(ids, np.array(numbers, dtype=np.float64))
+    return Pairs(ids, numbers)
 
 
 def _tried(values: NDArray[np.float64], families: NDArray[np.int64], units: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,8 +1,11 @@
-"""The ranking set: which datasets methods are ranked on, declared before anybody's results are seen.
+"""The ranking set: which datasets methods are ranked on, and among which systems, declared before results are seen.
 
 The datasets must not follow from the results. If they do, submissions choose them: three noise results on the right
 datasets once took half of the datasets out of the ranking and put another method first. So they are a file with a
 version, `ranking_set.toml`, which a site names. A method that lacks a dataset of it is not ranked.
+
+Nor must the family of tests: near-copies under other names would make every difference insignificant. So there are
+reference systems, whose tests no other result changes (`bench.stats.tiers`).
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bench.base.errors import UsageError
 from bench.base.records import StrictRecord, read_toml
+from bench.base.spec import parse
 from bench.leaderboard.boards.board import Board
 from bench.leaderboard.boards.libraries import standalone
 
@@ -48,11 +52,25 @@ class RankingSet(StrictRecord):
         views: the first is the ranking; the others rank on parts of the data.
         content: spec -> the content hash that counts; a dataset without one counts with the content that is at hand,
             else with that of most results.
+        systems: specs of the reference systems; by default the registered methods at their defaults, whose names an
+            outsider cannot multiply. On a board, the result in the usual setting counts; floors and oracles do not.
     """
 
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
     views: list[DeclaredView] = Field(min_length=1)
     content: dict[str, str] = {}
+    systems: list[str] | None = Field(default=None, min_length=2)
+
+    @field_validator("systems")
+    @classmethod
+    def _as_results_have_them(cls, given: list[str] | None) -> list[str] | None:
+        if given is None:
+            return None
+        specs = [_canonical(text) for text in given]
+        for spec in specs:
+            if specs.count(spec) > 1:
+                raise ValueError(f"the system {spec} is named twice")
+        return specs
 
     @model_validator(mode="after")
     def _consistent(self) -> RankingSet:
@@ -65,6 +83,13 @@ class RankingSet(StrictRecord):
                 if view.datasets.count(spec) > 1:
                     raise ValueError(f"the view {view.name} names {spec} twice")
         return self
+
+
+def _canonical(text: str) -> str:
+    try:
+        return str(parse(text))
+    except UsageError as error:
+        raise ValueError(str(error)) from None
 
 
 @dataclass(frozen=True)

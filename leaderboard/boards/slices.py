@@ -1,7 +1,7 @@
 """A board's methods among the queries of one value of a slice: an order, intervals and tiers of their own.
 
-Means are those of `bench show --by`, and so are their intervals. Tiers are those of the board, made from these queries
-alone: every pair of methods is tested, and corrected for the other pairs of the same value.
+Means are those of `bench show --by`, and so are their intervals. Tiers are made from these queries alone as those of
+the board are, and corrected for the other pairs of the same value.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.leaderboard.boards.board import RANKED, Board, Row
+from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
 from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.metrics import parse_metric
-from bench.results.comparability import competes
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.noninferiority import FEWEST_UNITS
 
 METRIC = RANKED[0]
 
@@ -48,11 +46,9 @@ class Inside:
     standing: RankedSystems | None
 
     @property
-    def first(self) -> list[Row]:
-        """The methods of the first tier; only the best one where there are no tiers."""
-        if self.standing is None:
-            return list(self.rows[:1])
-        return [row for row, tier in zip(self.rows, self.standing.tier.tolist(), strict=True) if tier == 1]
+    def ties(self) -> int:
+        """How many others of the first tier no test tells apart from the best method."""
+        return 0 if self.standing is None else int((self.standing.ties(0) & (self.standing.tier == 1)).sum())
 
 
 def slice_masks(data: BoardData, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
@@ -78,7 +74,7 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
     if not board.current or board.units is None or not rows:
         return []
     values = np.column_stack(columns)
-    contend = np.array([competes(row.result) for row in rows])
+    references = references_of(rows)
     span = parse_metric(METRIC).measure.span
     inside = []
     for value, mask in masks.items():
@@ -88,8 +84,8 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
         slice_values, groups = values[mask][:, order], int(units.max()) + 1
         names = [rows[i] for i in order]
         standing = None
-        if groups >= FEWEST_UNITS:
-            standing = rank_systems([row.id for row in names], slice_values, units, contend[order])
+        if enough_units(units):
+            standing = rank_systems([row.id for row in names], slice_values, units, references[order])
         spans = bca_intervals(slice_values, seed=BOOTSTRAP_SEED, units=units, span=span)
         inside.append(Inside(value, len(slice_values), groups, tuple(names), means[order], spans, standing))
     return inside

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.macro import combined_intervals, hull, macro_intervals, macro_values
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import LEVEL, enough_units
 from bench.stats.randomisation import FLIPS
 from bench.stats.tiers import correct_pairs, pairwise_tests, rank_intervals, tiers
 
@@ -24,6 +24,8 @@ _MOST = 10_000
 _FEWEST = 1_000
 _DRAWN = 400_000_000
 _COMPARED = 80_000_000
+#: The arrays of `RankedSystems`.
+STANDING_PARTS = ("references", "means", "tier", "ranks", "pairs")
 _RANK_DRAWS = 2_000
 _MACRO_DRAWS = 10_000
 
@@ -34,16 +36,21 @@ class RankedSystems:
 
     Attributes:
         ids: (systems,) what the systems are called.
+        references: (systems,) which are references; the others are placed among them, each as if it alone were added
+            (`bench.stats.tiers`).
         means: (systems,).
         tier: (systems,) from 1.
         ranks: (systems, 2) best and worst rank, 95% of the resamples of units lie between.
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm
-            (`corrected_pairs`); 1 where there are too few units for a conclusion.
+            (`correct_pairs`); 1 where there are too few units for a conclusion, and nan for pairs of two challengers
+            where there are too many to be tested.
         n, units: queries, and their units of independence.
         exact: whether they are those of `bench compare`; False where the limit of many units was taken.
+        decided: whether the units are enough for a conclusion (`bench.stats.noninferiority.enough_units`).
     """
 
     ids: tuple[str, ...]
+    references: NDArray[np.bool_]
     means: NDArray[np.float64]
     tier: NDArray[np.int64]
     ranks: NDArray[np.int64]
@@ -51,50 +58,74 @@ class RankedSystems:
     n: int
     units: int
     exact: bool
+    decided: bool
 
     def place(self, name: str) -> int | None:
         """The position of a system; None where it is not ranked."""
         return self.ids.index(name) if name in self.ids else None
+
+    def ties(self, system: int) -> NDArray[np.bool_]:
+        """(systems,) which others no test tells apart from a system, by its position."""
+        ties: NDArray[np.bool_] = ~(self.pairs[system] < LEVEL)
+        ties[system] = False
+        return ties
+
+    def best(self, most: int) -> list[int]:
+        """Positions of the best references and, where there is room, of the best challengers: `most`, best first.
+
+        However many challengers there are, they push no reference out.
+        """
+        order = np.argsort(-self.means, kind="stable")
+        kept = [*order[self.references[order]], *order[~self.references[order]]][:most]
+        return [place for place in order.tolist() if place in kept]
 
 
 def rank_systems(
     ids: Sequence[str],
     values: NDArray[np.float64],
     units: NDArray[np.int64],
-    contenders: NDArray[np.bool_] | None = None,
+    references: NDArray[np.bool_] | None = None,
 ) -> RankedSystems:
     """Tiers and ranks of systems on the same queries.
+
+    How they are computed depends on the references alone: challengers cannot make a board too large for exact tests.
 
     Args:
         ids: (systems,).
         values: (queries, systems), finite; higher is better.
         units: (queries,) the unit of independence of each query, by code from 0.
-        contenders: (systems,) which of them compete; None if all do.
+        references: (systems,) which are references; all systems if None or if there is none.
     """
-    count, systems = int(units.max()) + 1, values.shape[1]
-    exact = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
+    count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
+    own = np.ones(systems, dtype=np.bool_) if references is None or not references.any() else references
+    size = int(own.sum())
+    exact = FLIPS * count * size * (size - 1) // 2 <= _FLIPPED
     if exact:
         pairs = np.ones((systems, systems))
-        if count >= FEWEST_UNITS:
-            pairs = pairwise_tests(values, units=units, contenders=contenders)
-        # Each system is held against all others in every resample.
-        resamples = min(_MOST, _DRAWN // (count * systems), _COMPARED // systems**2)
-        ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units)
+        if decided:
+            every = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
+            pairs = pairwise_tests(values, units=units, references=own, challengers=every)
+        # Each reference is held against all others in every resample.
+        resamples = min(_MOST, _DRAWN // (count * size), _COMPARED // size**2)
+        ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units, references=own)
     else:
-        pairs, ranks = pairs_limit(values, units, contenders), ranks_limit(values, units)
-    if count < FEWEST_UNITS:
+        pairs, ranks = pairs_limit(values, units, own), ranks_limit(values, units, own)
+    if not decided:
         # Nothing is decided: not even that a floor is one.
-        pairs, contenders = np.ones_like(pairs), None
-    means = values.mean(axis=0)
+        pairs = np.ones_like(pairs)
+    # Columns one by one: the bits of a mean do not depend on how many others there are.
+    means = np.array([column.mean() for column in np.ascontiguousarray(values.T)])
     return RankedSystems(
         ids=tuple(ids),
+        references=own,
         means=means,
-        tier=tiers(means, pairs, contenders=contenders),
+        tier=tiers(means, pairs, references=own),
         ranks=ranks,
         pairs=pairs,
         n=len(values),
         units=count,
         exact=exact,
+        decided=decided,
     )
 
 
@@ -146,43 +177,60 @@ def _covariance(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArra
     return covariance
 
 
-def ranks_limit(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranks_limit(
+    values: NDArray[np.float64], units: NDArray[np.int64], references: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
     """The ranks of `rank_intervals` in the limit of many units: means of resamples are normal, with their covariance.
 
     Args:
         values: (queries, systems), finite.
         units: (queries,) by code from 0.
+        references: (systems,) which are references; all systems if None.
 
     Returns:
         (systems, 2) best and worst rank.
     """
     systems = values.shape[1]
-    sizes, directions = np.linalg.eigh(_covariance(values, units))
+    own = np.ones(systems, dtype=np.bool_) if references is None else references
+    board = np.flatnonzero(own)
+    sizes, directions = np.linalg.eigh(_covariance(values[:, board], units))
     # The symmetric root, without what rounding alone has put there: it does not hang on which basis was found of a
     # space of equal sizes, so that neither the machine nor its number of threads shows in the ranks.
     sizes[sizes < 1e-12 * sizes.max(initial=0.0)] = 0.0
     steps = (directions * np.sqrt(sizes)) @ directions.T
-    normal = np.random.default_rng(0).standard_normal((_RANK_DRAWS, systems))
+    normal = np.random.default_rng(0).standard_normal((_RANK_DRAWS, len(board)))
     # Rounded, so that systems of the same values tie.
-    drawn = np.round(values.mean(axis=0) + normal @ steps.T, 9)
+    drawn = np.round(values[:, board].mean(axis=0) + normal @ steps.T, 9)
     order = np.argsort(-drawn, axis=1)
     placed = np.take_along_axis(-drawn, order, axis=1)
-    first = np.ones((_RANK_DRAWS, systems), dtype=np.bool_)
+    first = np.ones(drawn.shape, dtype=np.bool_)
     first[:, 1:] = placed[:, 1:] != placed[:, :-1]
     last = np.ones_like(first)
     last[:, :-1] = first[:, 1:]
     # Ranks of a group of equals: the place of its first member, and that of its last.
-    ranks = np.arange(1, systems + 1)
-    best, worst = np.empty(drawn.shape, dtype=np.int64), np.empty(drawn.shape, dtype=np.int64)
-    np.put_along_axis(best, order, np.maximum.accumulate(np.where(first, ranks, 0), axis=1), axis=1)
-    ends = np.where(last, ranks, systems + 1)
-    np.put_along_axis(worst, order, np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], axis=1)
+    ranks = np.arange(1, len(board) + 1)
+    best, worst = np.empty((2, _RANK_DRAWS, systems), dtype=np.int64)
+    np.put_along_axis(best, board[order], np.maximum.accumulate(np.where(first, ranks, 0), axis=1), axis=1)
+    ends = np.where(last, ranks, len(board) + 1)
+    np.put_along_axis(worst, board[order], np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], axis=1)
+    roots = np.sqrt(sizes)
+    inverse = (directions * np.divide(1, roots, out=np.zeros_like(roots), where=roots > 0)) @ directions.T
+    alone = np.random.default_rng(1).standard_normal(_RANK_DRAWS)
+    for challenger in np.flatnonzero(~own):
+        # Its mean given those of the references; what is left of its variance is its own.
+        joint = _covariance(values[:, [*board, challenger]], units)[-1]
+        weights = inverse @ joint[:-1]
+        left = joint[-1] - weights @ weights
+        noise = alone * np.sqrt(left if left > 1e-12 * joint[-1] else 0.0)
+        mine = np.round(values[:, challenger].mean() + normal @ weights + noise, 9)[:, None]
+        best[:, challenger] = 1 + np.count_nonzero(drawn > mine, axis=1)
+        worst[:, challenger] = 1 + np.count_nonzero(drawn >= mine, axis=1)
     low = np.quantile(best, 0.025, axis=0, method="lower")
     return np.column_stack([low, np.quantile(worst, 0.975, axis=0, method="higher")]).astype(np.int64)
 
 
 def pairs_limit(
-    values: NDArray[np.float64], units: NDArray[np.int64], contenders: NDArray[np.bool_] | None = None
+    values: NDArray[np.float64], units: NDArray[np.int64], references: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
     """The p-values of `pairwise_tests` in the limit of many units: sums with flipped signs are normal.
 
@@ -191,26 +239,34 @@ def pairs_limit(
     Args:
         values: (queries, systems), finite.
         units: (queries,) by code from 0.
-        contenders: (systems,) which of them compete; None if all do.
+        references: (systems,) which are references; all systems if None.
 
     Returns:
-        (systems, systems), symmetric, with a diagonal of 1.
+        (systems, systems), symmetric, with a diagonal of 1; nan for pairs of two challengers.
     """
     from scipy.stats import norm
 
-    sums, _ = unit_totals(values, units)
-    products = sums.T @ sums
-    squares = np.diag(products)
-    first, second = np.triu_indices(values.shape[1], k=1)
-    spread = np.sqrt(np.maximum(squares[first] + squares[second] - 2 * products[first, second], 0.0))
-    totals = np.round(sums.sum(axis=0), 9)
+    systems = values.shape[1]
+    own = np.ones(systems, dtype=np.bool_) if references is None else references
+    sums = np.ascontiguousarray(unit_totals(values, units)[0].T)
+    board, lengths = np.flatnonzero(own), np.array([column @ column for column in sums])
+    products = np.full((systems, systems), np.nan)
+    products[np.ix_(board, board)] = sums[board] @ sums[board].T
+    for challenger in np.flatnonzero(~own):
+        # By itself: the bits of its products do not depend on how many others there are.
+        products[challenger, board] = products[board, challenger] = sums[board] @ sums[challenger]
+    first, second = np.triu_indices(systems, k=1)
+    squares = lengths[first] + lengths[second] - 2 * products[first, second]
+    spread = np.sqrt(np.maximum(squares, 0.0))
+    totals = np.round(sums.sum(axis=1), 9)
     apart = np.abs(totals[first] - totals[second])
     with np.errstate(invalid="ignore", divide="ignore"):
         p = np.where(apart > 0, 2 * norm.sf(apart / spread), 1.0)
+    p[np.isnan(spread)] = np.nan
     # Of the values, the correction asks only which systems have the same: numbers stand for them, which sort faster.
     numbers: dict[bytes, int] = {}
     copies = [numbers.setdefault(column.tobytes(), len(numbers)) for column in np.ascontiguousarray(values.T)]
-    return correct_pairs(np.minimum(p, 1.0), np.array([copies], dtype=np.float64), contenders)
+    return correct_pairs(np.minimum(p, 1.0), np.array([copies], dtype=np.float64), own)
 
 
 def over_datasets(
@@ -235,7 +291,7 @@ def rank_over_datasets(
     values: Sequence[NDArray[np.float64]],
     units: Sequence[NDArray[np.int64]],
     sources: Sequence[str],
-    contenders: NDArray[np.bool_] | None = None,
+    references: NDArray[np.bool_] | None = None,
 ) -> RankedSystems:
     """Tiers and ranks of systems by their means over sources, on these very datasets.
 
@@ -246,9 +302,9 @@ def rank_over_datasets(
         ids: (systems,).
         values: for each dataset, (queries, systems) finite; higher is better.
         units, sources: as `over_datasets`.
-        contenders: (systems,) which of them compete; None if all do.
+        references: (systems,) which are references; all systems if None or if there is none.
     """
-    return rank_systems(ids, *macro_values(values, units, sources), contenders)
+    return rank_systems(ids, *macro_values(values, units, sources), references)
 
 
 def over_datasets_limit(

@@ -23,19 +23,23 @@ class ExportedStanding(Record):
 
     Attributes:
         systems: those that are ranked: ids of results, or of an overall board the rows' systems.
+        references: those that the others are placed among, each as if it alone were added; empty in files of versions
+            that had none.
         tiers: of each, from 1.
         ranks: of each, the best and worst rank, between which 95% of the resamples lie.
-        p: p[i][j] is the p-value of systems i and i + 1 + j: paired randomisation tests, corrected by Holm; 1 where
-            there are too few units for a conclusion.
+        p: p[i][j] is the p-value of systems i and i + 1 + j: paired randomisation tests, corrected by Holm over the
+            references and this pair; 1 where there are too few units for a conclusion, null for two systems that are
+            no references where there are too many to be tested.
         n, units: queries, and their units of independence.
         exact: false where so many systems and queries were compared that the tests' large-sample limit was taken.
     """
 
     metric: str
     systems: list[str]
+    references: list[str] = []
     tiers: list[int]
     ranks: list[tuple[int, int]]
-    p: list[list[float]]
+    p: list[list[float | None]]
     n: int
     units: int
     exact: bool

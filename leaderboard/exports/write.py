@@ -116,18 +116,19 @@ def _standing(metric: str, ranked: RankedSystems) -> ExportedStanding:
     return ExportedStanding(
         metric=metric,
         systems=list(ranked.ids),
+        references=[name for name, own in zip(ranked.ids, ranked.references.tolist(), strict=True) if own],
         tiers=ranked.tier.tolist(),
         ranks=[(int(best), int(worst)) for best, worst in ranked.ranks],
-        p=[ranked.pairs[i, i + 1 :].tolist() for i in range(count)],
+        p=[[_known(p) for p in ranked.pairs[i, i + 1 :].tolist()] for i in range(count)],
         n=ranked.n,
         units=ranked.units,
         exact=ranked.exact,
     )
 
 
-def _known_end(end: float | None) -> float | None:
-    """An interval's end; None where too few sources or units leave it open."""
-    return None if end is None or math.isnan(end) else end
+def _known(number: float | None) -> float | None:
+    """A number; None for an end of an interval that too few sources or units leave open, and a test not made."""
+    return None if number is None or math.isnan(number) else number
 
 
 def _export_overall(board: Overall) -> ExportedOverall:
@@ -142,8 +143,8 @@ def _export_overall(board: Overall) -> ExportedOverall:
             ExportedRow(
                 system=place.key,
                 mean=place.mean,
-                low=_known_end(place.low),
-                high=_known_end(place.high),
+                low=_known(place.low),
+                high=_known(place.high),
                 tier=place.tier,
                 best_rank=place.best,
                 worst_rank=place.worst,

@@ -24,7 +24,7 @@ from bench.show.figures import (
     tip,
     within_page,
 )
-from bench.show.numbers import format_fixed, interval
+from bench.show.numbers import format_fixed, interval, placed
 
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520
@@ -52,13 +52,14 @@ _PLACES = [np.array([*_NEXT, *_LED[0]]), np.array(_LED[1])]
 
 @dataclass(frozen=True)
 class Bar:
-    """A mean with its interval and tier."""
+    """A mean with its interval and tier; that of a challenger is in parentheses."""
 
     name: str
     mean: float
     low: float | None
     high: float | None
     tier: int | None
+    reference: bool = True
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,9 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
         y = top + _ROW * i
         if bar.tier is not None and bar.tier % 2 == 0:
             parts.append(f'<rect class="band" x="0" y="{y}" width="{WIDTH}" height="{_ROW}"/>')
-        if bar.tier is not None and (i == 0 or bars[i - 1].tier != bar.tier):
-            parts.append(text(4, y + 16, f"tier {bar.tier}", "note"))
+        before = None if i == 0 else (bars[i - 1].tier, bars[i - 1].reference)
+        if bar.tier is not None and before != (bar.tier, bar.reference):
+            parts.append(text(4, y + 16, placed(f"tier {bar.tier}", bar.reference), "note"))
     parts += columns(ticks(low, high), x, top, bottom)
     names = fit_names([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):

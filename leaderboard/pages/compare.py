@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.names import apart
@@ -33,8 +34,7 @@ from bench.leaderboard.pages.explorer import Explorer, compared_rows
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
-from bench.results.comparability import competes
-from bench.stats.noninferiority import FEWEST_UNITS, PairVerdict, pair_verdict
+from bench.stats.noninferiority import PairVerdict, pair_verdict
 
 #: Pairs that are on the page itself: the best method and those that follow.
 _PRESETS = 4
@@ -86,24 +86,26 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
     looked = {row.id for row in explorer.rows} if explorer else set()
     listed = [[rows[name].full_name, name, int(name in looked)] for name in pairs.ids]
     standing = board.standings[METRIC]
-    numbers = [
-        [
-            *(_round_or_none(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
-            *(_round_or_none(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
-            *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
-            *(_round_or_none(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
-            _round_or_none(float(pair[TRIED_P]), _P_DIGITS),
-            # Before anything is rounded.
-            pair_verdict(pair[DIFFERENCE], pair[BOARD_P], standing.units),
-        ]
-        for pair in pairs.numbers
-    ]
-    data = {"n": standing.n, "decided": standing.units >= FEWEST_UNITS, "rows": listed, "pairs": numbers}
+    numbers = [None if np.isnan(pair[P]) else _listed(pair, standing.decided) for pair in pairs.numbers]
+    data = {"n": standing.n, "decided": standing.decided, "rows": listed, "pairs": numbers}
     texts = (
         json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
         for value in (board.slug, data)
     )
     writer.put(f"c/{board.slug}.js", f"benchPairs({','.join(texts)});\n")
+
+
+def _listed(pair: NDArray[np.float64], decided: bool) -> list[float | str | None]:
+    """A pair as the script has it."""
+    return [
+        *(_round_or_none(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
+        *(_round_or_none(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
+        *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
+        *(_round_or_none(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
+        _round_or_none(float(pair[TRIED_P]), _P_DIGITS),
+        # Before anything is rounded.
+        pair_verdict(pair[DIFFERENCE], pair[BOARD_P], decided),
+    ]
 
 
 def _round_or_none(value: float, digits: int) -> float | None:
@@ -137,11 +139,10 @@ def _write(content: Content, writer: Writer) -> None:
 
 
 def _presets(content: Content, boards: Sequence[Board]) -> list[Preset]:
-    """The best methods of the ranking against the best one."""
+    """The best references of the ranking against the best one."""
     if not content.overall:
         return []
-    places = [place for place in content.overall[0].places if place.tier is not None and competes(place.row.result)]
-    best = [place.key for place in places[: _PRESETS + 1]]
+    best = [place.key for place in content.overall[0].places if place.reference][: _PRESETS + 1]
     presets = []
     for key in best[1:]:
         lines = [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
@@ -160,7 +161,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
         return None
     difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
     looked = {row.id for row in compared_rows(board)}
-    units = board.standings[METRIC].units
+    decided = board.standings[METRIC].decided
     return Line(
         board=board,
         first=rows[first],
@@ -173,8 +174,8 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
         tried_p=_round_or_none(float(numbers[TRIED_P]), _P_DIGITS),
         wins=int(wins),
         losses=int(losses),
-        decided=units >= FEWEST_UNITS,
-        verdict=pair_verdict(difference, board_p, units),
+        decided=decided,
+        verdict=pair_verdict(difference, board_p, decided),
         shown={rows[first].id, rows[second].id} <= looked,
     )
 

@@ -111,6 +111,7 @@ def write_dataset(
         tiers=[_tiers(board, ranked_systems) for name in RANKED if (ranked_systems := board.standings.get(name))],
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),
+        challengers=0 if standing is None else int((~standing.references).sum()),
         costs=costs,
         answers=answers,
         cached=any(_is_cached(row) for row in board.rows),
@@ -141,11 +142,12 @@ def write_dataset(
 def _tiers(board: Board, standing: RankedSystems) -> dict[str, Any]:
     metric = next(name for name in RANKED if board.standings.get(name) is standing)
     rows = {row.id: row for row in board.rows}
-    order = np.argsort(-standing.means, kind="stable")[:MOST_SHOWN].tolist()
+    order = standing.best(MOST_SHOWN)
     bars = []
     for i in order:
-        value = rows[standing.ids[i]].result.metrics.metrics[metric]
-        bars.append(charts.Bar(rows[standing.ids[i]].title, value.mean, value.low, value.high, int(standing.tier[i])))
+        row, tier, own = rows[standing.ids[i]], int(standing.tier[i]), bool(standing.references[i])
+        value = row.result.metrics.metrics[metric]
+        bars.append(charts.Bar(row.title, value.mean, value.low, value.high, tier, own))
     return {
         "metric": metric,
         "names": [label(rows[standing.ids[i]].title, 60) for i in order],

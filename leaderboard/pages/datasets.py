@@ -10,7 +10,6 @@ from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.pages.slices import slices_path
 from bench.leaderboard.writer import Writer
-from bench.stats.noninferiority import LEVEL
 
 
 def _write(content: Content, writer: Writer) -> None:
@@ -42,7 +41,7 @@ def _count_tied(board: Board) -> int:
     first = None if standing is None else standing.place(board.rows[0].id)
     if standing is None or first is None:
         return 0
-    return int((standing.pairs[first] >= LEVEL).sum()) - 1
+    return int(standing.ties(first).sum())
 
 
 PAGE = Page("datasets", "datasets.html", _write, entry="Datasets", place=2)

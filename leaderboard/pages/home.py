@@ -24,7 +24,6 @@ from bench.leaderboard.writer import Writer
 from bench.results.comparability import competes
 from bench.show import numbers
 from bench.stats.macro import FEWEST_SOURCES
-from bench.stats.noninferiority import FEWEST_UNITS
 
 #: Rows of the first picture.
 _MOST_SHOWN = 30
@@ -58,6 +57,8 @@ def _write(content: Content, writer: Writer) -> None:
             kinds=[(other.kind, place) for other, place in view if other.metric == board.metric],
             ranked=sum(place.tier is not None for place in board.places),
             partial=sum(bool(place.lacks) for place in board.places),
+            challengers=sum(place.tier is not None and not place.reference for place in board.places),
+            unplaced=sum(place.tier is None and not place.lacks and not place.row.oracle for place in board.places),
             sources=len({item.source for item in board.boards}),
             fragments=fragments(board.view, content.absent),
             unranked=content.unranked,
@@ -98,7 +99,13 @@ def _titles(board: Overall) -> dict[str, str]:
 def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Markup]]:
     """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
     rows = [row for row in board.places if row.tier is not None and row.mean is not None]
-    bars = [charts.Bar(names[row.key], row.mean or 0.0, row.low, row.high, row.tier) for row in rows[:_MOST_SHOWN]]
+    standing = board.standing
+    best = set() if standing is None else {standing.ids[i] for i in standing.best(_MOST_SHOWN)}
+    bars = [
+        charts.Bar(names[row.key], row.mean or 0.0, row.low, row.high, row.tier, row.reference)
+        for row in rows
+        if row.key in best
+    ]
     metric, quality = board.metric, f"mean {board.metric}"
     pictures = [
         (
@@ -157,7 +164,7 @@ def _best(board: Overall) -> list[set[str]]:
     first_tiers: list[set[str]] = []
     for item in board.boards:
         standing = item.standings.get(board.metric)
-        if standing is None or standing.units < FEWEST_UNITS:
+        if standing is None or not standing.decided:
             first_tiers.append(set())
             continue
         first_tiers.append({name for name, tier in zip(standing.ids, standing.tier, strict=True) if tier == 1})

@@ -65,6 +65,7 @@ def environment() -> jinja2.Environment:
     )
     made.globals.update(
         ranks=numbers.ranks,
+        placed=numbers.placed,
         ival=_interval,
         signed_ival=_signed_interval,
         slug=unique_slug,

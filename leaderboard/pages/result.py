@@ -31,7 +31,6 @@ from bench.results.store import PER_QUERY, RUN, StoredResult
 from bench.results.units import number_units
 from bench.show.numbers import significant
 from bench.stats.noninferiority import FEWEST_UNITS
-from bench.stats.units import robust_mean
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
@@ -184,7 +183,6 @@ def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[d
     The intervals are the quick ones, by cluster-robust errors and within the metric's range: a bootstrap of each value
     of each result would take longer than all the rest of the site. There are none where groups are too few.
     """
-    from scipy.special import stdtrit
 
     if row.values is None or units is None:
         return []
@@ -197,12 +195,11 @@ def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[d
             groups = number_units(units[mask])
             count = int(groups.max()) + 1 if len(slice_values) else 0
             lows = highs = np.full(len(RANKED), np.nan)
-            if count >= FEWEST_UNITS:
-                means, errors, freedom = robust_mean(slice_values, groups)
+            if len(slice_values) and enough_units(groups):
+                statistics = robust_t(slice_values, groups)
                 # Values that are all equal say nothing of how far the mean is from another one.
-                errors = np.where(errors > 0, errors, np.nan)
-                reach = errors * stdtrit(np.maximum(freedom, 1), 0.975)
-                lows, highs = np.maximum(means - reach, ranges[:, 0]), np.minimum(means + reach, ranges[:, 1])
+                ends = np.where(statistics.errors[:, None] > 0, statistics.intervals(0.95), np.nan)
+                lows, highs = np.maximum(ends[:, 0], ranges[:, 0]), np.minimum(ends[:, 1], ranges[:, 1])
             cells = list(zip(slice_values.mean(axis=0).tolist(), lows.tolist(), highs.tolist(), strict=True))
             rows.append((value, len(slice_values), count, cells))
         tables.append({"name": name, "rows": rows})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +14,21 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.sites import KEPT, Built, kept
+from kit.results import another, folder_of, id_of, scored_by
+from kit.sites import KEPT, Built, hurry, kept
 from numpy.typing import NDArray
 
 from bench import compare
 from bench.__main__ import run as command
 from bench.base.errors import UsageError
+from bench.base.paths import results_folder
 from bench.data.entries import dataset_entries
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module
 from bench.leaderboard.boards import rankingset, standings, tables
+from bench.registry import load_dataset
+from bench.results.comparability import competes
 from bench.results.store import StoredResult
 from bench.stats.tiers import correct_pairs, pairwise_tests
 
@@ -114,8 +119,15 @@ def _rows(ranking: Any, only: frozenset[str] | None = None) -> list[tuple[str, f
     return [(place.key, place.mean) for place in ranking.places if only is None or place.key in only]
 
 
-def _tiers(ranking: Any, only: frozenset[str]) -> dict[str, int | None]:
-    return {place.key: place.tier for place in ranking.places if place.key in only}
+def _standing(ranking: Any, only: frozenset[str]) -> tuple[dict[str, tuple[Any, ...]], list[list[float]]]:
+    """What each of these systems has, and the p-values of their pairs."""
+    places = {
+        place.key: (place.tier, place.best, place.worst, place.low, place.high, place.lacks, place.reference)
+        for place in ranking.places
+        if place.key in only
+    }
+    at = [i for i, key in enumerate(ranking.standing.ids) if key in only]
+    return places, ranking.standing.pairs[np.ix_(at, at)].tolist()
 
 
 @functools.cache
@@ -130,6 +142,14 @@ def _honest() -> frozenset[str]:
 def _noise(spec: str, seed: int, level: float = 0.05) -> NDArray[np.float64]:
     values = next(iter(_kept(spec)[1].values()))
     return (np.random.default_rng(seed).random(values.shape) < level).astype(np.float64)
+
+
+def _noisy(spec: str, seed: int, share: float) -> NDArray[np.float64]:
+    """The values on a dataset of the method that is first over all of them, a share of the queries answered anew."""
+    random = np.random.default_rng(seed)
+    values = _first(spec)
+    anew = random.random((len(values), 1)) < share
+    return np.where(anew, values[random.permutation(len(values))], values)
 
 
 def _best(spec: str) -> NDArray[np.float64]:
@@ -179,6 +199,13 @@ def test_every_declared_dataset_is_there_with_the_content_of_the_kept_results() 
         ),
         pytest.param({"apibank": [("specialist", np.ones((269, 5)))]}, id="a specialist of one dataset"),
         pytest.param(
+            {spec: [(f"mine{number}", _noisy(spec, number, number / 30)) for number in range(30)] for spec in SPECS},
+            id="copies with more and more noise",
+        ),
+        pytest.param(
+            {spec: [("mine", np.ones_like(_first(spec)))] for spec in SPECS}, id="a system that is never wrong"
+        ),
+        pytest.param(
             {spec: [(f"mine{number}", _first(spec)) for number in range(50)] for spec in SPECS},
             id="a run submitted fifty times under new names",
         ),
@@ -187,10 +214,7 @@ def test_every_declared_dataset_is_there_with_the_content_of_the_kept_results() 
 def test_no_attack_changes_what_stands_of_the_others(added: Submissions) -> None:
     after = _ranking(_boards(added))
     assert _rows(after, _honest()) == _rows(_before())
-    competing = frozenset(key for key in _honest() if key.partition("(")[0] not in FLOORS)
-    assert _tiers(after, competing) == _tiers(_before(), competing)
-    kept = {place.key: (place.lacks, place.tier is None) for place in _before().places}
-    assert {place.key: (place.lacks, place.tier is None) for place in after.places if place.key in kept} == kept
+    assert _standing(after, _honest()) == _standing(_before(), _honest())
 
 
 def test_datasets_that_are_not_declared_and_other_data_change_nothing() -> None:
@@ -235,8 +259,8 @@ def test_whatever_is_added_the_others_keep_their_order_and_their_means(
             added.setdefault(spec, []).append((f"{name}-{number}", _noise(spec, seed, level)))
     after = _ranking(_boards(added))
     assert _rows(after, _honest()) == _rows(_before())
-    competing = {key for key in _honest() if key.partition("(")[0] not in FLOORS}
-    tiers = [place.tier for place in after.places if place.tier is not None and place.key in competing]
+    assert _standing(after, _honest()) == _standing(_before(), _honest())
+    tiers = [place.tier for place in after.places if place.reference]
     assert tiers == sorted(tiers)
 
 
@@ -244,8 +268,9 @@ def test_whatever_is_added_the_others_keep_their_order_and_their_means(
 def test_systems_share_a_tier_only_if_no_pair_in_it_is_significant(metric: str) -> None:
     standing = _ranking(_boards({}), metric).standing
     assert standing is not None
-    same = standing.tier[:, None] == standing.tier[None, :]
-    assert standing.pairs[same].min() >= 0.05
+    own = standing.references
+    same = standing.tier[own][:, None] == standing.tier[own][None, :]
+    assert standing.pairs[np.ix_(own, own)][same].min() >= 0.05
     assert same.sum() > len(same)
 
 
@@ -257,18 +282,19 @@ def test_systems_share_a_tier_only_if_no_pair_in_it_is_significant(metric: str) 
     st.sampled_from([0.0, 0.1, 0.4]),
     st.integers(0, 3),
 )
-def test_tiers_of_simulated_boards_hold_no_significant_pair(
-    systems: int, queries: int, seed: int, spread: float, floors: int
+def test_tiers_of_simulated_boards_hold_no_significant_pair_of_references(
+    systems: int, queries: int, seed: int, spread: float, challengers: int
 ) -> None:
     random = np.random.default_rng(seed)
     skill = np.clip(0.5 + spread * random.normal(size=systems), 0.05, 0.95)
     values = (random.random((queries, systems)) < skill).astype(np.float64)
-    compete = np.arange(systems) >= min(floors, systems - 1)
-    pairs = pairwise_tests(values, contenders=compete, flips=500)
-    ranked = standings.rank_systems([str(i) for i in range(systems)], values, np.arange(queries), compete)
-    same = ranked.tier[:, None] == ranked.tier[None, :]
-    assert ranked.pairs[same].min() >= 0.05
-    assert np.array_equal(pairs, pairs.T)
+    own = np.arange(systems) >= min(challengers, systems - 1)
+    ranked = standings.rank_systems([str(i) for i in range(systems)], values, np.arange(queries), own)
+    assert np.array_equal(ranked.pairs, ranked.pairs.T)
+    for system in range(systems):
+        # Of its tier, no reference before a system is known to be better.
+        before = own & (ranked.means > ranked.means[system]) & (ranked.tier == ranked.tier[system])
+        assert (ranked.pairs[system, before] >= 0.05).all()
 
 
 def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
@@ -337,17 +363,40 @@ def test_the_statement_agrees_with_the_overall_table_and_every_dataset() -> None
     assert numbers.leads.tolist() == np.ones((2, 3)).tolist()
 
 
-def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:
+def test_a_challenger_is_the_answer_only_if_it_is_known_to_be_better_than_the_best_reference() -> None:
+    usual = _before().places[0]
+    assert usual.reference
+
+    def best(values: Callable[[str], NDArray[np.float64]]) -> Any:
+        ranking = _ranking(_boards({spec: [("mine", values(spec))] for spec in SPECS}))
+        assert ranking.places[0].key == "mine"
+        return next(item for item in answers_module.answers([ranking]) if item.question == "Best without training")
+
+    def ahead(spec: str) -> NDArray[np.float64]:
+        table = np.array(_first(spec))
+        table[np.flatnonzero(table[:, 0] < 1)[:2]] = 1.0
+        return table
+
+    by_chance, truly = best(ahead), best(lambda spec: np.ones_like(_first(spec)))
+    assert by_chance.best.key != "mine"
+    assert by_chance.best.reference
+    assert "mine" in {row.key for row in by_chance.ties}
+    assert truly.best.key == "mine"
+    assert not truly.ties
+
+
+def test_pairs_of_references_know_nothing_of_challengers_and_copies_have_their_p_values() -> None:
     random = np.random.default_rng(5)
     values = (random.random((80, 4)) < [0.7, 0.55, 0.5, 0.3]).astype(np.float64)
     alone = pairwise_tests(values)
     noise = (random.random((80, 30)) < 0.1).astype(np.float64)
     copies = np.repeat(values[:, :1], 10, axis=1)
-    compete = np.array([True] * 4 + [False] * 30 + [True] * 10)
-    crowded = pairwise_tests(np.column_stack([values, noise, copies]), contenders=compete)
+    references = np.array([True] * 4 + [False] * 40)
+    crowded = pairwise_tests(np.column_stack([values, noise, copies]), references=references, challengers=False)
     assert np.array_equal(crowded[:4, :4], alone)
     assert (crowded[0, 34:] == 1).all()
     assert np.array_equal(crowded[1, 34:], np.full(10, alone[0, 1]))
+    assert np.isnan(crowded[4:34, 34:]).all()
     # By hand: three systems, two of which are one, have a single pair.
     assert correct_pairs(np.array([1.0, 0.03, 0.03]), np.array([[1, 1, 0], [0, 0, 1.0]])).tolist() == [
         [1.0, 1.0, 0.03],
@@ -357,17 +406,27 @@ def test_pairs_of_contenders_know_nothing_of_floors_and_copies() -> None:
 
 
 @pytest.mark.parametrize("spec", ["apibank", "starter", "toolbench-i3-inst"])
-def test_the_site_and_bench_compare_agree_on_every_pair(spec: str) -> None:
+def test_the_site_has_of_references_and_a_challenger_what_bench_compare_has_of_these(spec: str) -> None:
     members, values = _kept(spec)
     board = board_module.assemble(members, values)
     ids = {item.manifest.result_id: item for item in members}
     recall_5 = board.standings["recall@5"]
-    report = compare(*(ids[name].folder for name in recall_5.ids), metrics=["recall@5"])
-    (metric,) = report.datasets[0].metrics
-    assert metric.pairs == recall_5.pairs.tolist()
-    tiers = {item.system: item.tier for item in metric.standings}
-    names = [system.name for system in report.datasets[0].systems]
-    assert [tiers[name] for name in names] == recall_5.tier.tolist()
+    own = recall_5.references
+    challengers = [i for i in np.flatnonzero(~own).tolist() if competes(ids[recall_5.ids[i]])]
+    for challenger in [None, *challengers]:
+        # In the order of the board.
+        at = [i for i in range(len(own)) if own[i] or i == challenger]
+        report = compare(*(ids[recall_5.ids[i]].folder for i in at), metrics=["recall@5"])
+        (metric,) = report.datasets[0].metrics
+        if challenger is None:
+            assert metric.pairs == recall_5.pairs[np.ix_(at, at)].tolist()
+        else:
+            assert metric.pairs[at.index(challenger)] == recall_5.pairs[challenger, at].tolist()
+        said = {item.system: (item.tier, item.rank_low, item.rank_high) for item in metric.standings}
+        names = [system.name for system in report.datasets[0].systems]
+        for i, name in zip(at, names, strict=True):
+            if challenger in (None, i):
+                assert said[name] == (recall_5.tier[i], *recall_5.ranks[i])
 
 
 def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: Built) -> None:
@@ -378,6 +437,7 @@ def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: B
         values = made.standings[standing["metric"]]
         assert standing["systems"] == list(values.ids)
         assert standing["tiers"] == values.tier.tolist()
+        assert standing["references"] == [values.ids[i] for i in np.flatnonzero(values.references)]
         for first, row in enumerate(standing["p"]):
             assert row == values.pairs[first, first + 1 :].tolist()
     first = export["overall"][0]
@@ -419,6 +479,9 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
     assert "was not at hand when this site was built" in site.page("index.html").text
 
 
+VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -428,6 +491,9 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
         ('version = "1"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s", "s"]\n', "names s twice"),
         ('version = "<b>"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s"]\n', "version"),
         ("views = 1 = 2", "not TOML"),
+        (f'version = "1"\nsystems = ["bm25", "bm25()"]\n{VIEW}', "bm25 is named twice"),
+        (f'version = "1"\nsystems = ["bm25"]\n{VIEW}', "systems"),
+        (f'version = "1"\nsystems = ["bm25", "dense("]\n{VIEW}', "dense"),
     ],
 )
 def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: str, tmp_path: Path) -> None:
@@ -435,3 +501,93 @@ def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: s
     path.write_text(text, "utf-8")
     with pytest.raises(UsageError, match=said):
         rankingset.read_ranking_set(path)
+
+
+def test_challengers_without_values_leave_the_references_as_they_are() -> None:
+    boards = _boards({spec: [("mine", _noise(spec, 1))] for spec in SPECS})
+    every = [replace(row, values=row.values if row.reference else None) for board in boards for row in board.rows]
+    rows = {row.id: row for row in every}
+    bare = [replace(board, rows=tuple(rows[row.id] for row in board.rows)) for board in boards]
+    whole, part = _ranking(boards), _ranking(bare)
+    references = frozenset(place.key for place in whole.places if place.reference)
+    assert part.declared
+    assert part.limit
+    assert _rows(part, references) == _rows(whole, references)
+    assert _standing(part, references) == _standing(whole, references)
+    (mine,) = (place for place in part.places if place.key == "mine")
+    assert mine.tier is None
+    assert mine.mean == pytest.approx(next(place.mean for place in whole.places if place.key == "mine"))
+
+
+def test_systems_of_a_ranking_set_are_the_references_by_any_spelling() -> None:
+    text = {"version": "1", "views": [{"name": "a", "title": "a", "why": "a", "datasets": ["starter"]}]}
+    chosen = rankingset.RankingSet.model_validate(text | {"systems": ["tgr( graph = manual )", "bm25()", "random"]})
+    assert chosen.systems == ["tgr(graph=manual)", "bm25", "random"]
+    members, values = _kept("starter")
+    board = board_module.assemble(members, values, systems=chosen.systems)
+    # A floor is none.
+    assert {row.key for row in board.rows if row.reference} == {"tgr(graph=manual)", "bm25"}
+    alone = board_module.assemble(members, values, systems=["bm25"])
+    assert not alone.declared
+    competing = {row.id for row in alone.rows if competes(row.result)}
+    standing = alone.standings["recall@5"]
+    assert {standing.ids[i] for i in np.flatnonzero(standing.references)} == competing
+
+
+#: Honest systems of a site that is attacked, all of them methods of this repository at their defaults.
+FIVE = ("names", "bm25", "tgr", "dense", "recommended")
+
+
+@pytest.mark.parametrize("limit", [False, True], ids=["tests", "limit"])
+def test_a_flooded_site_keeps_what_its_export_says_of_the_five(
+    limit: bool, tmp_path: Path, build: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if limit:
+        hurry(monkeypatch)
+    for item in kept("starter", *FIVE):
+        shutil.copytree(item.folder, results_folder() / "starter" / item.folder.name)
+    best = folder_of(results_folder(), "recommended")
+    values = tmp_path / "set.toml"
+    values.write_text(f'version = "1"\n{VIEW}', "utf-8")
+    # Queries of seen and unseen tools have rankings, too, where the dataset is at hand.
+    load_dataset("starter")
+    before = _exported(build(ranking_set=values))
+    # Copies of the best under other names, the first who entered; with a tool text that is then the most frequent.
+    for number in range(12):
+        changes = {"dataset__template": "full", "environment__created": f"2000-01-{number + 1:02}T00:00:00+00:00"}
+        another(best, id_of(f"copy {number}"), method__spec=f"mine-{number}", **changes)
+    # The newest result, of other scoring code: the others are not what does not compare.
+    code = scored_by("1" * 64, StoredResult.read(best).metrics.metrics)
+    another(best, id_of("code"), method__spec="code", scoring=code, environment__created="2099-01-01T00:00:00+00:00")
+    # Run files: copies with noise, whose answers are those of other queries on more and more of them.
+    run = StoredResult.read(best).run.to_pandas().groupby("query_id")["tool_id"].agg(list)
+    for number, share in enumerate([0.02, 0.3, 1.0]):
+        random = np.random.default_rng(number)
+        moved = random.random(len(run)) < share
+        answers = np.where(moved, random.permutation(len(run)), np.arange(len(run)))
+        lines = [{"query_id": name, "tools": run.iloc[i]} for name, i in zip(run.index, answers.tolist(), strict=True)]
+        path = tmp_path / f"noise-{number}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        assert command(["score", "-d", "starter", str(path), "--name", f"noise-{number}"]) == 0
+    site = build(ranking_set=values)
+    assert not site.made.rejected
+    assert len(site.board.rows) == len(FIVE) + 16
+    assert _exported(site) == before
+    assert "(1)" in site.only("d/*.html").texts
+
+
+def _exported(site: Built) -> list[tuple[Any, ...]]:
+    """What `results.json` has of the references: on the board, and over all datasets."""
+    export = json.loads((site.folder / "results.json").read_text("utf-8"))
+    (board,) = export["boards"]
+    found: list[tuple[Any, ...]] = []
+    for standing in [*board["standings"], *(item["standing"] for item in export["overall"])]:
+        own = [i for i, name in enumerate(standing["systems"]) if name in standing["references"]]
+        assert len(own) == len(FIVE)
+        p = [[standing["p"][i][j - i - 1] for j in own if j > i] for i in own]
+        found.append((*([standing[part][i] for i in own] for part in ("systems", "tiers", "ranks")), p))
+    for item in export["overall"]:
+        rows = [row for row in item["rows"] if row["system"] in FIVE]
+        assert len(rows) == len(FIVE)
+        found.append(tuple(rows))
+    return found

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import resampled_sums
-from bench.stats.tiers import rank_intervals, tiers
+from bench.stats.multiple import holm
+from bench.stats.tiers import correct_pairs, p_of_pairs, pairwise_tests, rank_intervals, tiers
 
 
 def test_systems_that_are_far_apart_have_one_rank_each() -> None:
@@ -116,11 +117,11 @@ def test_a_system_known_to_be_worse_than_another_than_the_first_of_a_tier_leaves
 
 def test_few_systems() -> None:
     assert tiers(np.array([]), np.ones((0, 0))).tolist() == []
-    # d stands between a and b, differs from both, and does not compete: it parts nobody.
+    # d stands between a and b, differs from both, and is no reference: it parts nobody.
     means, floor = np.array([0.9, 0.7, 0.6, 0.8]), np.array([True, True, True, False])
     assert tiers(means, table(4, ad=0.01, bd=0.01)).tolist() == [1, 3, 3, 2]
-    assert tiers(means, table(4, ad=0.01, bd=0.01), contenders=floor).tolist() == [1, 1, 1, 2]
-    assert tiers(means, table(4), contenders=np.zeros(4, dtype=np.bool_)).tolist() == [1, 1, 1, 1]
+    assert tiers(means, table(4, ad=0.01, bd=0.01), references=floor).tolist() == [1, 1, 1, 2]
+    assert tiers(means, table(4, ad=0.01), references=np.zeros(4, dtype=np.bool_)).tolist() == [1, 2, 2, 2]
     assert tiers(np.array([0.3]), np.ones((1, 1))).tolist() == [1]
 
 
@@ -147,3 +148,96 @@ def test_what_is_no_table_of_p_values_is_refused() -> None:
             tiers(np.array([0.1, 0.2]), p)
     with pytest.raises(ValueError, match="finite"):
         tiers(np.array([0.1, np.nan]), np.ones((2, 2)))
+
+
+def test_challengers_are_placed_by_hand() -> None:
+    # References a > c > e in tiers 1, 1, 2; challengers b, d, f, and one that is better than all.
+    means = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 1.0])
+    references = np.array([True, False, True, False, True, False, False])
+    p = table(7, ae=0.01, ab=0.01, bc=0.01, cd=0.02, de=0.001, ef=0.2)
+    p[6, :6] = p[:6, 6] = 0.001
+    assert tiers(means, p, references=references).tolist() == [1, 2, 1, 2, 2, 2, 1]
+    # Whether two challengers differ is not read: it may not be known.
+    p[1, 3] = p[3, 1] = np.nan
+    assert tiers(means, p, references=references).tolist() == [1, 2, 1, 2, 2, 2, 1]
+
+
+def test_a_challenger_is_ranked_among_the_references_and_itself() -> None:
+    values = np.random.default_rng(0).normal(0, 0.1, (100, 6)) + np.array([0.0, 2.0, 1.0, 1.5, 1.5, 9.0])
+    references = np.array([True] * 3 + [False] * 3)
+    assert rank_intervals(values, references=references).tolist() == [[3, 3], [1, 1], [2, 2], [2, 2], [2, 2], [1, 1]]
+    assert rank_intervals(values[:1], references=references).tolist() == [[1, 3]] * 3 + [[1, 4]] * 3
+
+
+def test_a_pair_is_corrected_on_the_board_of_the_references_and_itself() -> None:
+    values = (np.random.default_rng(1).random((90, 7)) < np.linspace(0.2, 0.7, 7)).astype(np.float64)
+    references = np.array([True, False, True, False, True, True, False])
+    raw = np.ones((7, 7))
+    first, second = np.triu_indices(7, 1)
+    raw[first, second] = raw[second, first] = p_of_pairs(values, first, second, flips=400)
+    corrected = pairwise_tests(values, references=references, flips=400)
+    for one, other in zip(first.tolist(), second.tolist(), strict=True):
+        board = sorted({*np.flatnonzero(references).tolist(), one, other})
+        pairs = [(i, j) for i in board for j in board if i < j]
+        at = pairs.index((one, other))
+        assert corrected[one, other] == corrected[other, one] == holm([raw[pair] for pair in pairs])[at]
+
+
+KINDS = ("copy", "near copy", "noise", "above", "below", "perfect", "large")
+
+
+def challenger(kind: str, values: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    random = np.random.default_rng(seed)
+    base: NDArray[np.float64] = values[:, int(random.integers(values.shape[1]))].copy()
+    if kind == "near copy":
+        base += random.choice([0.0, 1e-9, 0.001, 0.1]) * random.normal(size=len(base))
+    if kind == "noise":
+        return (random.random(len(base)) < random.random()).astype(np.float64)
+    if kind in {"above", "below"}:
+        base[random.integers(len(base))] = float(kind == "above")
+    return {"perfect": np.ones_like(base), "large": 1e6 * base}.get(kind, base)
+
+
+@given(
+    st.integers(2, 5),
+    st.integers(20, 50),
+    st.integers(0, 10**6),
+    st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 10**6)), min_size=1, max_size=6),
+    st.data(),
+)
+@settings(deadline=None, max_examples=40)
+def test_a_challenger_changes_nothing_of_references_and_of_other_challengers(
+    count: int, queries: int, seed: int, made: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 4, (queries, count)) / 3
+    units = np.unique(random.integers(0, queries, queries), return_inverse=True)[1]
+    whole = np.column_stack([values, *(challenger(kind, values, number) for kind, number in made)])
+    # In any order of entry.
+    order = np.array(data.draw(st.permutations(range(whole.shape[1]))))
+    whole, references = whole[:, order], order < count
+
+    def board(members: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+        own, part = references[members], whole[:, members]
+        pairs = pairwise_tests(part, units, own, flips=200)
+        ranks = rank_intervals(part, resamples=200, units=units, references=own)
+        return pairs, tiers(part.mean(axis=0), pairs, references=own), ranks
+
+    everybody = np.arange(len(order))
+    pairs, tier, ranks = board(everybody)
+    alone = np.flatnonzero(references)
+    for members in (alone, *(np.sort(np.append(alone, one)) for one in np.flatnonzero(~references))):
+        few = board(members)
+        assert pairs[np.ix_(members, members)].tolist() == few[0].tolist()
+        for i, system in enumerate(members):
+            if references[system] and len(members) > len(alone):
+                continue
+            assert (tier[system], *ranks[system]) == (few[1][i], *few[2][i])
+
+
+def test_pairs_that_are_not_tested_are_not_corrected() -> None:
+    p = np.array([0.01, 0.02, 0.03, 0.02, 0.03, np.nan])
+    corrected = correct_pairs(p, np.eye(4), np.array([True, True, False, False]))
+    assert np.isnan(corrected[2, 3])
+    # On a board of three: 0.01, 0.02, 0.02; of the two references there is one pair.
+    assert corrected[0].tolist() == [1.0, 0.01, 0.04, 0.06]

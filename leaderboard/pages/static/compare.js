@@ -40,7 +40,9 @@
   /* The second of two rows less the first. Pairs are stored for i < j, row by row. */
   const between = (found, first, second) => {
     const i = Math.min(first, second), j = Math.max(first, second), n = found.rows.length;
-    const [d, low, high, p, board, wins, losses, backLow, backHigh, tried, verdict] = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
+    const pair = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
+    if (!pair) return null;
+    const [d, low, high, p, board, tried, wins, losses, backLow, backHigh, tried, verdict] = pair;
     return second < first ? { d, low, high, p, board, tried, wins, losses, verdict }
       : { d: -d, low: backLow, high: backHigh, p, board, tried, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
   };
@@ -68,6 +70,7 @@
       const one = found ? place(base) : -1, two = found ? place(other) : -1;
       if (one < 0 || two < 0) continue;
       const pair = between(found, one, two);
+      if (!pair) continue;
       const verdict = pair.verdict;
       if (board.ranked && verdict in tally) tally[verdict] += 1;
       const row = body.insertRow();

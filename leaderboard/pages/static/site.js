@@ -40,7 +40,7 @@
   const valueOf = (cell) => {
     const text = cell.dataset.v ?? cell.firstChild?.textContent?.trim() ?? "";
     const whole = cell.dataset.v ?? cell.textContent.trim();
-    const number = parseFloat((text === "~" || text === "*" ? whole.slice(1) : whole).replace(/^<\./, "0.").replace(/,/g, ""));
+    const number = parseFloat((text === "~" || text === "*" ? whole.slice(1) : whole).replace(/^\(/, "").replace(/^<\./, "0.").replace(/,/g, ""));
     return Number.isNaN(number) ? null : number;
   };
   const sortBy = (table, column, descending) => {
