@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from units import Population, stored_values
+from units import Population, stored_population
 
 from bench.stats.best_of_many import best_of_many, mean_without_choice
 from bench.stats.randomisation import randomisation_test
@@ -91,16 +91,16 @@ def main() -> None:
     heads += ["better", "corr.", "any", "corr.", "power", "corr.", "mean", "corr.", "s"]
     print(" | ".join(heads))
     for dataset, first, second in CASES:
-        one, units = stored_values(chosen.results, dataset, first, METRIC)
-        other, _ = stored_values(chosen.results, dataset, second, METRIC)
-        population = Population((one - other)[:, None], units)
+        stored = stored_population(chosen.results, dataset, first, second, METRIC)
+        assert stored is not None
+        population = Population(stored.values[:, :1], stored.units)
         for alike in chosen.alike:
             for variants in (1, 17, 50):
                 if variants == 1 and alike:
                     continue
                 began = time.perf_counter()
                 numbers = row(population, variants, alike, chosen.simulations, np.random.default_rng(0))
-                cells = [dataset, str(int(units.max()) + 1), str(variants), f"{alike:g}"]
+                cells = [dataset, str(int(population.units.max()) + 1), str(variants), f"{alike:g}"]
                 cells += [f"{number:.3f}" for number in numbers[:6]] + [f"{number:.2f}" for number in numbers[6:]]
                 print(" | ".join([*cells, f"{time.perf_counter() - began:.0f}"]), flush=True)
 

@@ -15,6 +15,7 @@ from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.boards.tables import read_columns
 from bench.results.store import PER_QUERY, StoredResult
 from bench.results.units import number_units
+from bench.stats.noninferiority import enough_units
 
 #: The metric that methods are ordered by: it needs no threshold, and every method whose tools have scores has it.
 METRIC = "auroc"

@@ -20,6 +20,7 @@ from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.noninferiority import enough_units
 
 METRIC = RANKED[0]
 

@@ -30,7 +30,8 @@ from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, StoredResult
 from bench.results.units import number_units
 from bench.show.numbers import significant
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import FEWEST_UNITS, enough_units
+from bench.stats.robust_t import robust_t
 
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
@@ -183,7 +184,6 @@ def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[d
     The intervals are the quick ones, by cluster-robust errors and within the metric's range: a bootstrap of each value
     of each result would take longer than all the rest of the site. There are none where groups are too few.
     """
-
     if row.values is None or units is None:
         return []
     ranges = np.array([parse_metric(name).measure.span for name in RANKED], dtype=np.float64)
