@@ -26,7 +26,7 @@ from bench.stats.bounded import bounded_intervals, few_differ
 from bench.stats.exact import as_integers
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector, randomisation_test, sign_vectors
 from bench.stats.robust_t import robust_t
-from bench.stats.strata import centred_values, weighted_values
+from bench.stats.strata import centred_span, centred_values, weighted_values
 from bench.stats.units import dependence, whole_sums
 
 #: Columns whose halves are held at once: the memory of an interval does not grow with their number.
@@ -50,15 +50,10 @@ def difference_p_values(
     t with skewness taken out. Arguments and errors as `difference_intervals`.
     """
     values = np.asarray(differences, dtype=np.float64)
-    if strata is None:
-        p, centred = randomisation_test(values, seed=seed, units=units), values
-    else:
-        p, centred = (
-            randomisation_test(weighted_values(values, strata), seed=seed, units=units),
-            centred_values(values, strata),
-        )
+    groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
+    p = randomisation_test(weighted_values(values, groups), flips, seed, units)
     codes = dependence(units, len(values))
-    return p if codes is None else np.maximum(p, robust_t(centred, codes).p_values())
+    return p if codes is None else np.maximum(p, robust_t(centred_values(values, groups), codes).p_values())
 
 
 def difference_intervals(
@@ -139,18 +134,15 @@ def _stratified_intervals(
     codes: NDArray[np.int64] | None,
     span: tuple[float, float] | None,
 ) -> NDArray[np.float64]:
-    """Intervals of means of groups' means, by resampling within the groups: the sign flips do not leave them as they
-    are."""
+    """Intervals of means of groups' means, by resampling within them: sign flips do not leave groups as they are."""
     centred = centred_values(values, strata)
     if span is None:
         return bca_intervals(centred, level, seed=seed, units=codes)
-    # Weights and centres stretch the span, for each column by its own means.
-    ends = centred - weighted_values(values, strata)
-    weights = weighted_values(np.ones((len(values), 1)), strata)[:, 0]
     intervals = np.empty((values.shape[1], 2))
-    for column, shift in enumerate(ends.T):
-        stretched = float((shift + weights * span[0]).min()), float((shift + weights * span[1]).max())
-        intervals[column] = bca_intervals(centred[:, [column]], level, seed=seed, units=codes, span=stretched)[0]
+    for column in range(values.shape[1]):
+        one = slice(column, column + 1)
+        stretched = centred_span(values[:, one], strata, span)
+        intervals[column] = bca_intervals(centred[:, one], level, seed=seed, units=codes, span=stretched)[0]
     return intervals
 
 

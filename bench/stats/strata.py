@@ -56,7 +56,5 @@ def centred_span(
         span: of the values.
     """
     moved = (centred_values(values, groups) - weighted_values(values, groups))[:, 0]
-    if not moved.any():
-        return span
     weights = weighted_values(np.ones_like(values), groups)[:, 0]
     return float((moved + weights * span[0]).min()), float((moved + weights * span[1]).max())
