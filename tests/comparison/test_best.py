@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench.comparison.best import DatasetTests, best_over_datasets, best_sentence
 from bench.comparison.report import BestOverDatasets, Lead, WorseOn
-from bench.stats.bootstrap import bca_intervals
+from bench.stats.differences import difference_intervals
 from bench.stats.macro import FEWEST_SOURCES, lead_intervals, macro_values
 from bench.stats.tiers import pairwise_tests
 
@@ -126,7 +126,7 @@ def test_the_statement_contradicts_no_board(
         assert lead.difference >= -1e-12
         if datasets == 1:
             assert (lead.verdict == "ahead") == (pairs[0][place, other] < 0.05)
-            own = bca_intervals(parts[0][:, [place]] - parts[0][:, [other]], units=units[0], span=(-1.0, 1.0))[0]
+            own = difference_intervals(parts[0][:, [place]] - parts[0][:, [other]], units=units[0], span=(-1.0, 1.0))[0]
             assert (lead.low, lead.high) == pytest.approx(tuple(own), abs=1e-12)
         elif lead.verdict == "ahead":
             assert lead.p < 0.05

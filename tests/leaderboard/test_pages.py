@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from kit.results import edit, folder_of
 from kit.sites import kept
-from scipy import stats
 
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
@@ -36,6 +35,8 @@ from bench.results.comparability import competes
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.macro import macro_intervals
+from bench.stats.noninferiority import enough_units
+from bench.stats.robust_t import robust_t
 from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import robust_mean, unit_sums
 from bench.validation.ceilings import ceilings
@@ -306,15 +307,13 @@ def test_slices_of_a_result_have_their_means_and_intervals(ready_site: Any) -> N
         row = texts.index(str(count), start)
         units = number_units(result.units[gold == count])
         groups = len(set(units.tolist()))
-        _, (error,), (freedom,) = robust_mean(values[:, None], units)
-        reach = error * stats.t.ppf(0.975, freedom)
         told = [str(len(values)), str(groups), f"{values.mean():.3f}"]
-        if groups >= 20:
-            low, high = max(0.0, values.mean() - reach), min(1.0, values.mean() + reach)
-            told.append(f"{low:.3f}–{high:.3f}")
+        if enough_units(units):
+            ((low, high),) = robust_t(values[:, None], units).intervals(0.95)
+            told.append(f"{max(0.0, low):.3f}–{min(1.0, high):.3f}")
             shown += 1
         assert texts[row + 1 : row + 1 + len(told)] == told
-        assert groups >= 20 or "–" not in texts[row + 4]
+        assert enough_units(units) or "–" not in texts[row + 4]
     # Some values have an interval, and some are of too few groups for one.
     assert 0 < shown < len(set(gold[gold > 0].tolist()))
 

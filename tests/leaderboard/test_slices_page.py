@@ -19,7 +19,9 @@ from bench.leaderboard.pages import slices as slices_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset
 from bench.results.slices import values_of
+from bench.results.units import number_units
 from bench.show import numbers
+from bench.stats.noninferiority import enough_units
 
 
 def masks(board: Board, name: str) -> dict[str, Any]:
@@ -70,11 +72,11 @@ def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(tmp_path
     chosen = {name: masks(board, name) for name in ("gold", "tool", "length")}
     orders = set()
     for values in chosen.values():
-        for item in slices.inside_slices(board, values):
+        for item, mask in zip(slices.inside_slices(board, values), values.values(), strict=True):
             assert item.means.tolist() == sorted(item.means.tolist(), reverse=True)
             orders.add(tuple(row.id for row in item.rows))
             if item.standing is None:
-                assert item.groups < 20
+                assert not enough_units(number_units(board.units[mask]))
                 continue
             same = item.standing.tier[:, None] == item.standing.tier
             assert (item.standing.pairs[same] >= 0.05).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -15,15 +16,16 @@ from scipy import stats
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.differences import sign_flip_intervals
 from bench.stats.macro import macro_intervals
 from bench.stats.multiple import holm
-from bench.stats.noninferiority import at_least, non_inferiority
+from bench.stats.noninferiority import at_least, enough_units, non_inferiority, pair_verdict
 from bench.stats.paired import compare
 from bench.stats.power import minimum_detectable_effect, needed_units, queries_needed
 from bench.stats.randomisation import randomisation_test
 from bench.stats.robust_t import robust_t
 from bench.stats.tiers import pairwise_tests, rank_intervals
-from bench.stats.units import robust_mean, unit_sums
+from bench.stats.units import effective_units, robust_mean, singletons, unit_sums
 
 Values: TypeAlias = NDArray[np.float64]
 Units: TypeAlias = NDArray[np.int64] | None
@@ -395,3 +397,40 @@ def test_units_and_sources_of_other_datasets_are_refused() -> None:
         macro_intervals(macro_datasets(), sources=["a"])
     with pytest.raises(ValueError, match="each dataset"):
         macro_intervals(macro_datasets(), units=[None])
+
+
+def test_many_units_that_are_worth_few_decide_nothing() -> None:
+    # 34 units, one of them of 40 queries: worth 73² / (40² + 33) = 3.3.
+    units = np.concatenate([np.zeros(40, dtype=np.int64), np.arange(1, 34)])
+    values = np.random.default_rng(8).normal(0.5, 0.05, (73, 1))
+    assert effective_units(units) == pytest.approx(73**2 / (40**2 + 33))
+    assert not enough_units(units)
+    (judged,) = non_inferiority(values, 0.02, units=units)
+    assert judged.verdict == "inconclusive"
+    # So many units of these sizes that they are worth twenty.
+    assert judged.needed == math.ceil(20 * 34 / effective_units(units))
+    (pair,) = compare(values, units=units)
+    assert (pair.units, pair.effective) == (34, effective_units(units))
+    assert pair_verdict(pair.difference, pair.p, pair.effective >= 20) == "too few groups"
+    assert enough_units(np.arange(20))
+    assert not enough_units(np.arange(19))
+
+
+@given(grouped(most=40))
+@settings(deadline=None, max_examples=30)
+def test_the_gate_passes_no_shift_that_the_test_of_units_leaves_open(
+    sample_of_units: tuple[Values, NDArray[np.int64]],
+) -> None:
+    values, units = sample_of_units
+    if not enough_units(units):
+        return
+    (judged,) = non_inferiority(values, 0.05, units=units)
+    ((low, high),) = sign_flip_intervals(values, 0.9, units=units)
+    assert judged.lower is not None
+    assert judged.upper is not None
+    if singletons(units) or (values == 0).all():
+        return
+    assert judged.lower <= low + 1e-12
+    assert judged.upper >= high - 1e-12
+    assert (judged.verdict == "pass") == (judged.lower > -0.05)
+    assert (judged.verdict == "regression") == (judged.upper < -0.05)

@@ -36,7 +36,7 @@ def test_wordings_of_one_request_are_no_further_evidence() -> None:
     _, _, (alone,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(10, dependent=False))
     assert (grouped.n, grouped.units, alone.units) == (30, 10, 30)
     # Seven requests differ, in 21 wordings.
-    assert grouped.p == 2 / 2**7
+    assert 2 / 2**7 < grouped.p < 0.05
     assert alone.p < 1e-4
     assert comparison_of("recall@1", grouped).units == 10
 
