@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.differences import intervals_and_p_values
+from bench.stats.differences import intervals_and_p_values, pair_intervals
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.strata import centred_values, weighted_values
+from bench.stats.tiers import p_of_pairs
 from bench.stats.units import dependence, effective_units, robust_mean
 
 
@@ -82,9 +83,43 @@ def compare(
         raise ValueError("differences must be a table of finite numbers, one row for each query")
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
+    intervals, p = intervals_and_p_values(values, strata=strata, seed=seed, units=codes, span=span)
+    return _describe(values, groups, codes, intervals, p)
+
+
+def compare_pairs(
+    values: NDArray[np.float64],
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    seed: int = 0,
+    units: NDArray[np.int64] | None = None,
+    span: tuple[float, float] | None = None,
+) -> list[Paired]:
+    """`compare` of many pairs of systems, which share their sign vectors and the sums of each system.
+
+    Args:
+        values: (queries, systems), finite.
+        first, second: (pairs,) columns.
+        seed, units, span: as of `compare`, of first less second.
+
+    Raises:
+        ValueError: as of `compare`.
+    """
+    p = p_of_pairs(values, first, second, units, seed=seed)
+    intervals = pair_intervals(values, first, second, p, seed=seed, units=units, span=span)
+    groups = np.zeros(len(values), dtype=np.int64)
+    return _describe(values[:, first] - values[:, second], groups, dependence(units, len(values)), intervals, p)
+
+
+def _describe(
+    values: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    codes: NDArray[np.int64] | None,
+    intervals: NDArray[np.float64],
+    p: NDArray[np.float64],
+) -> list[Paired]:
     centred = centred_values(values, groups)
     means = weighted_values(values, groups).mean(axis=0)
-    intervals, p = intervals_and_p_values(values, strata=strata, seed=seed, units=codes, span=span)
     whole, _ = as_integers(values)
     # Within groups: how far the groups lie apart does not make the mean of their means uncertain.
     spread = centred.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])

@@ -12,14 +12,13 @@ from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
 from bench.results.tries import number_families
 from bench.stats.best_of_many import best_of_many
-from bench.stats.differences import difference_intervals
-from bench.stats.paired import compare
+from bench.stats.paired import compare_pairs
 
 #: The metric that pairs are compared by.
 METRIC = RANKED[0]
 #: Columns of `Pairs.numbers`.
-DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES, BACK_LOW, BACK_HIGH, TRIED_P = range(10)
-_TURNED = [DIFFERENCE, BACK_LOW, BACK_HIGH, P, BOARD_P, LOSSES, WINS, LOW, HIGH, TRIED_P]
+DIFFERENCE, LOW, HIGH, P, BOARD_P, WINS, LOSSES, TRIED_P = range(8)
+_TURNED = [DIFFERENCE, HIGH, LOW, P, BOARD_P, LOSSES, WINS, TRIED_P]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +27,18 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (pairs, 10), NaN where an interval is not known, and all NaN for pairs of two challengers where there
+        numbers: (pairs, 8), NaN where an interval is not known, and all NaN for pairs of two challengers where there
             are too many to be tested: difference of the first and the second, ends of its 95% interval, p of this pair
             alone (`bench.stats.differences.difference_p_values`), p corrected on the board, the queries on which the
-            first is better and worse, the interval of the second less the first: of few units, its ends are drawn, and
-            not those of the other with the sign turned; and p corrected for the variants on the board of both, NaN
-            where neither has any, and of two variants of one method. Pairs are in the order of `np.triu_indices`.
+            first is better and worse, and p corrected for the variants on the board of both, NaN where neither has any,
+            and of two variants of one method. Pairs are in the order of `np.triu_indices`.
     """
 
     ids: tuple[str, ...]
     numbers: NDArray[np.float64]
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
-        """(10,) the numbers of two results, first less second; None where they are not both rows, or not tested."""
+        """(8,) the numbers of two results, first less second; None where they are not both rows, or not tested."""
         if first == second or first not in self.ids or second not in self.ids:
             return None
         one, other = self.ids.index(first), self.ids.index(second)
@@ -50,7 +48,7 @@ class Pairs:
             return None
         if one > other:
             row = row[_TURNED]
-            row[DIFFERENCE] *= -1
+            row[[DIFFERENCE, LOW, HIGH]] *= -1
         return row
 
 
@@ -74,9 +72,7 @@ def pairs_of(board: Board) -> Pairs | None:
     corrected = standing.pairs[order[first], order[second]]
     numbers = np.full((len(first), len(_TURNED)), np.nan)
     tested = np.flatnonzero(~np.isnan(corrected))
-    differences = values[:, first[tested]] - values[:, second[tested]]
-    comparisons = compare(differences, units=board.units, span=span)
-    back = difference_intervals(-differences, units=board.units, span=span)
+    comparisons = compare_pairs(values, first[tested], second[tested], units=board.units, span=span)
     tried = _tried(values, number_families([rows[name].result for name in ids]), board.units)
     numbers[tested] = [
         [
@@ -87,13 +83,11 @@ def pairs_of(board: Board) -> Pairs | None:
             board_p,
             pair.wins,
             pair.losses,
-            *ends,
             tried_p,
         ]
-        for pair, board_p, ends, tried_p in zip(
+        for pair, board_p, tried_p in zip(
             comparisons,
             corrected[tested].tolist(),
-            back.tolist(),
             tried[first[tested], second[tested]].tolist(),
             strict=True,
         )

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.names import apart
 from bench.leaderboard.boards.pairs import (
-    BACK_HIGH,
-    BACK_LOW,
     BOARD_P,
     DIFFERENCE,
     HIGH,
@@ -101,7 +99,6 @@ def _listed(pair: NDArray[np.float64], decided: bool) -> list[float | str | None
         *(_round_or_none(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
         *(_round_or_none(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
         *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
-        *(_round_or_none(value, _DIGITS) for value in pair[[BACK_LOW, BACK_HIGH]].tolist()),
         _round_or_none(float(pair[TRIED_P]), _P_DIGITS),
         # Before anything is rounded.
         pair_verdict(pair[DIFFERENCE], pair[BOARD_P], decided),

@@ -76,6 +76,7 @@ def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(tmp_path
             assert item.means.tolist() == sorted(item.means.tolist(), reverse=True)
             orders.add(tuple(row.id for row in item.rows))
             if item.standing is None:
+                assert board.units is not None
                 assert not enough_units(number_units(board.units[mask]))
                 continue
             same = item.standing.tier[:, None] == item.standing.tier

@@ -16,7 +16,7 @@ from bench.stats.differences import (
     intervals_and_p_values,
     sign_flip_intervals,
 )
-from bench.stats.paired import compare
+from bench.stats.paired import compare, compare_pairs
 from bench.stats.randomisation import randomisation_test
 from bench.stats.robust_t import robust_t
 
@@ -185,3 +185,22 @@ def test_units_that_do_not_vary() -> None:
     single = robust_t(np.array([[0.1], [0.3]]), np.zeros(2, dtype=np.int64))
     assert single.p_values().tolist() == [1.0]
     assert np.isnan(single.intervals(0.95)).all()
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+@pytest.mark.parametrize("span", [None, (-1.0, 1.0)])
+def test_many_pairs_are_compared_as_each_alone(dependent: bool, span: tuple[float, float] | None) -> None:
+    random = np.random.default_rng(3)
+    values = random.binomial(4, 0.5, (90, 5)) / 4
+    values[:, 4] = values[:, 3]
+    # Few queries in which two differ: their interval is drawn.
+    values[:7, 4] = 1 - values[:7, 3]
+    units = np.unique(random.integers(0, 40, 90), return_inverse=True)[1].astype(np.int64) if dependent else None
+    first, second = np.triu_indices(5, 1)
+    together = compare_pairs(values, first, second, units=units, span=span)
+    alone = compare(values[:, first] - values[:, second], units=units, span=span)
+    assert together == alone
+    # The other way round, the same with the sign turned.
+    for pair, back in zip(together, compare_pairs(values, second, first, units=units, span=span), strict=True):
+        assert (back.p, back.wins, back.losses) == (pair.p, pair.losses, pair.wins)
+        assert (back.low, back.high) == (-(pair.high or 0.0), -(pair.low or 0.0))

@@ -42,9 +42,9 @@
     const i = Math.min(first, second), j = Math.max(first, second), n = found.rows.length;
     const pair = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
     if (!pair) return null;
-    const [d, low, high, p, board, tried, wins, losses, backLow, backHigh, tried, verdict] = pair;
+    const [d, low, high, p, board, wins, losses, tried, verdict] = pair;
     return second < first ? { d, low, high, p, board, tried, wins, losses, verdict }
-      : { d: -d, low: backLow, high: backHigh, p, board, tried, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
+      : { d: -d, low: high === null ? null : -high, high: low === null ? null : -low, p, board, tried, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
   };
   const table = (base, other) => {
     const made = make("section");
