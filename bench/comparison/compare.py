@@ -57,7 +57,7 @@ from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_v
 from bench.stats.paired import Paired, compare
 from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
-from bench.stats.units import robust_mean, singletons
+from bench.stats.units import effective_units, robust_mean, singletons
 
 Tested = TypeVar("Tested", MetricReport, SliceReport)
 
@@ -372,7 +372,8 @@ def _against_margin(
         if count > 1 and item.verdict == "undecided":
             # A unit is an observation with such a standard deviation that the mean has its error.
             needed = queries_for_equivalence(float(means[i]), float(errors[i]) * math.sqrt(count), margin)
-        needed = None if needed is None else max(needed, FEWEST_UNITS)
+        # Nor do fewer decide than are worth enough.
+        needed = None if needed is None else max(needed, math.ceil(FEWEST_UNITS * count / effective_units(units)))
         reports.append(MarginReport(margin=margin, low=item.low, high=item.high, verdict=item.verdict, needed=needed))
     return reports
 

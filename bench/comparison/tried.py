@@ -15,7 +15,7 @@ from bench.results.store import StoredResult
 from bench.results.tries import best_by, number_families, words_of
 from bench.show.numbers import format_fixed, p_value
 from bench.stats.best_of_many import best_of_many, mean_without_choice
-from bench.stats.noninferiority import FEWEST_UNITS
+from bench.stats.noninferiority import enough_units
 
 #: Stored results by result id: the result, and the other variants of its family.
 Variants = Mapping[str, Sequence[StoredResult]]
@@ -40,7 +40,7 @@ def add_tried(report: MetricReport, field: Field, variants: Variants) -> MetricR
         if (column := _column(results[name], field, report.metric, rows)) is not None:
             columns[name] = column
     ids = [[name for item in family if (name := item.manifest.result_id) in columns] for family in families]
-    decided = report.units >= FEWEST_UNITS
+    decided = enough_units(units)
     p = _p_values(ids, results, columns, units) if decided else {}
     sign = 1.0 if report.higher_is_better else -1.0
     tried = []

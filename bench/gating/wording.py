@@ -13,7 +13,6 @@ from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleR
 from bench.show.numbers import format_fixed, format_signed, interval, significant
 from bench.show.tables import Cell, Table
 from bench.show.tables import text as table_text
-from bench.stats.noninferiority import FEWEST_UNITS
 
 HEADINGS = ("verdict", "rule", "limit", "baseline", "candidate", "difference", "one-sided bounds", "detectable", "n")
 #: Longest text of a query in a report.
@@ -92,8 +91,10 @@ def explanation(rule: RuleReport) -> str:
         else:
             words.append(f"more than {rule.threshold:g}")
     elif rule.verdict == "inconclusive" and rule.lower is not None:
-        # The note explains too few queries: their bounds may well exclude the limit.
-        enclosed = ["the bounds contain the limit"] if (rule.n or 0) >= FEWEST_UNITS else []
+        # Where the note explains that there are too few queries, their bounds may well exclude the limit.
+        limit = rule.threshold if rule.kind == "floor" or not rule.higher_is_better else -rule.threshold
+        inside = rule.upper is not None and rule.lower <= limit <= rule.upper
+        enclosed = ["the bounds contain the limit"] if inside else []
         words.append("; ".join([*enclosed, _counts(rule), _needed_line(rule)]))
     if rule.note:
         words.append(one_line(rule.note))
