@@ -224,7 +224,7 @@ def _serve(path: str, slots: int) -> None:
     import xllamacpp
 
     asked = xllamacpp.CommonParams()
-    asked.model.path = path
+    asked.model.path, asked.model_alias = path, {Path(path).name}
     asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], 0, [sys.stdin.readline().strip()]
     asked.n_ctx, asked.n_parallel, asked.kv_unified = _CONTEXT, slots, True
     # As other libraries of numbers understand it; left to llama.cpp, all cores.
