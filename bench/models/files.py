@@ -64,7 +64,7 @@ def model_folder(name: str) -> Path:
 def folder_revision(folder: Path) -> str:
     """sha256 over a model's files: weights, tokenizer, pooling, settings."""
     files = [path for path in _files_of(folder) if _takes_part(path.relative_to(folder))]
-    digests = {path.relative_to(folder).as_posix(): _remembered_sha256(path) for path in files}
+    digests = {path.relative_to(folder).as_posix(): remembered_sha256(path) for path in files}
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
@@ -118,7 +118,7 @@ def _from_hub(name: str) -> Path:
         ) from None
 
 
-def _remembered_sha256(path: Path) -> str:
+def remembered_sha256(path: Path) -> str:
     """sha256 of a model file, hashed once as long as size, times and inode stay: in this process; large ones, ever."""
     status = path.stat()
     return _sha256_as_of(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))

@@ -45,6 +45,7 @@ from bench.methods.ptr.trained import Classifier, Evidence, learnt_weights_of
 from bench.methods.ptr.views import VIEWS, View, Views
 from bench.methods.random_bundle import RandomBundle
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.llm.local import ModelName
 from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
 from bench.search.dense import normalize
@@ -78,10 +79,11 @@ class PrecisionDrivenToolRecommendation(Method):
             description="method that finds the past bundle: `random`, `none` (no bundle acquisition), a method that "
             "scores texts, or one that recommends past bundles",
         )
-        llm: str = Field(
+        llm: ModelName = Field(
             RULES,
             min_length=1,
-            description="language model of stage 2, `rules`, or `trained`: a classifier learnt on past queries",
+            description="language model of stage 2 (behind an endpoint, or `local:FILE.gguf`), `rules`, or `trained`: "
+            "a classifier learnt on past queries",
         )
         held_out: HeldOut = Field(
             "queries",

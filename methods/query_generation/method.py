@@ -23,6 +23,7 @@ from bench.interface.explanation import Case, Explanation
 from bench.methods.query_generation.interleaving import round_robin, search
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import CausalModel, Sampling, causal_revision, load_causal
+from bench.models.llm.local import ModelName, is_file_model
 from bench.models.llm.replies import text_lines
 from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
@@ -79,11 +80,11 @@ class QueryGeneration(Method):
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="method that searches with each query")
-        llm: str = Field(
+        llm: ModelName = Field(
             RULES,
             min_length=1,
-            description="model that writes the queries: a model behind an endpoint, `local:FOLDER` (or a Hub name) "
-            "for a causal language model, or `rules`: the clauses of the utterance",
+            description="model that writes the queries: a model behind an endpoint, `local:FILE.gguf`, `local:FOLDER` "
+            "(or a Hub name) for a causal language model, or `rules`: the clauses of the utterance",
         )
         prompt: Literal["auto"] | Prompt = Field(
             "auto",
@@ -108,7 +109,7 @@ class QueryGeneration(Method):
             raise UsageError("llm=local: names no model; write the folder after it, as in llm=local:models/generator.")
         self._local: _CausalWriter | None = None
         self._remote: LanguageModel | None = None
-        if parameters.llm.startswith(LOCAL):
+        if parameters.llm.startswith(LOCAL) and not is_file_model(parameters.llm):
             self._local = self.include(_CausalWriter(parameters.llm.removeprefix(LOCAL), context.progress))
             # Greedy decoding on one machine draws nothing.
             self.has_chance = parameters.temperature > 0
