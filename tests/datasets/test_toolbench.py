@@ -149,7 +149,7 @@ def test_defaults_and_responses_are_json_text(mirror: Path) -> None:
 
 
 def test_cards() -> None:
-    cards = {name: entry.card for name, entry in dataset_entries().items() if name.startswith("toolbench-")}
+    cards = {name: entry.card for name, entry in dataset_entries().items() if entry.folder.name == "toolbench"}
     assert list(cards) == sorted([*CARDS, "toolbench-g1", "toolbench-g2", "toolbench-g3"])
     for name, (file, aliases, *_) in CARDS.items():
         assert cards[name].variant == file

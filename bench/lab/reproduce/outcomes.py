@@ -28,6 +28,7 @@ Difference = Literal[
     "other model",
     "other training data",
     "other graph",
+    "other prompt",
     "rules for a language model",
 ]
 
@@ -45,6 +46,7 @@ DIFFERENCES: dict[Difference, str] = {
     "other model": "another model stands in for the paper's",
     "other training data": "the model was trained on other data",
     "other graph": "the dependency graph has another source",
+    "other prompt": "the language model is asked in other words than the paper's",
     "rules for a language model": "rules stand in for the language model",
 }
 assert tuple(DIFFERENCES) == get_args(Difference)

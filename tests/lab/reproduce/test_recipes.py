@@ -215,6 +215,24 @@ def test_what_needs_a_model_data_or_an_endpoint_says_which() -> None:
             assert recipe.needs, recipe.method
 
 
+def test_query_generation_judges_each_domain_against_its_own_column() -> None:
+    seen = [(cell, recipe) for cell, recipe in filled() if cell.table.startswith("query-generation")]
+    assert {cell.split for cell, _ in seen} == {"in-domain", "out-of-domain"}
+    for cell, recipe in seen:
+        assert recipe.slices == {"domain": cell.split.partition("-")[0]}, recipe.method
+
+
+def test_query_generation_in_other_words_than_the_papers_says_so() -> None:
+    for _, recipe in filled():
+        # The models that are trained on ToolBench are trained with the paper's prompt.
+        if recipe.method.startswith("query-generation("):
+            papers = "prompt=paper" in recipe.method or "$toolbench-" in recipe.method
+            assert ("other prompt" in recipe.differences) is not papers, recipe.method
+    for name, made in artefacts().items():
+        if name.startswith("toolbench-") and made.kind == "generator":
+            assert str(made.settings["prompt"]).startswith("paper")
+
+
 def test_claims_have_ids_of_their_own_and_something_to_go_by() -> None:
     assert len({claim.id for claim in claims()}) == len(claims())
     for claim in claims():
