@@ -74,6 +74,7 @@ def test_the_cells_that_nothing_of_ours_can_measure_are_counted() -> None:
         "toolrerank-6": 5 * 8,  # five variants; all but the average of all
         "toolrerank-7": 4 * 3,  # four ways to extend; three test sets
         "tgr-3": 6,
+        "ptr-1": 3,  # a command asks an endpoint
     }
 
 
