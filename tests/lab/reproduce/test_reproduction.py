@@ -19,10 +19,10 @@ from bench.lab.reproduce.cells import PrintedCell, Unit
 from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.outcomes import CELL_VERDICTS
 from bench.lab.reproduce.recipes import RecipeQuestion
-from bench.lab.reproduce.report import CellReport, Reproduction
+from bench.lab.reproduce.report import CellReport, Lacking, Reproduction
 from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns, count_range
-from bench.lab.reproduce.wording import cell_row
+from bench.lab.reproduce.wording import cell_row, lacking_text
 from bench.results.store import StoredResult
 
 Written = Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]
@@ -399,6 +399,15 @@ def test_slices_and_several_datasets(written: Written, run: Callable[..., Reprod
     assert report.cells[1].measured is not None
     assert report.cells[1].measured.mean == 0.5
     assert "no judged query with kind=blue" in blocks[2].lacking[0].reason
+
+
+def test_what_lacks_is_said_by_its_commands_unless_words_are_given() -> None:
+    lacking = Lacking(method="m", data=["d"], failed=False, reason="there is no m.", needs=[], commands=["bench train"])
+    assert lacking_text(lacking) == "Not here: m on d. To run it:"
+    assert lacking_text(lacking.model_copy(update={"commands": []})) == "Not here: m on d: there is no m."
+    assert (
+        lacking_text(lacking.model_copy(update={"needs": ["an endpoint"]})) == "Not here: m on d. It needs an endpoint."
+    )
 
 
 def test_the_mean_over_a_slice_is_over_the_means_of_its_values(tiny: Dataset, runs: Callable[..., MethodRuns]) -> None:
