@@ -117,7 +117,8 @@ def describe_measurement(measurement: Measurement) -> str:
     slices = "".join(f", {name} {value}" for name, value in measurement.slices.items())
     usual = measurement.pool in ("datasets", "queries")
     over = measurement.pool if usual else f"the values of {measurement.pool}"
-    mean = "" if usual and len(data) == 1 else f", mean over {over}"
+    single = len(data) == 1 and (usual or measurement.pool in measurement.slices)
+    mean = "" if single else f", mean over {over}"
     tools = ", ".join(dict.fromkeys(f"{item.tools} tools as {item.template}" for item in data))
     failed = f", {measurement.failed} failed" if measurement.failed else ""
     return f"{method} on {names}{slices}: {measurement.queries} queries{mean}{failed}, {tools}."
