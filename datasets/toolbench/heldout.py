@@ -52,12 +52,14 @@ def hold_out(tables: Tables, card: Card, seed: int) -> Tables:
     dev = 0
     while rest and dev < DEV * len(sets):
         unit = rest.pop(0)
-        splits.update(dict.fromkeys(members[unit], "dev"))
+        for name in members[unit]:
+            splits[name] = "dev"
         dev += len(members[unit])
     left = Counter(parent for unit in rest for parent in needs[unit])
     for unit in rest:
         tested = all(left[parent] > 1 for parent in needs[unit])
-        splits.update(dict.fromkeys(members[unit], "test" if tested else "train"))
+        for name in members[unit]:
+            splits[name] = "test" if tested else "train"
         if tested:
             left.subtract(needs[unit])
     queries = [replace(query, split=splits.get(query.query_id, "test")) for query in tables.queries]

@@ -24,7 +24,7 @@ from bench.base.errors import DataError
 from bench.data.derive import with_dev
 from bench.data.files import Files
 from bench.data.novelty import with_parent_slice
-from bench.data.parents import parent_of
+from bench.data.parents import Parent, parent_of
 from bench.data.tables import Query, Split, Tables, Tool
 
 from .parsing import SETS, ToolPool, group_slices, queries_of, read_records, set_slices, tool_of
@@ -89,7 +89,8 @@ def join(groups: Mapping[str, Tables]) -> Tables:
                 raise DataError(f"test_instruction/{file}.json is none of ToolBench's six test sets; move it away.")
             slices = set_slices(file) if file else group_slices(group)
             queries.append(replace(query, query_id=f"{group}-{query.query_id}", slices=slices))
-    parents, categories = set(), set()
+    parents: set[Parent] = set()
+    categories: set[str] = set()
     for query in queries:
         name = query.slices.get("set", "")
         if name.endswith("-Tool"):

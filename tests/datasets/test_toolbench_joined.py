@@ -149,7 +149,7 @@ def test_it_is_the_same_queries_and_other_seeds_hold_out_others(joined: Dataset,
 
 def record(query_id: int, *names: str) -> dict[str, object]:
     """A request for the tools `PARENT/NAME`, which are all that its generator was shown."""
-    apis = [
+    apis: list[dict[str, object]] = [
         {"category_name": "A", "tool_name": parent, "api_name": name, "api_description": ""}
         | {"required_parameters": [], "optional_parameters": []}
         for parent, name in (one.split("/") for one in names)

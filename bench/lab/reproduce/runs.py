@@ -145,7 +145,7 @@ class MethodRuns:
         return MethodValues(
             tuple(results),
             np.concatenate(tables),
-            np.unique(groups, return_inverse=True)[1],
+            np.unique(groups, return_inverse=True)[1].astype(np.int64),
             np.concatenate(units),
             tuple(len(table) for table in tables),
             failed,
