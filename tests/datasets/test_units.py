@@ -37,6 +37,8 @@ UNITS = {
     "restbench-tmdb": ("gold+parent", (100, 64, 8, 38.5)),
     "sealtools": ("none", (1354, 1354, 1, 1354.0)),
     "starter": ("gold+parent", (126, 93, 4, 71.5)),
+    "toolbench": ("gold+group", (765, 576, 20, 351.5)),
+    "toolbench(split=held-out)": ("gold+group", (341, 256, 6, 185.5)),
     "toolbench-i1-cat": ("gold+group", (153, 88, 5, 67.5)),
     "toolbench-i1-inst": ("gold+group", (163, 154, 3, 145.2)),
     "toolbench-i1-tool": ("gold+group", (158, 100, 4, 79.0)),
@@ -57,6 +59,7 @@ UNITS = {
 SINGLE = ["github-mcp", "livemcpbench", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
 #: Others of which no results are stored.
 UNSTORED = {name for name in UNITS if name.startswith(("azure-mcp", "toolret-")) or name.endswith("-ptr")}
+UNSTORED |= {"toolbench", "toolbench(split=held-out)"}
 SOURCES = {
     "apibank": ["apibank", "apibank-full", "toolret-apibank"],
     "azure-mcp": ["azure-mcp", "azure-mcp-consolidated"],

@@ -10,14 +10,13 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field, model_validator
 
 from bench.base.errors import DataError
 from bench.base.records import Record, read_toml
 from bench.data.tables import NamedTemplate
-from bench.lab.reproduce.cells import PrintedCell, cell_at
+from bench.lab.reproduce.cells import PrintedCell, cell_at, table_cells
 from bench.lab.reproduce.outcomes import Difference
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -33,13 +32,13 @@ class RecipeQuestion(Record):
 
     Attributes:
         on: dataset specs; over several, the mean is over datasets or over their pooled queries.
-        pool: which of the two.
+        pool: which of the two; or the name of a slice, for the mean over the means of its values.
         slices: only queries that have these slices, as in {parent = "unseen"}.
         template: the text of a tool; the dataset's own where none is given.
     """
 
     on: tuple[str, ...] = Field(min_length=1)
-    pool: Literal["datasets", "queries"] = "datasets"
+    pool: str = "datasets"
     slices: dict[str, str] = {}
     template: NamedTemplate | None = None
 
@@ -173,9 +172,15 @@ class Recipe(RecipeQuestion):
 
 
 class RecipeFile(Record):
-    """The recipes of a paper. `words` are substitutions that hold for all of them, in those of rows and places too."""
+    """The recipes of a paper.
+
+    Attributes:
+        words: substitutions that hold for all of them, in those of rows and places too.
+        places: those of places, for the recipes that list no places of their own.
+    """
 
     words: dict[str, str] = {}
+    places: dict[str, Substitutions] = {}
     recipe: list[Recipe]
 
 
@@ -188,7 +193,15 @@ def recipes() -> tuple[Recipe, ...]:
 def read_recipes(path: Path) -> list[Recipe]:
     """Recipes out of a TOML file; raises `DataError`."""
     file = read_toml(RecipeFile, path, "the recipes", DataError)
-    return [_with_words(recipe, file.words) for recipe in file.recipe]
+    return [_with_words(_with_places(recipe, file.places), file.words) for recipe in file.recipe]
+
+
+def _with_places(recipe: Recipe, places: Mapping[str, Substitutions]) -> Recipe:
+    """The recipe with the file's places, as far as its table has them, where it lists none of its own."""
+    if recipe.places:
+        return recipe
+    printed = {cell.place for cell in table_cells(recipe.table)}
+    return recipe.model_copy(update={"places": {name: places[name] for name in places if name in printed}})
 
 
 class _Kept(dict[str, str]):

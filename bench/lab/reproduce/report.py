@@ -31,7 +31,7 @@ class Measurement(Record):
 
     Attributes:
         minus: the method that was subtracted, in a table of differences.
-        pool: over what the mean is taken where there are several datasets.
+        pool: over what the mean is taken: datasets, queries, or a slice, whose values count alike.
         queries: how many were judged; `failed` of them were not answered and score 0.
         warnings: what the stored results warn of.
     """
@@ -39,7 +39,7 @@ class Measurement(Record):
     method: str
     minus: str | None = None
     data: list[MeasuredData]
-    pool: Literal["datasets", "queries"]
+    pool: str
     slices: dict[str, str]
     queries: int
     failed: int

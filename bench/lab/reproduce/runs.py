@@ -72,7 +72,8 @@ class MethodValues:
     Attributes:
         results: the stored results they come from, one for each dataset.
         values: (queries, metrics), without the queries that a metric is not taken on.
-        groups: (queries,) the dataset of each query, or zeros where all are pooled.
+        groups: (queries,) the dataset of each query, by code from 0, or the value of the slice over which the mean is
+            taken; zeros where all are pooled.
         units: (queries,) the unit of independence of each query, by code from 0; each lies within a dataset.
         counts: queries of each dataset.
         failed: how many of these queries failed or were not answered; they score 0.
@@ -120,10 +121,11 @@ class MethodRuns:
         Raises:
             BenchError: something it needs is not here, or the run failed.
         """
-        results, tables, groups, units = [], [], [], []
+        results, tables, units = [], [], []
+        groups: list[str] = []
         first = 0
         failed = 0
-        for number, plan in enumerate(plans(method, question)):
+        for plan in plans(method, question):
             result = self.result(plan)
             table = np.column_stack([result.values(str(parse_metric(metric))) for metric in metrics])
             kept = self._in_slices(plan, result, question.slices) & ~np.isnan(table).any(axis=1)
@@ -137,11 +139,13 @@ class MethodRuns:
             plan_units = number_units(result.units[kept])
             units.append(plan_units + first)
             first += int(plan_units.max()) + 1
-            groups.append(np.full(int(kept.sum()), number if question.pool == "datasets" else 0, dtype=np.int64))
+            groups += [
+                label for label, keep in zip(self._groups(plan, result, question.pool), kept, strict=True) if keep
+            ]
         return MethodValues(
             tuple(results),
             np.concatenate(tables),
-            np.concatenate(groups),
+            np.unique(groups, return_inverse=True)[1].astype(np.int64),
             np.concatenate(units),
             tuple(len(table) for table in tables),
             failed,
@@ -208,6 +212,16 @@ class MethodRuns:
         queries = self._dataset(plan.dataset).queries
         inside = {query.query_id for query in queries if wanted <= query.slices.items()}
         return np.array([name in inside for name in ids], dtype=np.bool_)
+
+    def _groups(self, plan: Plan, result: StoredResult, pool: str) -> list[str]:
+        """The label of each query of a result; the mean is taken over the means of those with the same one."""
+        ids: list[str] = result.per_query["query_id"].to_pylist()
+        if pool in ("datasets", "queries"):
+            return [str(plan.dataset) if pool == "datasets" else ""] * len(ids)
+        labels = {query.query_id: query.slices.get(pool, "") for query in self._dataset(plan.dataset).queries}
+        if not any(labels.values()):
+            raise UsageError(f"{plan.dataset} has no slice {pool!r} to take the mean over.")
+        return [labels[name] for name in ids]
 
 
 def plans(method: str, question: RecipeQuestion) -> list[Plan]:

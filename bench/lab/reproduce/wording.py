@@ -115,7 +115,10 @@ def describe_measurement(measurement: Measurement) -> str:
     data = measurement.data
     names = ", ".join(item.dataset for item in data)
     slices = "".join(f", {name} {value}" for name, value in measurement.slices.items())
-    mean = "" if len(data) == 1 else f", mean over {measurement.pool}"
+    usual = measurement.pool in ("datasets", "queries")
+    over = measurement.pool if usual else f"the values of {measurement.pool}"
+    single = len(data) == 1 and (usual or measurement.pool in measurement.slices)
+    mean = "" if single else f", mean over {over}"
     tools = ", ".join(dict.fromkeys(f"{item.tools} tools as {item.template}" for item in data))
     failed = f", {measurement.failed} failed" if measurement.failed else ""
     return f"{method} on {names}{slices}: {measurement.queries} queries{mean}{failed}, {tools}."
@@ -126,11 +129,9 @@ def lacking_text(lacking: Lacking) -> str:
     what = f"{lacking.method} on {', '.join(lacking.data)}"
     if lacking.failed:
         return f"Failed: {what}: {lacking.reason}"
-    return (
-        f"Not here: {what}. It needs {'; '.join(lacking.needs)}."
-        if lacking.needs
-        else f"Not here: {what}: {lacking.reason}"
-    )
+    if lacking.needs:
+        return f"Not here: {what}. It needs {'; '.join(lacking.needs)}."
+    return f"Not here: {what}. To run it:" if lacking.commands else f"Not here: {what}: {lacking.reason}"
 
 
 def claim_state(claim: ClaimReport) -> str:

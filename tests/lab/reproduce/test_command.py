@@ -182,7 +182,7 @@ def test_models_whose_data_must_be_brought_are_left_out_unless_they_are_named(
     said = bench("reproduce", "train", code=1).out
     assert str(folder_of("toollens-retriever")) in made
     assert str(folder_of("toolbench-retriever")) not in made
-    assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-g1" in said
+    assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-full" in said
 
 
 @pytest.mark.slow("real data")
