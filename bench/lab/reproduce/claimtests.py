@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bench.lab.reproduce.claims import Claim, ClaimTest, check_printed
 from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, lacking_of, measurement_of
+from bench.lab.reproduce.outcomes import ClaimVerdict
+from bench.lab.reproduce.preconditions import check_precondition
 from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns
 from bench.lab.reproduce.verdicts import judge_claim
@@ -38,12 +40,18 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
         paper=claim.paper,
         text=claim.claim,
         where=claim.where,
-        verdict=judge_claim([comparison.outcome for test in tests for comparison in test.comparisons]),
+        verdict=verdict_of(tests),
         tests=tests,
         printed=check_printed(claim.printed),
         needs=list(claim.needs),
         note=claim.note,
     )
+
+
+def verdict_of(tests: Sequence[ClaimTestReport]) -> ClaimVerdict:
+    """The verdict of a claim by the tests whose precondition holds."""
+    outcomes = [comparison.outcome for test in tests if test.decides for comparison in test.comparisons]
+    return judge_claim(outcomes, set_aside=any(test.lacking is None and not test.decides for test in tests))
 
 
 def _decide(comparison: PairedComparison, corrected: float) -> PairedComparison:
@@ -66,4 +74,5 @@ def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
         rival=measurement_of(test.worse, second, test),
         differences=differences,
         comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, pairs, strict=True)],
+        precondition=check_precondition(test, runs),
     )

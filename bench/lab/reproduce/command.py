@@ -27,7 +27,7 @@ from bench.lab.reproduce.cells import paper_of, papers, table_names
 from bench.lab.reproduce.claims import Claim, claims
 from bench.lab.reproduce.commands import adding_command
 from bench.lab.reproduce.markdown import markdown
-from bench.lab.reproduce.printing import print_list, print_reproduction, print_summary
+from bench.lab.reproduce.printing import print_claims, print_list, print_side_by_side, print_summary, print_table
 from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns
 from bench.registry import build_method, load_dataset
@@ -103,7 +103,9 @@ def command(
     executor = chosen_executor(jobs, address, runs.load)
     if executor is not None:
         runs.run_ahead(plan_runs(tables, chosen, runs), executor)
-    report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
+    printed = print_side_by_side if what == ("all",) else print_table
+    show = None if as_json or as_markdown else printed
+    report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars, show)
     if out is not None:
         write_text(out / "reproduction.json", to_json(report))
         write_text(out / "reproduction.md", markdown(report))
@@ -115,7 +117,7 @@ def command(
     elif what == ("all",):
         print_summary(report)
     else:
-        print_reproduction(report)
+        print_claims(report)
 
 
 def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:

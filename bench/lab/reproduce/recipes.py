@@ -19,6 +19,7 @@ from bench.base.records import Record, read_toml
 from bench.data.tables import NamedTemplate
 from bench.lab.reproduce.cells import PrintedCell, cell_at
 from bench.lab.reproduce.outcomes import Difference
+from bench.results.settings import EvaluatedSplit
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -36,12 +37,14 @@ class RecipeQuestion(Record):
         pool: which of the two.
         slices: only queries that have these slices, as in {parent = "unseen"}.
         template: the text of a tool; the dataset's own where none is given.
+        split: which queries; the dataset's own where none is given.
     """
 
     on: tuple[str, ...] = Field(min_length=1)
     pool: Literal["datasets", "queries"] = "datasets"
     slices: dict[str, str] = {}
     template: NamedTemplate | None = None
+    split: EvaluatedSplit | None = None
 
 
 class Standard(Record):

@@ -184,8 +184,37 @@ class TableReport(Record):
         return {OLDER_VERDICTS.get(name, name): count for name, count in verdicts.items()}
 
 
+class PreconditionReport(Record):
+    """What a test needs in order to be one of its claim, and what was measured of that.
+
+    Attributes:
+        name: as in the file of claims.
+        needs: in words.
+        holds: None where it could not be measured.
+        fact, value, at_least: for a number with a threshold.
+        metric, split, better, worse, comparison: for a comparison: the means of the two systems, and their difference.
+        reason: why it could not be measured.
+    """
+
+    name: str
+    needs: str
+    holds: bool | None
+    fact: str | None = None
+    value: float | None = None
+    at_least: float | None = None
+    metric: str | None = None
+    split: str | None = None
+    better: float | None = None
+    worse: float | None = None
+    comparison: PairedComparison | None = None
+    reason: str = ""
+
+
 class ClaimTestReport(Record):
-    """One test of a claim: `better` against `worse`, all its metrics."""
+    """One test of a claim: `better` against `worse`, all its metrics.
+
+    It decides nothing where its precondition does not hold.
+    """
 
     better: str
     worse: str
@@ -194,6 +223,12 @@ class ClaimTestReport(Record):
     differences: list[Difference] = []
     comparisons: list[PairedComparison] = []
     lacking: Lacking | None = None
+    precondition: PreconditionReport | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether its comparisons count for the claim."""
+        return self.lacking is None and (self.precondition is None or self.precondition.holds is True)
 
 
 class PrintedReport(Record):
@@ -218,6 +253,17 @@ class ClaimReport(Record):
     note: str
 
 
+class PaperReport(Record):
+    """What holds of a paper: its cells and claims by verdict, cells of `direction only` by outcome, and a sentence."""
+
+    paper: str
+    cells: int
+    verdicts: dict[CellVerdict, int]
+    directions: dict[Outcome, int]
+    claims: dict[ClaimVerdict, int]
+    sentence: str
+
+
 class Reproduction(Record):
     """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
 
@@ -230,3 +276,4 @@ class Reproduction(Record):
     cells: list[CellReport]
     blocks: list[Block]
     claims: list[ClaimReport]
+    papers: list[PaperReport] = []

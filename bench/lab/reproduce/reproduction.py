@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.base.errors import BenchError
@@ -35,6 +35,7 @@ from bench.lab.reproduce.report import (
     TableReport,
 )
 from bench.lab.reproduce.runs import MethodRuns, count_range
+from bench.lab.reproduce.summary import summarise
 from bench.lab.reproduce.verdicts import judge_count, judge_fact, judge_value, margin_of
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import enough_units
@@ -81,7 +82,12 @@ def plan_runs(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) 
 
 
 def reproduce(
-    tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns, command: str, progress: Progress = QUIET
+    tables: Sequence[str],
+    claims: Sequence[Claim],
+    runs: MethodRuns,
+    command: str,
+    progress: Progress = QUIET,
+    show: Callable[[TableReport, list[CellReport], list[Block]], None] | None = None,
 ) -> Reproduction:
     """Measure what can be measured of these tables and claims, and judge all of it.
 
@@ -90,28 +96,34 @@ def reproduce(
         claims: claims to test.
         runs: runs what is asked, and knows what is there.
         command: what the user typed.
-        progress: gets a bar with one step for each row of a table on a dataset, and each test of a claim.
+        progress: gets a bar for each table, with one step for each row on a dataset, and one for the claims' tests.
+        show: is given each table when it is judged, with all cells and blocks so far.
     """
     started = time.perf_counter()
-    tests = sum(len(claim.tests) for claim in claims)
-    lines = {table: _lines(table_cells(table)) for table in tables}
     book = _Book(runs)
-    with progress.stage("reproduce", sum(map(len, lines.values())) + tests, "rows") as stage:
-        for table in tables:
-            begun = len(book.cells)
-            for line in lines[table]:
+    judged = []
+    for number, table in enumerate(tables, 1):
+        lines = _lines(table_cells(table))
+        begun = len(book.cells)
+        with progress.stage(f"reproduce {table} ({number} of {len(tables)} tables)", len(lines), "rows") as stage:
+            for line in lines:
                 book.measure(line)
                 stage.advance()
-            book.correct(begun)
+        book.correct(begun)
+        judged.append(_table(table, book.cells))
+        if show is not None:
+            show(judged[-1], book.cells, book.blocks)
+    with progress.stage("test claims", sum(len(claim.tests) for claim in claims), "tests") as stage:
         reports = [run_claim(claim, runs, stage.advance) for claim in claims]
     return Reproduction(
         protocol=PROTOCOL_VERSION,
         environment=environment(command),
         seconds=round(time.perf_counter() - started, 1),
-        tables=[_table(table, book.cells) for table in tables],
+        tables=judged,
         cells=book.cells,
         blocks=book.blocks,
         claims=reports,
+        papers=summarise(book.cells, reports),
     )
 
 

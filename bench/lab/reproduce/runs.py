@@ -108,7 +108,7 @@ class MethodRuns:
     def __post_init__(self) -> None:
         self._runner = Runner(
             self.results,
-            load=self._dataset,
+            load=self.dataset,
             build=self.build,
             progress=WithoutNotes(self.progress),
             metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
@@ -188,7 +188,8 @@ class MethodRuns:
         except Exception as error:  # a fault of ours must not take the other cells with it
             return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
 
-    def _dataset(self, spec: Spec) -> Dataset:
+    def dataset(self, spec: Spec) -> Dataset:
+        """A dataset, loaded once; raises `BenchError`."""
         if spec not in self._datasets:
             try:
                 self._datasets[spec] = self.load(spec)
@@ -205,7 +206,7 @@ class MethodRuns:
         if not slices:
             return np.ones(len(ids), dtype=np.bool_)
         wanted = slices.items()
-        queries = self._dataset(plan.dataset).queries
+        queries = self.dataset(plan.dataset).queries
         inside = {query.query_id for query in queries if wanted <= query.slices.items()}
         return np.array([name in inside for name in ids], dtype=np.bool_)
 
@@ -221,7 +222,10 @@ def plans(method: str, question: RecipeQuestion) -> list[Plan]:
         if not is_there(name):
             raise UnavailableError(f"the model {name} is not trained: {folder_of(name)} does not exist.")
     spec = parse(resolve_references(method))
-    return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolve_references, question.on)]
+    return [
+        Plan(parse(dataset), spec, template=question.template, split=question.split)
+        for dataset in map(resolve_references, question.on)
+    ]
 
 
 def _known_metric(text: str) -> Metric | None:
