@@ -27,6 +27,11 @@ def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport 
         return report.model_copy(update={"reason": str(told(error))})
 
 
+def question_of(wanted: Precondition) -> RecipeQuestion:
+    """The data of a precondition that compares two systems."""
+    return RecipeQuestion(on=wanted.on, split=wanted.split)
+
+
 def judged_by_fact(wanted: Precondition, value: float) -> PreconditionReport:
     """The report of a precondition that asks for a number."""
     assert wanted.at_least is not None
@@ -42,7 +47,7 @@ def judged_by_fact(wanted: Precondition, value: float) -> PreconditionReport:
 
 def _compared(wanted: Precondition, report: PreconditionReport, runs: MethodRuns) -> PreconditionReport:
     """It holds if the first system is shown to be better; the comparison is a family of its own."""
-    question = RecipeQuestion(on=wanted.on, split=wanted.split)
+    question = question_of(wanted)
     first, second, (pair,) = compare_methods(wanted.better, wanted.worse, question, [wanted.metric], runs)
     comparison = decide(comparison_of(wanted.metric, pair), 1.0, pair.p)
     update = {

@@ -153,7 +153,7 @@ def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
     if block.measurement is None:
         out.print(f"not run: {', '.join(f'{cell.metric} {cell.printed}' for cell in cells)}")
     elif block.rival is not None:
-        table = Table([*DIRECTIONS], right=(1, 2, 3, 5))
+        table = Table([*DIRECTIONS], right=(1, 2, 3, 4, 6), tight=True)
         for cell in cells:
             table.add(*direction_row(cell))
         out.print(table)

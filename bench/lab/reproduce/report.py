@@ -264,6 +264,29 @@ class PaperReport(Record):
     sentence: str
 
 
+class RunEstimate(Record):
+    """What a reproduction was expected to take, before it began.
+
+    Attributes:
+        to_run, kept: results that will be made, and those that are there.
+        methods, datasets: of those to run.
+        seconds: about, from kept results of the same methods; `untimed`: results for which there are none.
+        calls: the most calls to language models; `tokens` and `cost` are about, None where not known.
+        more_calls: the most calls of what needs a language model that is not here, on data that is.
+    """
+
+    to_run: int
+    kept: int
+    methods: int
+    datasets: int
+    seconds: float
+    untimed: int
+    calls: int
+    tokens: int | None
+    cost: float | None
+    more_calls: int
+
+
 class Reproduction(Record):
     """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
 
@@ -277,3 +300,4 @@ class Reproduction(Record):
     blocks: list[Block]
     claims: list[ClaimReport]
     papers: list[PaperReport] = []
+    estimate: RunEstimate | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method
+from bench.interface.parts import needs_llm
 from bench.lab.reproduce.artefacts import folder_of, is_there, names_in, resolve_references
 from bench.lab.reproduce.recipes import FACT, RecipeQuestion
 from bench.metrics import Metric, parse_metric
@@ -86,6 +87,14 @@ class MethodValues:
     failed: int
 
 
+@dataclass(frozen=True)
+class Checked:
+    """Whether a stored result takes the place of a run, and whether the run calls a language model."""
+
+    kept: bool
+    calls: bool
+
+
 @dataclass
 class MethodRuns:
     """Runs what recipes ask, once each, and keeps errors as well as results.
@@ -94,6 +103,7 @@ class MethodRuns:
         results: the folder of results; what is there is not run again.
         load, build: as the runner has them.
         metrics: metrics that recipes ask for, by their strings.
+        models: role -> the language model that the user names in the place of the paper's.
         progress: where runs report to.
     """
 
@@ -101,7 +111,9 @@ class MethodRuns:
     load: Callable[[Spec], Dataset]
     build: Callable[[Spec], Method]
     metrics: Sequence[str] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = QUIET
+    _checked: dict[Plan, Checked] = field(default_factory=dict)
     _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
@@ -147,14 +159,20 @@ class MethodRuns:
             failed,
         )
 
-    def possible(self, methods: Sequence[str | None], question: RecipeQuestion) -> list[Plan] | None:
+    def possible(self, methods: Sequence[str], question: RecipeQuestion) -> list[Plan] | None:
         """The plans of methods on a question; None if one of them cannot run here."""
         try:
-            planned = [plan for method in methods if method is not None for plan in plans(method, question)]
-            self._runner.check(planned)
+            planned = [plan for method in methods for plan in plans(method, question)]
+            fresh = [plan for plan in dict.fromkeys(planned) if plan not in self._checked]
+            for plan, item in zip(fresh, self._runner.check(fresh), strict=True):
+                self._checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
         except BenchError:
             return None
         return planned
+
+    def checked(self, plan: Plan) -> Checked:
+        """What the check of a plan that `possible` gave found."""
+        return self._checked[plan]
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
         """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.

@@ -20,9 +20,18 @@ from bench.lab.reproduce.report import (
 from bench.lab.reproduce.summary import count_directions
 from bench.show.numbers import count, estimate, format_fixed, format_signed, interval, p_value, significant
 
-#: The columns of measured cells, and of directions.
+#: The columns of measured cells, and of directions: a gap is the difference to the row that a cell is compared with.
 VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
-DIRECTIONS = ("metric", "published", "difference", "ours", "95% interval", "p", "direction only")
+DIRECTIONS = (
+    "metric",
+    "published",
+    "ours",
+    "published\ngap",
+    "our\ngap",
+    "95% interval",
+    "p",
+    "direction\nonly",
+)
 
 
 def value_row(cell: CellReport, block: Block) -> list[str]:
@@ -53,6 +62,7 @@ def direction_row(cell: CellReport) -> list[str]:
     return [
         cell.metric,
         cell.printed,
+        "" if cell.measured is None else _number(cell.measured.mean, cell),
         published,
         ours,
         interval(direction.low, direction.high),
@@ -74,12 +84,11 @@ def cell_row(cell: CellReport, block: Block) -> list[str]:
     if cell.direction is None:
         texts = value_row(cell, block)
         return [*texts[:-1], f"{texts[-1]}: {', '.join(cell.reasons)}"] if cell.reasons else texts
-    metric, printed, published, ours, ends, p, outcome = direction_row(cell)
-    measured = "" if cell.measured is None else f"{_number(cell.measured.mean, cell)} "
+    metric, printed, measured, published, ours, ends, p, outcome = direction_row(cell)
     return [
         metric,
         f"{printed} ({published})",
-        f"{measured}({ours})",
+        f"{measured} ({ours})".lstrip(),
         ends,
         "",
         f"{cell.verdict}: {outcome}, p {p}",

@@ -98,7 +98,7 @@ def test_replies_of_a_language_model_are_counted(
 
     asked = report("rankgpt(base=random, llm=some-model, depth=5)")
     assert (asked.holds, asked.value, asked.at_least) == (True, 1.0, 0.5)
-    by_rules = report("re-invoke(base=bm25, llm=rules)")
+    by_rules = report("query-generation(base=bm25, llm=rules)")
     assert (by_rules.holds, by_rules.value) == (False, 0.0)
     assert precondition_text(by_rules) == (
         "Precondition fails: a model answers; llm replies per query 0, at least 0.5 is needed."
