@@ -25,11 +25,7 @@ MOST_CALLS = {"ptr": 3, "query-generation": 1}
 
 
 def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:
-    """What is to be expected of what `look_ahead` found.
-
-    Raises:
-        UsageError: a price or limit of language models is set wrong, and some are to be called.
-    """
+    """What is to be expected of what `look_ahead` found."""
     planned = plan_runs(asked)
     to_run = [plan for plan in planned if not runs.checked(plan).kept]
     known = _known(runs.results, {plan.method.name for plan in to_run})

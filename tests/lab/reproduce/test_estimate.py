@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.base.errors import UsageError
-from bench.base.spec import Spec, parse
+from bench.base.spec import parse
+from bench.data.tables import Tool
 from bench.lab.reproduce.artefacts import resolve_references
 from bench.lab.reproduce.cells import cells
 from bench.lab.reproduce.claims import Claim, claims
@@ -19,6 +19,8 @@ from bench.lab.reproduce.recipes import recipes_of
 from bench.lab.reproduce.report import RunEstimate
 from bench.lab.reproduce.reproduction import look_ahead
 from bench.lab.reproduce.runs import MethodRuns, plans
+from bench.methods.ptr.dialogue import Dialogue
+from bench.models.llm import LanguageModel
 
 if TYPE_CHECKING:
     from kit.chatserver import ChatServer
@@ -59,7 +61,7 @@ def test_nothing_that_can_run_is_told(runs: RunsOf) -> None:
 def test_time_is_that_of_kept_results_of_the_same_method(runs: RunsOf) -> None:
     ours = runs("recall@1")
     kept = ours.result(plans("half", claim(("most", "half")).tests[0])[0])
-    question = claim(("most", "half"), on=["tiny-2"])
+    question = claim(("most", "half"), template="name_description")
     again = runs("recall@1")
     found = estimate_runs(look_ahead([], [question], again), again)
     assert (found.to_run, found.untimed) == (2, 1)
@@ -94,19 +96,10 @@ def test_tokens_and_cost_are_those_of_kept_results(
     use = kept.manifest.model_use
     assert use is not None
     ours = runs("recall@1")
-    after = estimate_runs(look_ahead([], [claim((WRITER, "half"), on=["tiny-2"])], ours), ours)
+    after = estimate_runs(look_ahead([], [claim((WRITER, "half"), template="name_description")], ours), ours)
     assert after.tokens == use.input_tokens + use.output_tokens
     assert after.cost == pytest.approx((10 * use.input_tokens + 20 * use.output_tokens) / 1e6)
     assert "by BENCH_LLM_PRICE; BENCH_LLM_LIMIT bounds them" in estimate_text(after)[-1]
-
-
-def test_a_wrong_price_is_told_before_anything_runs(
-    runs: RunsOf, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BENCH_LLM_URL", chat_server.url)
-    monkeypatch.setenv("BENCH_LLM_PRICE", "cheap")
-    with pytest.raises(UsageError, match="BENCH_LLM_PRICE is 'cheap'"):
-        estimated(runs("recall@1"), (WRITER, "half"))
 
 
 def test_every_method_that_a_recipe_lets_call_a_model_has_its_most_calls() -> None:
@@ -118,20 +111,12 @@ def test_every_method_that_a_recipe_lets_call_a_model_has_its_most_calls() -> No
 
 
 def test_the_most_calls_of_a_query_are_no_fewer_than_are_made(
-    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mirror: Path
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """PTR over three queries, with replies that make it ask all it can."""
-    from bench.registry import build_method, load_dataset
-
+    """PTR's dialogue over three queries, with replies that lead to the next question."""
     monkeypatch.setenv("BENCH_LLM_URL", chat_server.url)
     monkeypatch.setenv("BENCH_LLM_JOURNAL", str(tmp_path / "journal.jsonl"))
-    chat_server.answer = lambda body: '{"functionalities": ["find a movie", "book a table"]}'
-    method = build_method(parse("ptr(retriever=bm25-okapi, llm=some-model, order=set)"))
-    dataset = load_dataset(Spec("starter"))
-    from bench.interface import History, Library, Queries
-
-    library = Library.of(dataset, dataset.card.template)
-    method.fit(History.of(dataset, library, dataset.rows("test")))
-    method.index(library)
-    method.recommend(Queries.of(dataset, dataset.rows("test")[:3]))
+    chat_server.answer = lambda body: '{"functionalities": ["find a film", "book a table"], "matches": {}}'
+    tools = [Tool("film", "film", "Finds films."), Tool("table", "table", "Books tables.")]
+    Dialogue(LanguageModel("some-model"), tools).cover(["a film", "a table", "both"], [(0,), (1,), (0, 1)])
     assert 3 < len(chat_server.requests) <= 3 * MOST_CALLS["ptr"]
