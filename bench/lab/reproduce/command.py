@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -11,16 +12,14 @@ from pathlib import Path
 import click
 
 from bench.base.bars import progress
-from bench.base.config import config_context, current_session
+from bench.base.config import current_session
 from bench.base.errors import CheckFailed, UsageError
 from bench.base.parameters import suggestion
 from bench.base.paths import results_folder, write_text
-from bench.base.spec import Spec
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import json_option, results_option, source_options, use_session
+from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import print_json
-from bench.data.dataset import Dataset
 from bench.lab.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
 from bench.lab.reproduce.artefacts import command as training_command
 from bench.lab.reproduce.cells import paper_of, papers, table_names
@@ -96,17 +95,14 @@ def command(
         return
     models = read_roles(named)
     tables, chosen = _chosen(what)
-    # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
-    given = current_session()
-    use_session(offline=None if download else True)
-
-    def load(spec: Spec) -> Dataset:
-        with config_context(given):
-            return load_dataset(spec, bars)
+    # Encoders of gigabytes are not fetched unasked; datasets are, and endpoints are asked, as everywhere.
+    if not download and "HF_HUB_OFFLINE" not in os.environ:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        click.get_current_context().call_on_close(lambda: os.environ.pop("HF_HUB_OFFLINE", None))
 
     runs = MethodRuns(
         results or results_folder(),
-        load=load,
+        load=lambda spec: load_dataset(spec, bars),
         build=lambda spec: build_method(spec, progress=bars),
         metrics=metrics_of(tables, chosen, models),
         models=models,
@@ -120,8 +116,7 @@ def command(
         bars.note(sentence)
     if executor is not None:
         runs.run_ahead(plan_runs(asked), executor)
-    given = [word for text in named for word in ("--model", text)]
-    command_line = shlex.join(["bench", "reproduce", *what, *given])
+    command_line = shlex.join(["bench", "reproduce", *what, *(word for text in named for word in ("--model", text))])
     printed = print_side_by_side if what == ("all",) else print_table
     show = None if as_json or as_markdown else printed
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,3 +133,34 @@ def test_a_cell_with_a_model_of_the_user_s_is_never_reproduced(
     assert block.note == "The paper's language model is GPT-4o; here it is mine."
     assert block.lacking == []
     assert {body["model"] for body in chat_server.requests} == {"mine"}
+
+
+def test_the_command_asks_the_endpoint_and_fetches_no_encoder(
+    bench: Bench, written: Written, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BENCH_LLM_URL", chat_server.url)
+    monkeypatch.setenv("BENCH_LLM_JOURNAL", str(tmp_path / "journal.jsonl"))
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    hub: set[str | None] = set()
+
+    def answer(body: dict[str, Any]) -> str:
+        hub.add(os.environ.get("HF_HUB_OFFLINE"))
+        return "[2] > [1]"
+
+    chat_server.answer = answer
+    more = {"role": "recommender-strong", "against": "B", "rival": "random", "differences": ["other model"]}
+    cells = [
+        PrintedCell("tgr-2", row, "D", "", "recall@1", printed, "share")
+        for row, printed in (("A", "0.9"), ("B", "0.5"))
+    ]
+    method = "rankgpt(base=random, llm={given}, depth=2)"
+    written(cells, [{"rows": ["A"], "on": ["starter"], "method": method, **more}])
+    made = bench("reproduce", "tgr-2", "--model", "recommender-strong=mine", "--json")
+    report = made.json
+    assert report["environment"]["command"] == "bench reproduce tgr-2 --model recommender-strong=mine"
+    assert [cell["verdict"] for cell in report["cells"]] == ["direction only", "not run"]
+    assert report["estimate"]["to_run"] == 2
+    assert "to run: 2 results (2 methods, 1 dataset)" in made.err
+    assert {body["model"] for body in chat_server.requests} == {"mine"}
+    assert hub == {"1"}
+    assert "HF_HUB_OFFLINE" not in os.environ

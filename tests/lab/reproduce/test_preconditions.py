@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RunsOf = Callable[..., MethodRuns]
 #: Most is shown to be better than half, and half not than itself under another name.
-HOLDS = {"name": "a", "needs": "the first is better", "better": "most", "worse": "half"}
+HOLDS: dict[str, Any] = {"name": "a", "needs": "the first is better", "better": "most", "worse": "half"}
 HOLDS |= {"on": ["tiny"], "metric": "recall@1", "split": "test"}
 FAILS = {**HOLDS, "name": "b", "better": "half", "worse": "most"}
 UNSHOWN = {**HOLDS, "name": "c", "better": "same", "worse": "half"}
@@ -119,7 +119,7 @@ class Knowing:
         if self.right:
             edges = (len(pairs) - 500) // 2
             kind[:edges], kind[edges : 2 * edges] = 0, 2
-        return np.eye(3)[kind]
+        return np.asarray(np.eye(3)[kind], dtype=np.float64)
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -131,6 +131,7 @@ def test_a_discriminator_is_tested_as_the_paper_tests_it(
     (test, *_) = next(claim.tests for claim in claims() if claim.id == "tgr-d-improves-every-base")
     report = check_precondition(test, MethodRuns(tmp_path, load=load, build=build_method))
     assert report is not None
+    assert report.value is not None
     assert report.holds is right
     # Neither category is ever named: only the third has an F1.
     assert report.value == pytest.approx(1.0) if right else report.value < 1 / 3
