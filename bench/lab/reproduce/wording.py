@@ -160,7 +160,7 @@ def table_counts(table: TableReport, cells: Sequence[CellReport]) -> list[int]:
     directions = count_directions(cell for cell in cells if cell.table == table.table)
     return [
         table.cells,
-        *(table.verdicts[name] for name in CELL_VERDICTS),
+        *(table.verdicts.get(name, 0) for name in CELL_VERDICTS),
         *(directions[name] for name in DIRECTION_COUNTS),
     ]
 
@@ -180,9 +180,9 @@ def paper_row(paper: PaperReport) -> list[str]:
     """The texts of a paper, one for each of `PAPERS`."""
     counts = [
         paper.cells,
-        *(paper.verdicts[name] for name in CELL_VERDICTS),
-        *(paper.directions[name] for name in DIRECTION_COUNTS),
-        *(paper.claims[name] for name in CLAIM_VERDICTS),
+        *(paper.verdicts.get(name, 0) for name in CELL_VERDICTS),
+        *(paper.directions.get(name, 0) for name in DIRECTION_COUNTS),
+        *(paper.claims.get(name, 0) for name in CLAIM_VERDICTS),
     ]
     return [paper.paper, paper.sentence, *map(str, counts)]
 
