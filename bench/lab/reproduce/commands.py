@@ -28,6 +28,8 @@ def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequ
         run += ["--dataset", dataset]
     if question.template is not None:
         run += ["--template", question.template]
+    if question.split is not None:
+        run += ["--split", question.split]
     for metric in dict.fromkeys(metrics):
         if metric not in DEFAULT_METRICS and not is_fact(metric):
             run += ["--metric", metric]

@@ -11,8 +11,12 @@ CELL_VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 #: What becomes of a paired comparison that a paper decides one way.
 Outcome = Literal["as published", "opposite", "undecided", "no difference", "no direction"]
 
-#: What becomes of a claim.
-ClaimVerdict = Literal["holds", "does not hold", "undecided", "not run"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: Those by which cells of the verdict `direction only` are counted apart.
+DIRECTION_COUNTS: tuple[Outcome, ...] = ("as published", "opposite")
+
+#: What becomes of a claim; `not tested`: the tests that ran have not what the claim is about.
+ClaimVerdict = Literal["holds", "does not hold", "undecided", "not tested", "not run"]
 CLAIM_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 Difference = Literal[

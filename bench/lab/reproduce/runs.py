@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method
+from bench.interface.parts import needs_llm
 from bench.lab.reproduce.artefacts import folder_of, is_there, names_in, resolve_references
 from bench.lab.reproduce.recipes import FACT, RecipeQuestion
 from bench.metrics import Metric, parse_metric
@@ -87,6 +88,14 @@ class MethodValues:
     failed: int
 
 
+@dataclass(frozen=True)
+class Checked:
+    """Whether a stored result takes the place of a run, and whether the run calls a language model."""
+
+    kept: bool
+    calls: bool
+
+
 @dataclass
 class MethodRuns:
     """Runs what recipes ask, once each, and keeps errors as well as results.
@@ -95,6 +104,7 @@ class MethodRuns:
         results: the folder of results; what is there is not run again.
         load, build: as the runner has them.
         metrics: metrics that recipes ask for, by their strings.
+        models: role -> the language model that the user names in the place of the paper's.
         progress: where runs report to.
     """
 
@@ -102,14 +112,16 @@ class MethodRuns:
     load: Callable[[Spec], Dataset]
     build: Callable[[Spec], Method]
     metrics: Sequence[str] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = QUIET
+    _checked: dict[Plan, Checked] = field(default_factory=dict)
     _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._runner = Runner(
             self.results,
-            load=self._dataset,
+            load=self.dataset,
             build=self.build,
             progress=WithoutNotes(self.progress),
             metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
@@ -151,14 +163,20 @@ class MethodRuns:
             failed,
         )
 
-    def possible(self, methods: Sequence[str | None], question: RecipeQuestion) -> list[Plan] | None:
+    def possible(self, methods: Sequence[str], question: RecipeQuestion) -> list[Plan] | None:
         """The plans of methods on a question; None if one of them cannot run here."""
         try:
-            planned = [plan for method in methods if method is not None for plan in plans(method, question)]
-            self._runner.check(planned)
+            planned = [plan for method in methods for plan in plans(method, question)]
+            fresh = [plan for plan in dict.fromkeys(planned) if plan not in self._checked]
+            for plan, item in zip(fresh, self._runner.check(fresh), strict=True):
+                self._checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
         except BenchError:
             return None
         return planned
+
+    def checked(self, plan: Plan) -> Checked:
+        """What the check of a plan that `possible` gave found."""
+        return self._checked[plan]
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
         """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
@@ -192,7 +210,8 @@ class MethodRuns:
         except Exception as error:  # a fault of ours must not take the other cells with it
             return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
 
-    def _dataset(self, spec: Spec) -> Dataset:
+    def dataset(self, spec: Spec) -> Dataset:
+        """A dataset, loaded once; raises `BenchError`."""
         if spec not in self._datasets:
             try:
                 self._datasets[spec] = self.load(spec)
@@ -209,7 +228,7 @@ class MethodRuns:
         if not slices:
             return np.ones(len(ids), dtype=np.bool_)
         wanted = slices.items()
-        queries = self._dataset(plan.dataset).queries
+        queries = self.dataset(plan.dataset).queries
         inside = {query.query_id for query in queries if wanted <= query.slices.items()}
         return np.array([name in inside for name in ids], dtype=np.bool_)
 
@@ -235,7 +254,10 @@ def plans(method: str, question: RecipeQuestion) -> list[Plan]:
         if not is_there(name):
             raise UnavailableError(f"the model {name} is not trained: {folder_of(name)} does not exist.")
     spec = parse(resolve_references(method))
-    return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolve_references, question.on)]
+    return [
+        Plan(parse(dataset), spec, template=question.template, split=question.split)
+        for dataset in map(resolve_references, question.on)
+    ]
 
 
 def _known_metric(text: str) -> Metric | None:

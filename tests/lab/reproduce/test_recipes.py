@@ -18,6 +18,7 @@ from bench.evaluation.plan import Plan
 from bench.lab.reproduce.artefacts import artefacts, resolve_references
 from bench.lab.reproduce.cells import PrintedCell, cells, papers, table_cells, table_names
 from bench.lab.reproduce.claims import check_printed, claims
+from bench.lab.reproduce.claimtests import with_models
 from bench.lab.reproduce.commands import commands_for
 from bench.lab.reproduce.recipes import Recipe, is_fact, read_recipes, recipes, recipes_of
 from bench.lab.reproduce.reproduction import reproduce
@@ -90,7 +91,8 @@ def test_every_recipe_measures_some_cell() -> None:
 
 def test_every_spec_parses_and_names_parameters_that_its_method_has() -> None:
     texts = {text for _, recipe in filled() for text in specs_of(recipe)}
-    texts |= {text for claim in claims() for test in claim.tests for text in (test.better, test.worse)}
+    tests = [test for claim in claims() for test in with_models(claim, {}).tests]
+    texts |= {text for test in tests for text in (test.better, test.worse)}
     for text in sorted(texts):
         spec = parse(resolve_references(text))
         for name, parameter in parameters(spec):

@@ -20,7 +20,7 @@ from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.outcomes import CELL_VERDICTS
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import CellReport, Lacking, Reproduction
-from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
+from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns, count_range
 from bench.lab.reproduce.wording import cell_row, lacking_text
 from bench.results.store import StoredResult
@@ -132,7 +132,7 @@ def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: Ru
         ],
     )
     ready = runs("recall@1")
-    requests = plan_runs(["tgr-2"], (), ready)
+    requests = plan_runs(look_ahead(["tgr-2"], (), ready))
     assert [str(plan.method) for plan in requests] == ["half", "most"]
 
     ran: list[str] = []
