@@ -237,7 +237,7 @@ class MethodRuns:
         ids: list[str] = result.per_query["query_id"].to_pylist()
         if pool in ("datasets", "queries"):
             return [str(plan.dataset) if pool == "datasets" else ""] * len(ids)
-        labels = {query.query_id: query.slices.get(pool, "") for query in self._dataset(plan.dataset).queries}
+        labels = {query.query_id: query.slices.get(pool, "") for query in self.dataset(plan.dataset).queries}
         if not any(labels.values()):
             raise UsageError(f"{plan.dataset} has no slice {pool!r} to take the mean over.")
         return [labels[name] for name in ids]
