@@ -170,7 +170,8 @@ class _Server:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         # A session of its own: Ctrl-C is for us, and it ends when its input does.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(path.absolute()), str(slots)],
+            # Named by the function, so that its code and its package count as the method's.
+            [sys.executable, "-m", _serve.__module__, str(path.absolute()), str(slots)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
