@@ -85,6 +85,21 @@ def test_a_reranker_says_what_it_scored_and_what_it_never_saw(reranked: Callable
     )
 
 
+def test_a_reranker_that_mixes_shows_both_parts_of_its_score(reranked: Callable[..., Explained]) -> None:
+    explained = reranked("rerank", depth=4, mix=40)
+    # u1 is 0.1 from the query: 40 cos(0.1) = 39.8 and 2; a1: 40 and 0; a2 is below them: 40 cos(0.3) = 38.2 and 1.
+    assert [item.tool_id for item in explained.shown][:4] == ["u1", "a1", "a2", "b1"]
+    assert explained.answer is not None
+    assert explained.answer.explanation.columns == ("base rank", "dense's part", "logit", "relevance")
+    assert reason_of(explained, "u1").cells == (2, pytest.approx(40 * np.cos(0.1), abs=1e-4), 2.0, pytest.approx(1.0))
+    assert reason_of(explained, "u2").cells == (6, None, None, None)
+    explained = reranked("rerank", depth=8, mix=40)
+    assert reason_of(explained, "a3").because == (
+        "dense puts it at rank 7; the cross-encoder gives it -3.000, and u1 2.000 (dense rank 2); "
+        "dense adds 33.013 and 39.800"
+    )
+
+
 def test_adaptive_truncation_is_told(reranked: Callable[..., Explained]) -> None:
     explained = reranked("toolrerank", classification="none", seen_depth=4, unseen_depth=6)
     assert reason_of(explained, "u2").cells == (6, "unseen", pytest.approx(0.952574, abs=1e-5), "first")

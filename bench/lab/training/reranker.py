@@ -1,8 +1,9 @@
 """`bench train reranker`: a cross-encoder that corrects its retriever (Nogueira and Cho 2019).
 
 The score of a tool is `weight * cosine + logit`: the retriever's similarity, and what the cross-encoder adds after
-reading query and tool together. It begins with logits of zero, so with the retriever's own ranking, and learns from the
-lists that the retriever returns for the train queries. The weight is learnt on the validation queries and is stored
+reading query and tool together. It begins with logits of zero, so with the retriever's own ranking (or with those of
+the cross-encoder that is its base), and learns from the lists that the retriever returns for the train queries. The
+weight is learnt on the validation queries and is stored
 with the model, in its `config.json`, so that `rerank(reranker=FOLDER)` uses it.
 """
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy.optimize import minimize_scalar
 
+from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Template
@@ -23,6 +25,7 @@ from bench.interface import Ranking
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.retriever import ranking_loss
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
+from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import Retriever
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.search.dense import normalize, search
@@ -96,16 +99,18 @@ class RerankerTrainer(SequenceTrainer):
         self._validation_gold = dataset.gold.take(validation)
         self._retrieved: Ranking = search(encoder.encode(self._validation), tools, "cosine", _VALIDATION_DEPTH)
         self._relevant = _relevant(self._retrieved.tools, self._validation_gold)
-        nothing = np.zeros(self._retrieved.tools.shape)
-        #: What the model is trained with; validation learns it anew for the model that is stored.
-        self._weight = fit_weight(self._cosines(), nothing, self._relevant)
         self.load()
-        head = [part for part in self.model.modules() if isinstance(part, torch.nn.Linear) and part.out_features == 1][
-            -1
-        ]
-        torch.nn.init.zeros_(head.weight)
-        torch.nn.init.zeros_(head.bias)
-        self._bias = head.bias
+        heads = [part for part in self.model.modules() if isinstance(part, torch.nn.Linear) and part.out_features == 1]
+        self._bias = heads[-1].bias
+        logits = np.zeros(self._retrieved.tools.shape)
+        if _is_cross_encoder(self.base):
+            self.model.eval()
+            logits = self._validation_logits()
+        else:
+            torch.nn.init.zeros_(heads[-1].weight)
+            torch.nn.init.zeros_(self._bias)
+        #: What the model is trained with; validation learns it anew for the model that is stored.
+        self._weight = fit_weight(self._cosines(), logits, self._relevant)
         self._freeze()
 
     def _freeze(self) -> None:
@@ -165,19 +170,25 @@ class RerankerTrainer(SequenceTrainer):
     def validate(self) -> float:
         import torch
 
-        row, column = np.nonzero(self._retrieved.tools >= 0)
-        candidates = self._retrieved.tools[row, column]
-        pairs = [(self._validation[i], self._texts[tool]) for i, tool in zip(row, candidates, strict=True)]
-        logits = np.zeros(self._retrieved.tools.shape)
-        logits[row, column] = self.classify(pairs)[:, 0]
+        logits = self._validation_logits()
         weight = fit_weight(self._cosines(), logits, self._relevant)
-        scores = np.where(self._retrieved.tools >= 0, weight * self._cosines() + logits, -np.inf)
+        there = self._retrieved.tools >= 0
+        scores = np.where(there, weight * self._cosines() + logits, -np.inf)
         # No ranking depends on it; with it, the logistic function of a score is the relevance that ToolRerank needs.
-        offset = fit_offset(scores[row, column], self._relevant[row, column])
+        offset = fit_offset(scores[there], self._relevant[there])
         with torch.no_grad():
             self._bias.add_(offset)
         self._network.config.retriever = Retriever(revision=self._retriever, weight=weight).model_dump()
         return self._recall(scores)
+
+    def _validation_logits(self) -> Numbers:
+        """Of the retrieved tools of the validation queries; 0 where there is none."""
+        logits = np.zeros(self._retrieved.tools.shape)
+        row, column = np.nonzero(self._retrieved.tools >= 0)
+        candidates = self._retrieved.tools[row, column]
+        pairs = [(self._validation[i], self._texts[tool]) for i, tool in zip(row, candidates, strict=True)]
+        logits[row, column] = self.classify(pairs)[:, 0]
+        return logits
 
     def _cosines(self) -> Numbers:
         """Of the retrieved tools of the validation queries; 0 where there is none."""
@@ -197,6 +208,14 @@ class RerankerTrainer(SequenceTrainer):
             "queries": len(self._queries),
             "retriever_recall": round(self._recall(self._cosines()), 4),
         }
+
+
+def _is_cross_encoder(base: str) -> bool:
+    """Whether a model scores pairs already."""
+    try:
+        return len(SequenceModel(base).labels) == 1
+    except UnavailableError:
+        return False
 
 
 def _relevant(tools: NDArray[np.int32], gold: Gold) -> NDArray[np.bool_]:

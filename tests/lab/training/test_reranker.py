@@ -87,11 +87,19 @@ def test_a_tool_that_no_train_query_needs_is_not_learnt_as_wrong(lessons: Datase
 
 
 def test_it_begins_with_the_ranking_of_its_retriever(lessons: Dataset, tiny_models: dict[str, str]) -> None:
-    for base in ("encoder", "reranker"):
+    for base in ("encoder", "classifier"):
         trainer = prepared(lessons, tiny_models, base)
         assert trainer.classify([("send", "mail"), ("rain", "the price")]).tolist() == [[0.0], [0.0]]
-        trainer.model.eval()
         assert round(trainer.validate(), 4) == trainer.facts()["retriever_recall"]
+
+
+def test_a_cross_encoder_as_base_keeps_its_head(lessons: Dataset, tiny_models: dict[str, str]) -> None:
+    trainer = prepared(lessons, tiny_models, "reranker")
+    expected = CrossEncoder(tiny_models["reranker"]).score([("send", "mail")])[0]
+    assert trainer.classify([("send", "mail")])[0, 0] == pytest.approx(expected, abs=1e-4)
+    logits = trainer._validation_logits()
+    assert logits.std() > 0
+    assert trainer._weight == fit_weight(trainer._cosines(), logits, trainer._relevant)
 
 
 def test_word_vectors_and_the_lowest_layers_stay_as_they_are(
