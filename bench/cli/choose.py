@@ -185,16 +185,14 @@ def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping
             p = "" if test.position_p is None else f" (p {test.position_p:.2g})"
             same = "" if test.same is None else f"{test.same:.2f}"
             table.add(
-                [
-                    {"random": "random tools", "hard": "hard tools", "alone": "no other"}[name],
-                    str(test.n),
-                    f"{test.hit:.3f}",
-                    mean_cell(mean),
-                    by_position + p,
-                    same,
-                    str(test.unknown),
-                    str(test.unreadable),
-                ]
+                {"random": "random tools", "hard": "hard tools", "alone": "no other"}[name],
+                str(test.n),
+                f"{test.hit:.3f}",
+                mean_cell(mean),
+                by_position + p,
+                same,
+                str(test.unknown),
+                str(test.unreadable),
             )
         say(f"{dataset}: {_verdict(tests)}")
         console().print(table)
@@ -206,15 +204,13 @@ def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping
         values = result.metrics.metrics
         label = row.source.manifest.method.label if row.arm in {"retrieved", "with-gold", "without-gold"} else row.arm
         table.add(
-            [
-                label if row.arm == "retrieved" else f"{label}, {row.arm}" if label != row.arm else label,
-                str(row.shown or "all"),
-                str(result.metrics.n),
-                mean_cell(values.get("set_exact")),
-                mean_cell(values.get("set_hit")),
-                *(f"{number:,.0f}" for number in (given, cached, made)),
-                *(str(sum(counts[outcome] for outcome in outcomes)) for outcomes in _SPLIT.values()),
-            ]
+            label if row.arm == "retrieved" else f"{label}, {row.arm}" if label != row.arm else label,
+            str(row.shown or "all"),
+            str(result.metrics.n),
+            mean_cell(values.get("set_exact")),
+            mean_cell(values.get("set_hit")),
+            *(f"{number:,.0f}" for number in (given, cached, made)),
+            *(str(sum(counts[outcome] for outcome in outcomes)) for outcomes in _SPLIT.values()),
         )
     console().print(table)
 
