@@ -31,6 +31,7 @@ from bench.interface import OracleMethod, RecommendingMethod
 from bench.metrics import DEFAULT_METRICS, measures
 from bench.metrics.catalogue import forms
 from bench.registry import dataset_entries, method_class, method_names
+from bench.registry.differences import HEADS, differences, with_differences
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATOR = ROOT / "docs" / "pages.py"
@@ -165,6 +166,24 @@ def methods_page() -> str:
         ]
         if rows:
             parts.append(_table(["parameter", "type", "default", ""], rows))
+        if name in with_differences():
+            parts.append(f"[What differs from the paper](differences.md#{name}).")
+    return "\n\n".join(parts) + "\n"
+
+
+def differences_page() -> str:
+    """For each method that follows a system of a paper closely: the paper, the released code, and what is done here."""
+    parts = [
+        "# Differences from the papers",
+        "What each paper says, what its authors' code does, what the method does here, and why. *Silent*: the paper "
+        "does not say. *Not read*: the code was not to be had. `bench show RESULT --all` prints the table of a method.",
+    ]
+    for name in with_differences():
+        table = differences(name)
+        assert table is not None
+        rows = [[_cell(cell) for cell in row.cells] for row in table.rows]
+        head = f"{_text(table.paper)} <{table.url}>. Released code: {_text(table.code)}"
+        parts += [f"## {name}", head, _table(HEADS, rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -303,7 +322,13 @@ def _text(text: str) -> str:
 _CODE = re.compile(r"(`[^`]*`)")
 
 #: The pages of the reference, by name.
-_PAGES = {"commands": commands_page, "methods": methods_page, "metrics": metrics_page, "datasets": datasets_page}
+_PAGES = {
+    "commands": commands_page,
+    "methods": methods_page,
+    "differences": differences_page,
+    "metrics": metrics_page,
+    "datasets": datasets_page,
+}
 
 
 if __name__ == "__main__":

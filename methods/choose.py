@@ -19,6 +19,7 @@ from bench.data.tables import Tool
 from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.ranking import PAD
 from bench.models.llm.client import Failure, LanguageModel, Message, Request
+from bench.models.llm.local import ModelName
 from bench.models.llm.messages import Reply, ToolDefinition
 from bench.models.llm.replies import json_object, text_lines
 
@@ -91,7 +92,9 @@ class Choose(Method):
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="retrieval method")
-        llm: str = Field("", description="model behind an endpoint that chooses (required)")
+        llm: ModelName = Field(
+            "", description="model behind an endpoint, or `local:FILE.gguf`, that chooses (required)"
+        )
         shown: int = Field(5, ge=0, description="number of base results that the model sees; 0: the whole library")
         form: Literal["calls", "json", "names"] = Field(
             "calls", description="tool calls of the provider, a JSON object of names, or one name on each line"

@@ -16,6 +16,7 @@ from bench.base.parameters import ParameterSet
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.llm.local import ModelName
 from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.clauses import clauses
 from bench.search.dense import VectorIndex
@@ -71,8 +72,10 @@ class McpZero(Method):
         encoder: str = Field(
             EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
         )
-        llm: str = Field(
-            RULES, min_length=1, description="model behind an endpoint that describes server and tool, or `rules`"
+        llm: ModelName = Field(
+            RULES,
+            min_length=1,
+            description="model behind an endpoint, or `local:FILE.gguf`, that describes server and tool, or `rules`",
         )
         servers: int = Field(5, ge=1, description="number of servers whose tools come first")
         blocks: int = Field(3, ge=1, le=10, description="maximum number of descriptions of a request")

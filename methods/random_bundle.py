@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from bench.base.config import repeat_seed
@@ -14,12 +16,15 @@ from bench.interface import History, Library, Method, Queries, Ranking, ToolSets
 class RandomBundle(Method):
     """The gold set of a past query drawn at random, in the order of tool ids (PTR's `Random`, N/A row).
 
-    Past queries are drawn, so frequent bundles are drawn more often. The draw depends on the seed and the query's
-    text only, and is another one in each repeat of a run.
+    With `draw=queries` frequent bundles are drawn more often, with `draw=bundles` each is as likely as any other. The
+    draw depends on the seed and the query's text only, and is another one in each repeat of a run.
     """
 
     class Parameters(ParameterSet):
         seed: int = Field(0, description="random seed")
+        draw: Literal["queries", "bundles"] = Field(
+            "queries", description="draw from past queries, or from their distinct bundles (as PTR's released code)"
+        )
 
     parameters: Parameters
     is_floor = True
@@ -28,6 +33,9 @@ class RandomBundle(Method):
 
     def fit(self, history: History) -> None:
         self._bundles = [history.gold.row(i) for i in range(len(history)) if len(history.gold.row(i))]
+        if self.parameters.draw == "bundles":
+            distinct = sorted({tuple(bundle.tolist()) for bundle in self._bundles})
+            self._bundles = [np.array(bundle, dtype=np.int32) for bundle in distinct]
 
     def index(self, library: Library) -> None:
         self._seed = ".".join(map(str, repeat_seed(self.parameters.seed)))

@@ -19,6 +19,7 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason
 from bench.interface.ranking import PAD
 from bench.models.llm.client import Failure, LanguageModel, Message, Request
+from bench.models.llm.local import ModelName
 
 #: A text longer than this is cut in prompts: some upstream texts run to thousands of words.
 _TEXT = 600
@@ -65,7 +66,9 @@ class RankGpt(Method):
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="retrieval method")
-        llm: str = Field("", description="model behind an endpoint that orders the tools (required)")
+        llm: ModelName = Field(
+            "", description="model behind an endpoint, or `local:FILE.gguf`, that orders the tools (required)"
+        )
         depth: int = Field(100, ge=2, description="number of base results to rerank")
         window: int = Field(20, ge=2, le=100, description="tools in a window")
         step: int = Field(10, ge=1, description="tools by which the window moves up")

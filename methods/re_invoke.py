@@ -17,6 +17,7 @@ from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt
 from bench.methods.query_generation.prompts import query_prompt
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.llm.local import ModelName
 from bench.models.llm.replies import text_lines
 from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.clauses import clauses
@@ -51,8 +52,10 @@ class ReInvoke(Method):
         encoder: str = Field(
             EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
         )
-        llm: str = Field(
-            RULES, min_length=1, description="model behind an endpoint that writes queries and intents, or `rules`"
+        llm: ModelName = Field(
+            RULES,
+            min_length=1,
+            description="model behind an endpoint, or `local:FILE.gguf`, that writes queries and intents, or `rules`",
         )
         queries: int = Field(10, ge=1, le=50, description="number of queries that the model writes for a tool")
         intents: int = Field(5, ge=1, le=20, description="maximum number of intents of a request")

@@ -16,6 +16,7 @@ from bench.base.words import is_unspaced
 from bench.data.tables import Tool
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, excerpt, list_parts
+from bench.models.llm.local import ModelName
 from bench.models.llm.replies import text_lines
 from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.names import singular
@@ -75,8 +76,11 @@ class Regex(Method):
     """
 
     class Parameters(ParameterSet):
-        llm: str = Field(
-            RULES, min_length=1, description="model behind an endpoint that writes the patterns, or `rules`: the words"
+        llm: ModelName = Field(
+            RULES,
+            min_length=1,
+            description="model behind an endpoint, or `local:FILE.gguf`, that writes the patterns, or `rules`: the "
+            "words",
         )
         patterns: int = Field(5, ge=1, le=20, description="maximum number of patterns that the model writes")
         name_weight: float = Field(3.0, ge=1, description="weight of a match in the name")

@@ -16,6 +16,7 @@ from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation, Reason, excerpt, number
 from bench.interface.method import Similarity
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.llm.local import ModelName
 from bench.search.dense import VectorIndex, similarities
 from bench.search.generated_queries import write_queries
 
@@ -42,7 +43,11 @@ class Tool2Vec(Method):
             EMBEDDED, description="`minilm` (embedded), a folder, a sentence-transformers model, or `openai:MODEL`"
         )
         similarity: Similarity = Field("cosine", description="similarity function")
-        llm: str = Field("", description="model behind an endpoint that writes queries for tools without past ones")
+        llm: ModelName = Field(
+            "",
+            description="model behind an endpoint, or `local:FILE.gguf`, that writes queries for tools without past "
+            "ones",
+        )
         written: int = Field(10, ge=1, le=50, description="number of queries that the model writes for a tool")
 
     parameters: Parameters

@@ -17,6 +17,7 @@ from bench.base.spec import Spec
 from bench.data.tables import Tool
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
+from bench.models.llm.local import ModelName
 from bench.models.llm.replies import json_object
 from bench.models.llm.rules import RULES, RULES_MARK, language_model
 from bench.search.generated_queries import document_tool
@@ -51,7 +52,11 @@ class ToolDe(Method):
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="method that searches the expanded tools")
-        llm: str = Field(RULES, min_length=1, description="model behind an endpoint that writes the fields, or `rules`")
+        llm: ModelName = Field(
+            RULES,
+            min_length=1,
+            description="model behind an endpoint, or `local:FILE.gguf`, that writes the fields, or `rules`",
+        )
         fields: tuple[Fields, ...] = Field(FIELDS, description="fields that are added")
 
     parameters: Parameters

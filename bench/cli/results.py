@@ -21,6 +21,8 @@ from bench.show.tables import Cell, Style, Table, mean_cell
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bench.registry.differences import Differences
+
 #: What a run ends with, besides `tracc` (of the first five where no sets are recommended) and the latency.
 FIRST = ("recall@5", "ndcg@5", "pass@5", "mmrr@100")
 #: The order of what tables have room for.
@@ -62,7 +64,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     Args:
         result: the result.
         metrics: those that are shown besides the first five.
-        everything: show all metrics and costs.
+        everything: show all metrics and costs, and what differs from the paper of the method.
     """
     from rich.text import Text
 
@@ -109,11 +111,16 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
         out.print(Text(f"note: {words}; a mean that was chosen by it is too high: choose on dev", style="yellow"))
     for warning in manifest.notes:
         out.print(Text(f"note: {warning}", style="yellow"))
-    if not everything:
+    differs = differences_in(result)
+    if everything:
+        _print_differences(out, differs)
+    else:
         left = len(scored.metrics) - len(shown)
         # Its id is looked up in the usual folder only.
         name = manifest.result_id if results_folder() in result.folder.parents else shlex.quote(str(result.folder))
-        hint = f"{left} more metrics and all costs: `bench show {name} --all`"
+        rows = sum(len(table.rows) for table in differs.values())
+        more = f"{left} more metrics, all costs, what differs from the paper ({rows} rows)" if rows else ""
+        hint = f"{more or f'{left} more metrics and all costs'}: `bench show {name} --all`"
         out.print(Text(hint, style="dim"), soft_wrap=True)
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
@@ -200,6 +207,28 @@ def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
         out.print(f"language model: {count(use.requests)} requests, {tokens}, {cost}")
     if manifest.facts and everything:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
+
+
+def differences_in(result: StoredResult) -> dict[str, Differences]:
+    """What differs from the papers, for the methods of a result; nothing where no method of ours ran."""
+    from bench.registry.differences import differences_of
+
+    method = result.manifest.method
+    return {} if method.run_file else differences_of(method.spec)
+
+
+def _print_differences(out: Console, differs: Mapping[str, Differences]) -> None:
+    from rich.text import Text
+
+    from bench.registry.differences import HEADS
+
+    for name, differences in differs.items():
+        out.print(Text(f"what differs in {name} from {differences.paper} <{differences.url}>", style="bold"))
+        out.print(f"released code: {differences.code}")
+        table = Table(HEADS)
+        for row in differences.rows:
+            table.add(*row.cells, rule=True)
+        out.print(table)
 
 
 def _tokens(tokens: Mapping[str, float]) -> str:

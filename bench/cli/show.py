@@ -12,7 +12,7 @@ from bench.base.paths import results_folder
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import console, print_json, say
-from bench.cli.results import HEADLINE, print_result, set_metrics
+from bench.cli.results import HEADLINE, differences_in, print_result, set_metrics
 from bench.results.finding import find_result, settings
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants
@@ -31,7 +31,7 @@ from bench.show.tables import Table, mean_cell
     help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
 )
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
-@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics and costs, and what differs from the paper.")
 @click.option(
     "--by", "by", metavar="SLICE", help="Split the queries by a slice: one of those below, or one of the dataset."
 )
@@ -77,7 +77,14 @@ def command(
     elif as_json or form == "json":
         variants = stored_variants([stored])[stored.manifest.result_id]
         tried = {"count": len(variants), "best": best_by(variants, stored.metrics.metrics)}
-        print_json({**stored.to_dict(), **({"variants": tried} if len(variants) > 1 else {})})
+        differs = {name: table.model_dump() for name, table in differences_in(stored).items()}
+        print_json(
+            {
+                **stored.to_dict(),
+                **({"variants": tried} if len(variants) > 1 else {}),
+                **({"differs": differs} if differs else {}),
+            }
+        )
     elif form in {"trec", "jsonl"}:
         from bench.evaluation.run_files import write_jsonl, write_trec
 

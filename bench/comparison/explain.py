@@ -274,11 +274,11 @@ def unexplainable(manifest: Manifest) -> str:
     method = manifest.method
     if method.run_file is not None:
         return "A run file has only ranks and scores: its method is unknown."
-    if method.needs_llm:
-        return "The method asks a paid language model, which `explain` never does: only ranks and scores are shown."
     with suppress(UsageError):  # a spec that this bench cannot read is reported where the method is made again
         if _writes(parse(method.full_spec)):
             return "A local language model would have to run again: only ranks and scores are shown."
+    if method.needs_llm:
+        return "The method asks a paid language model, which `explain` never does: only ranks and scores are shown."
     return ""
 
 

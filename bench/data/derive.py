@@ -81,6 +81,24 @@ def with_splits(queries: Iterable[Query], options: SplitOptions) -> list[Query]:
     ]
 
 
+def with_ptr_split(queries: Sequence[Query], tested: int = 100) -> list[Query]:
+    """The split of PTR's released code: the first 100 queries are tested, and the bundles of all queries are past ones.
+
+    A bundle that only tested queries have gets into the history by a train query without text, so that it can be
+    retrieved and no tested query can.
+
+    Args:
+        queries: in the order of PTR's file.
+        tested: how many are tested.
+    """
+    test = [replace(query, split="test") for query in queries[:tested]]
+    train = [replace(query, split="train") for query in queries[tested:]]
+    past = {bundle_id(query.gold) for query in train}
+    unseen = {bundle_id(query.gold): query.gold for query in test if bundle_id(query.gold) not in past}
+    leaked = [Query(f"bundle-{number}", "", gold, "train") for number, gold in enumerate(unseen.values())]
+    return [*test, *train, *leaked]
+
+
 def bundle_id(gold: Iterable[str]) -> str:
     """One text for a set of tools, whatever order they come in; a single tool's is its own id."""
     # No tool_id holds a line end: `Dataset.build` refuses control characters.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -192,12 +192,12 @@ def causal_revision(name: str) -> str:
     return folder_revision(model_folder(name))
 
 
-def load_causal(name: str, *, single_precision: bool = False) -> CausalModel:
+def load_causal(name: str, *, precision: Literal["float32", "bfloat16"] | None = None) -> CausalModel:
     """A causal model of transformers from a folder or the hub's cache, on the GPU where there is one.
 
     Args:
         name: folder or name.
-        single_precision: keep weights as float32 on a GPU too, as training wants them.
+        precision: of the weights; None is as they are stored on a GPU, and float32 elsewhere.
 
     Raises:
         UnavailableError: there is no such model here, or it cannot be read, or its tokenizer has no end of text.
@@ -209,10 +209,9 @@ def load_causal(name: str, *, single_precision: bool = False) -> CausalModel:
 
     folder = model_folder(name)
     cuda = torch.cuda.is_available()
+    dtype = precision or ("auto" if cuda else "float32")
     try:
-        network: Any = AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype="auto" if cuda and not single_precision else torch.float32
-        )
+        network: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
     except Exception as error:  # the readers of these files raise errors of their own kinds
         first = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, ValidationError
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.progress import QUIET, Progress
+from bench.base.records import Record, first_fault
 from bench.models.classifiers import SequenceModel
 from bench.models.compiled import Backend
+
+
+class Retriever(Record):
+    """The retriever whose scores a cross-encoder corrects, as the key `retriever` of its `config.json` has it.
+
+    Attributes:
+        revision: of its encoder (`Encoder.revision`).
+        weight: of its cosine: a tool's score is `weight * cosine + logit`.
+    """
+
+    revision: str
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class CrossEncoder:
@@ -29,6 +46,24 @@ class CrossEncoder:
     def name(self) -> str:
         """The model's folder or name."""
         return self.model.name
+
+    @cached_property
+    def retriever(self) -> Retriever | None:
+        """The retriever that it was trained to correct; None where its logits are to be used alone.
+
+        Raises:
+            UnavailableError: the model is missing, or its settings are not understood.
+        """
+        path = self.model.folder / "config.json"
+        try:
+            stated = json.loads(path.read_text("utf-8")).get("retriever")
+            return None if stated is None else Retriever.model_validate(stated)
+        except ValidationError as error:
+            raise UnavailableError(
+                f"{path} does not say which retriever the model corrects ({first_fault(error)}); train the model again."
+            ) from None
+        except (OSError, ValueError, AttributeError):
+            return None  # `preflight` says what is wrong with such a file
 
     def preflight(self) -> None:
         """Say now what would stop the scoring later.

@@ -243,7 +243,11 @@ def _load_model(folder: Path) -> Any:
     quiet_transformers()
     from sentence_transformers import SentenceTransformer
 
-    return SentenceTransformer(str(folder))
+    try:
+        return SentenceTransformer(str(folder))
+    except Exception as error:  # the readers of these files raise errors of their own kinds
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnavailableError(f"the model {folder} cannot be loaded: {first}.") from None
 
 
 def _compile(model: Any, backend: Backend) -> None:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, require
@@ -23,6 +24,10 @@ _NO_PART = frozenset({".md", ".gitattributes", "training.json", ".h5", ".msgpack
 _NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
 #: Files and folders in a model's folder. A few links, each twice in the folder before it, would lead to any number.
 _MOST = 5_000
+#: Weights are in files with these endings.
+_WEIGHTS = (".safetensors", ".bin")
+#: A header that is longer is none: the format allows no more (https://github.com/huggingface/safetensors).
+_MOST_HEADER = 100_000_000
 
 
 def embedded_model() -> Path:
@@ -42,8 +47,8 @@ def model_folder(name: str) -> Path:
     """The folder of a model: the embedded one, a folder, or what the hub has of that name.
 
     Raises:
-        UnavailableError: neither a folder nor in the hub's cache, and offline; or the libraries that read models are
-            not installed.
+        UnavailableError: neither a folder nor in the hub's cache, and offline; a folder that is not whole; or the
+            libraries that read models are not installed.
     """
     require("torch", "transformers", "sentence_transformers", what=f"the model {name!r}")
     if name == EMBEDDED:
@@ -54,17 +59,68 @@ def model_folder(name: str) -> Path:
             raise UnavailableError(
                 f"the folder {path} does not contain a sentence-transformers model (no config.json)."
             )
-        list(_files_of(path))
+        _check_whole(path)
         return path
     if name.startswith(("/", ".", "~")):
         raise UnavailableError(f"the model folder {path} does not exist.")
     return _from_hub(name)
 
 
+def _check_whole(folder: Path) -> None:
+    """Say now what a copy or a download that stopped has left out; those who load models say it late and at length.
+
+    Raises:
+        UnavailableError: weights are cut off or missing, or a part that `modules.json` or an index names is.
+    """
+    files = list(_files_of(folder))
+    again = "copy or download the model again."
+    for path in files:
+        named: list[str] = []
+        if path.suffix == ".safetensors":
+            _check_weights(path, again)
+        elif path.name.endswith(".safetensors.index.json"):
+            index = _json_of(path)
+            parts = index.get("weight_map") if isinstance(index, dict) else None
+            named = [str(name) for name in parts.values()] if isinstance(parts, dict) else []
+        elif path.name == "modules.json":
+            modules = _json_of(path)
+            parts = modules if isinstance(modules, list) else []
+            named = [str(part.get("path", "")) for part in parts if isinstance(part, dict)]
+        for name in sorted(set(named)):
+            if not (path.parent / name).exists():
+                raise UnavailableError(f"{path} names {name}, which is missing; {again}")
+    if not any(path.suffix in _WEIGHTS for path in files):
+        raise UnavailableError(f"the model folder {folder} has no weights (no {' or '.join(_WEIGHTS)} file); {again}")
+
+
+def _check_weights(path: Path, again: str) -> None:
+    """A safetensors file begins with the length of its header, and the header says where each tensor ends."""
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length)) if length <= min(size, _MOST_HEADER) else {}
+        ends = [int(part["data_offsets"][1]) for name, part in header.items() if name != "__metadata__"]
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        ends = []
+    if not ends:
+        raise UnavailableError(f"{path} is no whole safetensors file: its header cannot be read; {again}")
+    if size < (whole := 8 + length + max(ends)):
+        raise UnavailableError(f"{path} is cut off: it has {size:,} of {whole:,} bytes; {again}")
+
+
+def _json_of(path: Path) -> Any:
+    """The content of a JSON file; None where it cannot be read, which those who load the model say."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
 def folder_revision(folder: Path) -> str:
     """sha256 over a model's files: weights, tokenizer, pooling, settings."""
     files = [path for path in _files_of(folder) if _takes_part(path.relative_to(folder))]
-    digests = {path.relative_to(folder).as_posix(): _remembered_sha256(path) for path in files}
+    digests = {path.relative_to(folder).as_posix(): remembered_sha256(path) for path in files}
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
@@ -118,7 +174,7 @@ def _from_hub(name: str) -> Path:
         ) from None
 
 
-def _remembered_sha256(path: Path) -> str:
+def remembered_sha256(path: Path) -> str:
     """sha256 of a model file, hashed once as long as size, times and inode stay: in this process; large ones, ever."""
     status = path.stat()
     return _sha256_as_of(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from bench.base.parameters import ParameterSet
 from bench.data.card import Card
-from bench.data.derive import SplitOptions, with_splits
+from bench.data.derive import SplitOptions, with_ptr_split, with_splits
 from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
 
@@ -17,8 +18,11 @@ QUERIES = "src/Datasets/RecTools_QT.json"
 LIBRARY = "src/Datasets/RecTools_tool.json"
 
 
-class Options(SplitOptions):
-    """How the queries are split; upstream does not split them."""
+class RecToolsOptions(SplitOptions):
+    """How the queries are split; upstream's files do not split them."""
+
+
+Options = {"": RecToolsOptions}
 
 
 class _Record(BaseModel):
@@ -28,7 +32,7 @@ class _Record(BaseModel):
     tool: list[str] = Field(min_length=1)
 
 
-def load(files: Files, options: Options, card: Card) -> Tables:
+def load(files: Files, options: ParameterSet, card: Card) -> Tables:
     """The 47 tools, and the queries numbered in upstream's order.
 
     The slice `size` is the number of tools that upstream asked its generator for: `01` to `10`, two
@@ -48,4 +52,6 @@ def load(files: Files, options: Options, card: Card) -> Tables:
         )
         for number, record in enumerate(files.read_as(list[_Record], QUERIES))
     ]
-    return Tables(tools, with_splits(queries, options))
+    if isinstance(options, SplitOptions):
+        return Tables(tools, with_splits(queries, options))
+    return Tables(tools, with_ptr_split(queries))

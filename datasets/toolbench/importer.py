@@ -8,27 +8,37 @@ For each group G1, G2, G3 one of two layouts is read, the first where both are t
   are the ids of tools and queries.
 - `instruction/G1_query.json` with `test_instruction/G1_*.json`: the records themselves. The test files are the
   test split, with the slice `subset`; the train split is what is left of the query file without their query_ids.
+
+`toolbench-full` joins the three groups, out of the second layout.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bench.base.errors import DataError
+from bench.data.derive import with_dev
 from bench.data.files import Files
+from bench.data.novelty import with_parent_slice
+from bench.data.parents import Parent, parent_of
 from bench.data.tables import Query, Split, Tables, Tool
 
-from .parsing import ToolPool, queries_of, read_records, tool_of
+from .parsing import SETS, ToolPool, group_slices, queries_of, read_records, set_slices, tool_of
 
 GROUPS = ("G1", "G2", "G3")
+#: Dev queries of the joined groups, and the largest share of their train queries that these may be.
+DEV, MOST_DEV = 600, 0.1
 RETRIEVAL_FILES = ("corpus.tsv", "train.query.txt", "test.query.txt", "qrels.train.tsv", "qrels.test.tsv")
 
 
 def read(folder: Path) -> dict[str, Tables]:
     """The tables of `toolbench-g1`, `-g2`, `-g3`, for the groups that the folder (or its `data/`) has.
+
+    With them, those of `toolbench-full` where all of instruction/ and test_instruction/ is there.
 
     Raises:
         DataError: there is no group, a group's files are incomplete or have no test queries, or a file is malformed.
@@ -43,12 +53,57 @@ def read(folder: Path) -> dict[str, Tables]:
                 tables[card_id] = _from_retrieval(root / "retrieval" / group, f"retrieval/{group}")
             elif (root / "instruction" / f"{group}_query.json").is_file():
                 tables[card_id] = _from_instructions(root, group)
+        files = [f"instruction/{group}_query.json" for group in GROUPS] + [
+            f"test_instruction/{file}.json" for file in SETS
+        ]
+        if "toolbench-full" not in tables and all((root / file).is_file() for file in files):
+            tables["toolbench-full"] = join({group: _from_instructions(root, group) for group in GROUPS})
     if not tables:
         raise DataError(
             f"{folder} has neither retrieval/G1 (or G2, G3) nor instruction/G1_query.json (or G2, G3): "
             "name the folder that ToolBench's data.zip unpacks to."
         )
     return tables
+
+
+def join(groups: Mapping[str, Tables]) -> Tables:
+    """The groups over one library, and train without what ToolRerank leaves out of it (section 4.1).
+
+    Train loses every query that needs a parent of an I1-Tool query's gold, or a category of an I1-Cat or I2-Cat
+    query's. A part of what is left becomes dev. Dev and test queries get the slice `parent`.
+
+    Args:
+        groups: group -> its tables out of `instruction/`.
+
+    Raises:
+        DataError: a test file is none of the six.
+    """
+    tools: dict[str, Tool] = {}
+    queries: list[Query] = []
+    for group, tables in groups.items():
+        for tool in tables.tools:
+            tools.setdefault(tool.tool_id, tool)
+        for query in tables.queries:
+            file = f"{group}_{query.slices['subset']}" if query.split == "test" else ""
+            if file and file not in SETS:
+                raise DataError(f"test_instruction/{file}.json is none of ToolBench's six test sets; move it away.")
+            slices = set_slices(file) if file else group_slices(group)
+            queries.append(replace(query, query_id=f"{group}-{query.query_id}", slices=slices))
+    parents: set[Parent] = set()
+    categories: set[str] = set()
+    for query in queries:
+        name = query.slices.get("set", "")
+        if name.endswith("-Tool"):
+            parents |= {parent_of(tools[tool]) for tool in query.gold}
+        elif name.endswith("-Cat"):
+            categories |= {tools[tool].category for tool in query.gold}
+    held = {name for name, tool in tools.items() if parent_of(tool) in parents or tool.category in categories}
+    kept = [query for query in queries if query.split == "test" or not query.gold.keys() & held]
+    train = sum(query.split == "train" for query in kept)
+    kept = with_dev(kept, min(DEV, int(MOST_DEV * train)), seed=0) if train else kept
+    known = {query.query_id for query in kept}
+    left_out = [query.query_id for query in queries if query.query_id not in known]
+    return Tables(list(tools.values()), with_parent_slice(kept, tools.values()), left_out=left_out)
 
 
 def _from_instructions(root: Path, group: str) -> Tables:

@@ -18,6 +18,30 @@ from bench.data.tables import Parameter, Query, Split, Tool
 
 Leaf = tuple[str, str, str]  # category, parent, name
 
+#: Upstream's test files and the names that papers give them, in the order in which the library is pooled.
+SETS = {
+    "G1_instruction": "I1-Inst",
+    "G1_tool": "I1-Tool",
+    "G1_category": "I1-Cat",
+    "G2_instruction": "I2-Inst",
+    "G2_category": "I2-Cat",
+    "G3_instruction": "I3-Inst",
+}
+
+
+def group_slices(group: str) -> dict[str, str]:
+    """The slices of all queries of `G1`, `G2` or `G3`: the group, and whether they need one parent or several."""
+    return {"group": group, "tools": "single" if group == "G1" else "multi"}
+
+
+def set_slices(file: str) -> dict[str, str]:
+    """The slices of the queries of a test file: those of its group, the set, and whether ToolRerank calls it seen.
+
+    ToolRerank (section 4.1) leaves the tools and categories of the -Tool and -Cat sets out of train.
+    """
+    name = SETS[file]
+    return {**group_slices(file[:2]), "set": name, "seen": "yes" if name.endswith("-Inst") else "no"}
+
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:

@@ -4,8 +4,9 @@ A tool's place in the hierarchy, its description and its parameters are inside t
 `category_name:…, tool_name:…, api_name:…, api_description:…, required_params: […], optional_params: […],
 return_schema: {…}`. What upstream calls a tool is the parent here, and its API the tool.
 
-Two more datasets are derived from it: `toollens-unseen` holds parents out of train, `toollens-domains` keeps the tools
-and queries that the query-generation paper would keep, and some of the parents for an out-of-domain test.
+Three more datasets are made from it: `toollens-unseen` holds parents out of train; `toollens-domains` keeps the tools
+and queries that the query-generation paper would keep, and some of the parents for an out-of-domain test;
+`toollens-ptr` has parents for tools, as PTR's released library has them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -25,6 +27,8 @@ from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
 
 FOLDER = "datasets/ToolLens"
+#: PTR's library: one entry for each parent.
+PTR_LIBRARY = "src/Datasets/ToolLens_tool.json"
 SPLIT_FILES: dict[Split, str] = {"train": f"{FOLDER}/qrels/train.tsv", "test": f"{FOLDER}/qrels/test.tsv"}
 HEADER = "query-id\tcorpus-id\tscore"
 
@@ -59,7 +63,23 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
         return hold_out(tables, options)
     if isinstance(options, DomainOptions):
         return split_domains(tables, options)
-    return tables
+    return _over_parents(tables, files) if card.variant == "ptr" else tables
+
+
+def _over_parents(tables: Tables, files: Files) -> Tables:
+    """The tables with PTR's library: a parent is a tool, and a query needs the parents of its gold.
+
+    PTR's names end before the first comma or colon of the parent's.
+    """
+    tools = [
+        Tool(tool_id=name, name=name, description=description, parent=name)
+        for name, description in files.read_as(dict[str, str], PTR_LIBRARY).items()
+    ]
+    parents = {tool.tool_id: re.split("[,:]", tool.parent)[0].strip() for tool in tables.tools}
+    queries = [
+        replace(query, gold=dict.fromkeys((parents[tool] for tool in query.gold), 1)) for query in tables.queries
+    ]
+    return Tables(tools, queries)
 
 
 def _upstream(files: Files) -> Tables:

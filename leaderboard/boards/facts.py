@@ -20,6 +20,7 @@ from bench.interface.method import OracleMethod
 from bench.interface.parts import learns
 from bench.registry import method_class, method_names
 from bench.registry.datasets import resolve, stored_folder
+from bench.registry.differences import Differences, differences
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class MethodFacts:
     learns: bool
     #: Names of the parameters that are methods.
     methods: frozenset[str]
+    #: What differs from its paper; None where no table is kept.
+    differs: Differences | None
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ def facts_of(name: str) -> MethodFacts | None:
         needs_llm=kind.needs_llm,
         learns=learns(kind),
         methods=method_parameters(kind.Parameters),
+        differs=differences(name),
     )
 
 

@@ -15,6 +15,7 @@ from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
+from bench.registry.differences import HEADS
 
 
 def _write(content: Content, writer: Writer) -> None:
@@ -63,6 +64,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
         ranked=RANKED,
         primary=RANKED[0],
         plugged=plugged,
+        heads=HEADS,
     )
 
 

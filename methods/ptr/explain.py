@@ -30,7 +30,7 @@ def explain_recommendation(
         elif tool in problems:
             origin, note = "view", f'first for "{excerpt(problems[tool], 50)}"'
         elif tool in recommendation.bundle:
-            origin, note = "dropped", "in the past bundle, but serves no clause"
+            origin, note = "dropped", "in the past bundle, and dropped from it"
         else:
             origin, note = "similarity", ""
             because = "not in the past bundle, and the views put it first for no clause that is left"

@@ -45,6 +45,7 @@ from bench.methods.ptr.trained import Classifier, Evidence, learnt_weights_of
 from bench.methods.ptr.views import VIEWS, View, Views
 from bench.methods.random_bundle import RandomBundle
 from bench.models.encoders import EMBEDDED, Encoder
+from bench.models.llm.local import ModelName
 from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
 from bench.search.dense import normalize
@@ -78,10 +79,11 @@ class PrecisionDrivenToolRecommendation(Method):
             description="method that finds the past bundle: `random`, `none` (no bundle acquisition), a method that "
             "scores texts, or one that recommends past bundles",
         )
-        llm: str = Field(
+        llm: ModelName = Field(
             RULES,
             min_length=1,
-            description="language model of stage 2, `rules`, or `trained`: a classifier learnt on past queries",
+            description="language model of stage 2 (behind an endpoint, or `local:FILE.gguf`), `rules`, or `trained`: "
+            "a classifier learnt on past queries",
         )
         held_out: HeldOut = Field(
             "queries",
@@ -95,6 +97,11 @@ class PrecisionDrivenToolRecommendation(Method):
             EMBEDDED,
             description="encoder for views, rules and the rest of the ranking: `minilm`, a folder, a "
             "sentence-transformers model, or `openai:MODEL`",
+        )
+        variant: Literal["repaired", "released"] = Field(
+            "repaired",
+            description="how a language model is asked and read: `repaired` keeps the tools that serve; `released`, as "
+            "the published code, keeps no tool of the bundle, whatever the model says",
         )
         order: Literal["continued", "set"] = Field(
             "continued", description="continue the ranking after the set, or return only the set (as in the paper)"
@@ -128,6 +135,8 @@ class PrecisionDrivenToolRecommendation(Method):
             from bench.models.llm.client import LanguageModel
 
             self._model = self.include(LanguageModel(parameters.llm, progress=context.progress))
+        if self._model is None and parameters.variant == "released":
+            raise UsageError("ptr with variant=released needs a language model (llm=NAME) and coverage=true.")
         self._history: History | None = None
 
     def _bundle_retriever(self) -> Method | None:
@@ -178,9 +187,11 @@ class PrecisionDrivenToolRecommendation(Method):
         self._views = self._views_of(history)
         if not self._ruled:
             from bench.methods.ptr.dialogue import Dialogue
+            from bench.methods.ptr.released import ReleasedDialogue
 
             assert self._model is not None
-            self._mapping: Mapping = Dialogue(self._model, library.tools)
+            asks = ReleasedDialogue if self.parameters.variant == "released" else Dialogue
+            self._mapping: Mapping = asks(self._model, library.tools)
             return
         judge: Judge = CosineJudge(self._encoder.encode, self._scaled)
         if history is not None and self._retriever is not None:

@@ -1,4 +1,4 @@
-"""Strict parsing of a language model's reply: one JSON object of the expected form, or nothing."""
+"""Reading a language model's replies: strictly, as one JSON object of the form; or as PTR's released code does."""
 
 from __future__ import annotations
 
@@ -35,3 +35,17 @@ def read_reply(form: type[R], text: str, context: dict[str, Any] | None = None) 
         return form.model_validate(value, context=context)
     except ValidationError:
         return None
+
+
+def nonblank_lines(text: str) -> list[str]:
+    """The lines of a reply without their dashes, as the released code reads a list: headings and all."""
+    return [line.strip("- ").strip() for line in text.split("\n") if line.strip()]
+
+
+def released_match(text: str) -> bool:
+    """Whether the released code finds a tool in a reply: a line that begins with "Tool", whatever follows.
+
+    It drops the names of such tools later, because they begin with "tool"; what remains is that their functionality
+    counts as solved.
+    """
+    return any(line.startswith("Tool") for line in nonblank_lines(text))

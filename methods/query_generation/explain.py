@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from bench.interface import Case, Explanation, Reason
 from bench.interface.explanation import excerpt
-from bench.methods.query_generation.interleaving import interleaved
+from bench.methods.query_generation.interleaving import Interleaving, interleaved
 
 Ranks = tuple[int | None, ...]
 
 
-def explain_queries(case: Case, searched: Sequence[str], lists: Sequence[Sequence[int]], base: str) -> Explanation:
+def explain_queries(
+    case: Case, searched: Sequence[str], lists: Sequence[Sequence[int]], base: str, interleaving: Interleaving
+) -> Explanation:
     """Which query finds a tool, and at what rank.
 
     Args:
@@ -19,6 +21,7 @@ def explain_queries(case: Case, searched: Sequence[str], lists: Sequence[Sequenc
         searched: what was searched with, in the order in which the rankings are taken.
         lists: the ranking of the whole library by each of them.
         base: the name of the method that searched.
+        interleaving: how the rankings are taken in turn.
     """
     names = [f"q{i + 1}" if text != case.text else "whole" for i, text in enumerate(searched)]
     places = [{tool: rank for rank, tool in enumerate(tools, start=1)} for tools in lists]
@@ -34,7 +37,7 @@ def explain_queries(case: Case, searched: Sequence[str], lists: Sequence[Sequenc
             because = f"{mine}; {case.id_of(rival)} is found {where}"
         note = "found by none" if best is None else f"best by {best[1]}"
         reasons[tool] = Reason(None, (), tool_ranks, note, because)
-    place = {tool: i for i, tool in enumerate(interleaved(lists, len(case.library)))}
+    place = {tool: i for i, tool in enumerate(interleaved(lists, len(case.library), interleaving))}
     order = tuple(sorted(case.tools, key=lambda tool: place.get(tool, len(place))))
     quoted = [f'{name}: "{excerpt(text, 90)}".' for name, text in zip(names, searched, strict=True) if name != "whole"]
     notes = (f"Columns: the rank by {base} for each query; the rankings are taken in turn.", *quoted)

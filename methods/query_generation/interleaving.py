@@ -1,8 +1,16 @@
-"""Round-robin interleaving of several rankings."""
+"""Round-robin interleaving of several rankings.
+
+Kachuee et al. 2024, section 4.2, "iterate over the lists and take one item from each while skipping duplicates", can be
+read in two ways: what becomes of the turn of a list whose next tool was already taken?
+
+- `by-rank`: it is over. Round r looks at rank r of each list, so a list that repeats others adds fewer tools.
+- `next-new`: the list goes on to its next tool that is new. Each list adds one tool a round as long as it has any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -10,29 +18,40 @@ from bench.interface.method import Method
 from bench.interface.ranking import PAD, Ranking, validate
 from bench.interface.views import Queries
 
+Interleaving = Literal["by-rank", "next-new"]
 
-def interleaved(lists: Sequence[Sequence[int]], depth: int) -> list[int]:
-    """The first `depth` tools of a round robin: every list in turn gives its next tool; one already taken is skipped.
 
-    A list whose turn falls on a tool that was taken before gives nothing in that round (Kachuee et al. 2024, section
-    4.2). The first k tools need no more than the first k of each list, so a deeper ranking begins with a shallower one.
+def interleaved(lists: Sequence[Sequence[int]], depth: int, interleaving: Interleaving = "by-rank") -> list[int]:
+    """The first `depth` tools of a round robin over the lists, each tool once.
+
+    The first k tools need no more than the first k of each list, so a deeper ranking begins with a shallower one.
 
     Args:
-        lists: tool codes, best first, without padding.
+        lists: tool codes, best first, without padding; none twice in a list.
         depth: the most tools to give.
+        interleaving: what a list does whose next tool was already taken.
     """
     taken: dict[int, None] = {}
-    for place in range(max(map(len, lists), default=0)):
-        for tools in lists:
+    left = [iter(tools) for tools in lists]
+    while left:
+        for tools in list(left):
             if len(taken) >= depth:
                 return list(taken)
-            if place < len(tools):
-                taken.setdefault(tools[place])
+            tool = next((tool for tool in tools if interleaving == "by-rank" or tool not in taken), None)
+            if tool is None:
+                left.remove(tools)
+            else:
+                taken.setdefault(tool)
     return list(taken)
 
 
 def round_robin(
-    base: Method, row_queries: Sequence[Sequence[str]], utterances: Queries, library: int, depth: int
+    base: Method,
+    row_queries: Sequence[Sequence[str]],
+    utterances: Queries,
+    library: int,
+    depth: int,
+    interleaving: Interleaving = "by-rank",
 ) -> tuple[list[list[int]], list[bool]]:
     """Rank the library for each row by all of its queries, interleaved; arguments and errors are those of `search`.
 
@@ -40,7 +59,7 @@ def round_robin(
         Tool codes of each row, and whether the base failed on all of its queries.
     """
     lists, failed = search(base, row_queries, utterances, library, depth)
-    return [interleaved(part, depth) for part in lists], failed
+    return [interleaved(part, depth, interleaving) for part in lists], failed
 
 
 def search(

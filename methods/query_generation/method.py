@@ -20,9 +20,10 @@ from bench.base.progress import Progress
 from bench.base.spec import Spec
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Explanation
-from bench.methods.query_generation.interleaving import round_robin, search
+from bench.methods.query_generation.interleaving import Interleaving, round_robin, search
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import CausalModel, Sampling, causal_revision, load_causal
+from bench.models.llm.local import ModelName, is_file_model
 from bench.models.llm.replies import text_lines
 from bench.models.llm.rules import RULES, RULES_MARK
 from bench.search.clauses import clauses
@@ -79,19 +80,25 @@ class QueryGeneration(Method):
 
     class Parameters(ParameterSet):
         base: MethodSpec = Field(Spec("dense"), description="method that searches with each query")
-        llm: str = Field(
+        llm: ModelName = Field(
             RULES,
             min_length=1,
-            description="model that writes the queries: a model behind an endpoint, `local:FOLDER` (or a Hub name) "
-            "for a causal language model, or `rules`: the clauses of the utterance",
+            description="model that writes the queries: a model behind an endpoint, `local:FILE.gguf`, `local:FOLDER` "
+            "(or a Hub name) for a causal language model, or `rules`: the clauses of the utterance",
         )
         prompt: Literal["auto"] | Prompt = Field(
             "auto",
-            description="`plain` asks for tool descriptions, `intent` for intents, `utterance` sends only the "
-            "utterance; auto: the prompt a local model was trained with, otherwise plain",
+            description="`plain` asks for tool descriptions, `intent` for intents, `paper` and `paper-intent` do so in "
+            "the paper's words, `utterance` sends only the utterance; auto: the prompt a local model was trained with, "
+            "otherwise plain",
         )
         queries: int = Field(5, ge=1, le=5, description="maximum number of generated queries")
         include_utterance: bool = Field(True, description="search with the utterance as the last query")
+        interleaving: Interleaving = Field(
+            "by-rank",
+            description="what a ranking does whose next tool another one gave: `by-rank` passes its turn, `next-new` "
+            "gives its next new tool",
+        )
         temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature; 0 is greedy decoding")
         top_p: float = Field(
             0.9, gt=0, le=1, description="nucleus sampling: cumulative probability of the tokens to sample from"
@@ -108,7 +115,7 @@ class QueryGeneration(Method):
             raise UsageError("llm=local: names no model; write the folder after it, as in llm=local:models/generator.")
         self._local: _CausalWriter | None = None
         self._remote: LanguageModel | None = None
-        if parameters.llm.startswith(LOCAL):
+        if parameters.llm.startswith(LOCAL) and not is_file_model(parameters.llm):
             self._local = self.include(_CausalWriter(parameters.llm.removeprefix(LOCAL), context.progress))
             # Greedy decoding on one machine draws nothing.
             self.has_chance = parameters.temperature > 0
@@ -138,7 +145,7 @@ class QueryGeneration(Method):
             () if part.failed else self._asked(text, part.lines)
             for text, part in zip(queries.texts, written, strict=True)
         ]
-        rows, failed = round_robin(self._base, row_queries, queries, self._tools, depth)
+        rows, failed = round_robin(self._base, row_queries, queries, self._tools, depth, self.parameters.interleaving)
         return Ranking.of_lists(rows, [one or part.failed for one, part in zip(failed, written, strict=True)])
 
     def _asked(self, utterance: str, lines: Sequence[str]) -> tuple[str, ...]:
@@ -207,7 +214,9 @@ class QueryGeneration(Method):
             "queries_generated": sum(len(outcome.lines) for outcome in outcomes),
             "replies_unusable": sum(not outcome.lines and not outcome.failed for outcome in outcomes),
         }
-        if self._local is not None and self._local.loaded:
+        if self._remote is not None:
+            facts["prompt"] = self._prompt()
+        elif self._local is not None and self._local.loaded:
             facts["prompt"] = self._prompt(self._local.model.trained_prompt)
         return facts
 
@@ -217,4 +226,4 @@ class QueryGeneration(Method):
         (written,) = self._written(case.query.texts)
         searched = () if written.failed else self._asked(case.text, written.lines)
         (lists,), _ = search(self._base, [searched], case.query, self._tools, self._tools)
-        return explain_queries(case, searched, lists, self._base.name)
+        return explain_queries(case, searched, lists, self._base.name, self.parameters.interleaving)

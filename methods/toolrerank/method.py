@@ -31,6 +31,7 @@ from bench.methods.toolrerank.hierarchy import (
 from bench.methods.toolrerank.parameters import ToolRerankParameters
 from bench.models.classifiers import SequenceModel
 from bench.models.crossencoders import CrossEncoder, probability
+from bench.search.corrected import CorrectedScores
 from bench.search.dense import normalize
 from bench.search.scoring import EmbeddingMethod
 
@@ -49,7 +50,11 @@ class HierarchyAwareReranker(Method):
         self._scorer = self.include(
             CrossEncoder(parameters.reranker, backend=parameters.backend, progress=context.progress)
         )
+        self._scores = CorrectedScores(base, self._scorer)
         self._used: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+
+    def preflight(self, library: Library, history: History) -> None:
+        self._scores.weight  # noqa: B018 - or says why it cannot be had
 
     @abstractmethod
     def single(self, queries: Queries) -> NDArray[np.bool_] | None:
@@ -114,10 +119,15 @@ class HierarchyAwareReranker(Method):
         return np.setdiff1d(np.flatnonzero(brings & np.isin(self._parents, self._parents[first])), first)
 
     def _scored(self, queries: Queries, tools: list[Codes]) -> list[Scored]:
-        """Each query's tools, the most relevant first, and their logits."""
+        """Each query's tools, the most relevant first, and their logits, with the retriever's part where it has one."""
         pairs = [(text, self._texts[code]) for text, row in zip(queries.texts, tools, strict=True) for code in row]
         ends = np.cumsum([len(row) for row in tools])[:-1]
-        scores = np.split(self._scorer.score(pairs), ends)
+        known = np.zeros(len(pairs))
+        if self._scores.weight:
+            assert isinstance(self._base, EmbeddingMethod)
+            matrix = self._base.score(queries)
+            known = np.concatenate([matrix[i, row] for i, row in enumerate(tools)])
+        scores = np.split(self._scores.score(pairs, known), ends)
         return [by_relevance(row, values) for row, values in zip(tools, scores, strict=True)]
 
     def facts(self) -> dict[str, str | int | float | bool]:
@@ -158,6 +168,7 @@ class ToolRerank(HierarchyAwareReranker):
             self._classifier = self.include(model)
 
     def preflight(self, library: Library, history: History) -> None:
+        super().preflight(library, history)
         if self.parameters.classification != "model":
             return
         if self._classifier is None:

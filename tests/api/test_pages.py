@@ -16,6 +16,7 @@ from bench.evaluation.ask import _LATENCY_QUERIES
 from bench.gating.budgets import FEWEST_TIMED
 from bench.metrics import measures
 from bench.registry import dataset_entries, method_names
+from bench.registry.differences import Differences, differences, with_differences
 
 ROOT = Path(bench.__file__).resolve().parent.parent
 
@@ -53,6 +54,36 @@ def test_a_parameter_is_told_with_its_type_default_and_description(site: Path) -
     text = (site / "reference" / "methods.md").read_text("utf-8")
     assert "| `k1` | number | `1.2` | term-frequency saturation (k1) |" in text
     assert "| `tokens` | words or whitespace | `words` | tokenisation |" in text
+
+
+def test_what_differs_from_the_papers_is_told_as_it_is_kept(site: Path) -> None:
+    page = site / "reference" / "differences.md"
+    text = page.read_text("utf-8")
+    assert headings(page) == with_differences()
+    assert text.count("| aspect | paper | released code | here | why |") == len(with_differences())
+    shown = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")]
+    kept = [row.aspect for name in with_differences() for row in table_of(name).rows]
+    assert [cell for cell in shown if cell not in {"aspect", "---"}] == kept
+    assert "| m\\_s = 10 for seen and m\\_u = 50 for unseen tools, both counted in the one retrieved list. |" in text
+    for name in with_differences():
+        assert f"(differences.md#{name})" in (site / "reference" / "methods.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", with_differences())
+def test_commands_and_files_in_what_differs_are_there(name: str) -> None:
+    told = [code for row in table_of(name).rows for code in re.findall(r"`([^`]+)`", row.here + row.why)]
+    for code in told:
+        if code.startswith(("bench/", "benchmarks/")):
+            assert (ROOT / code).is_file(), code
+        elif code.startswith("bench "):
+            parsed(shlex.split(code)[1:], name)
+
+
+def table_of(name: str) -> Differences:
+    """A table that is there."""
+    table = differences(name)
+    assert table is not None
+    return table
 
 
 def test_a_dataset_is_told_with_its_unit_of_independence(site: Path) -> None:

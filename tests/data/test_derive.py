@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.base.errors import DataError, UsageError
 from bench.base.parameters import check_parameters
 from bench.base.spec import parse
-from bench.data.derive import SplitOptions, bundle_id, with_splits
+from bench.data.derive import SplitOptions, bundle_id, with_ptr_split, with_splits
 from bench.data.derive import tested_groups as choose  # its own name looks like a test's
 from bench.data.tables import Query
 
@@ -147,3 +147,15 @@ def test_a_split_keeps_the_groups(rows: list[tuple[frozenset[str], str]], seed: 
     ]
     split = with_splits(queries, SplitOptions(seed=seed))
     assert [(query.query_id, query.group) for query in split] == [(query.query_id, query.group) for query in queries]
+
+
+@given(st.lists(bundles, min_size=1, max_size=30), st.integers(0, 30))
+def test_ptrs_split_makes_every_bundle_a_past_one_and_no_tested_text(golds: list[frozenset[str]], tested: int) -> None:
+    queries = queries_of(golds)
+    split = with_ptr_split(queries, tested)
+    assert [query.query_id for query in split if query.split == "test"] == [q.query_id for q in queries[:tested]]
+    past = [query for query in split if query.split == "train"]
+    assert {bundle_id(query.gold) for query in past} == {bundle_id(gold) for gold in golds}
+    assert [query.query_id for query in past if query.text] == [q.query_id for q in queries[tested:]]
+    # A bundle that train has anyway is not added again.
+    assert len(past) == len(queries[tested:]) + len(set(golds[:tested]) - set(golds[tested:]))

@@ -91,6 +91,19 @@ def test_the_known_issues_are_what_the_card_says(metatool: Dataset) -> None:
     assert sum(before.gold == after.gold for before, after in neighbours) == 343
 
 
+def test_ptrs_copy_has_the_same_queries_and_leaks_one_bundle(mirror: Path, metatool: Dataset) -> None:
+    ptr = loaded("metatool-ptr")
+    assert ptr.tools == metatool.tools
+    whole = {(q.text, bundle_id(q.gold)) for q in metatool.queries}
+    assert {(q.text, bundle_id(q.gold)) for q in ptr.queries if q.text} == whole
+    assert [q.query_id for q in ptr.queries if q.split == "test"] == [f"{number:03}" for number in range(100)]
+    (leaked,) = [q for q in ptr.queries if not q.text]
+    assert (leaked.query_id, leaked.split, sorted(leaked.gold)) == ("bundle-0", "train", ["ResearchHelper", "TripTool"])
+    assert [q.query_id for q in ptr.queries if q.gold == leaked.gold and q.text] == ["008"]
+    assert set(bundles(ptr, "test")) <= set(bundles(ptr, "train"))
+    assert len(set(bundles(ptr, "test"))) == 62
+
+
 @pytest.mark.parametrize(
     ("spec", "train", "test", "chosen"),
     [
@@ -124,7 +137,7 @@ def small(folder: Path, **changed: str) -> Tables:
     paths = {loader.QUERIES: folder / "queries", loader.LIBRARY: folder / "library"}
     for path in paths.values():
         path.write_text(content[path.name], "utf-8")
-    tables = loader.load(Files(paths, folder), loader.Options(), dataset_entry("metatool").card)
+    tables = loader.load(Files(paths, folder), loader.Options[""](), dataset_entry("metatool").card)
     assert isinstance(tables, Tables)
     return tables
 

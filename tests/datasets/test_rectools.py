@@ -114,6 +114,20 @@ def test_bundle_disjoint(mirror: Path) -> None:
     assert len(set(bundles(dataset, "test"))) == 40
 
 
+def test_ptrs_split_tests_the_first_hundred_and_hides_no_bundle(mirror: Path, rectools: Dataset) -> None:
+    ptr = loaded("rectools-ptr")
+    assert ptr.tools == rectools.tools
+    assert [(q.query_id, q.text, q.gold) for q in ptr.queries] == [
+        (q.query_id, q.text, q.gold) for q in rectools.queries
+    ]
+    assert [q.query_id for q in ptr.queries if q.split == "test"] == [f"{number:03}" for number in range(100)]
+    # The released list of past bundles, made of all queries, is that of the other 900.
+    assert len(set(bundles(ptr, "train"))) == 200
+    assert len(set(bundles(ptr, "test"))) == 80
+    # Requests for one tool come last in the file, so that none is tested.
+    assert [int(q.query_id) for q in rectools.queries if len(q.gold) == 1] == list(range(900, 1000))
+
+
 def test_alias_and_options(mirror: Path) -> None:
     assert loaded("RecTools(seed=0)").spec == "rectools"
     with pytest.raises(UsageError, match="parameter 'test_share' of dataset rectools is 1"):
@@ -131,7 +145,7 @@ def small(folder: Path, **changed: str) -> Tables:
     paths = {loader.QUERIES: folder / "queries", loader.LIBRARY: folder / "library"}
     for path in paths.values():
         path.write_text(content[path.name], "utf-8")
-    tables = loader.load(Files(paths, folder), loader.Options(), dataset_entry("rectools").card)
+    tables = loader.load(Files(paths, folder), loader.Options[""](), dataset_entry("rectools").card)
     assert isinstance(tables, Tables)
     return tables
 

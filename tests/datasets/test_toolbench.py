@@ -16,6 +16,7 @@ from bench.data.entries import NoOptions, dataset_entries, dataset_entry
 from bench.data.files import Files
 from bench.data.tables import Parameter, Tables
 from bench.datasets.toolbench import loader
+from bench.datasets.toolbench.parsing import SETS
 
 COMMIT = "THUNLP-MT/StableToolBench/aa4ed9f4737ad98bd706663f01d63623c3427812"
 # id -> upstream's file, aliases, {gold size: queries}, (query_id, length, start of the text's sha256) of the first,
@@ -58,6 +59,7 @@ CARDS: dict[str, tuple[str, list[str], dict[int, int], list[tuple[str, int, str]
         [("10898", 207, "92a3259f690c1932"), ("13777", 325, "8cddc40cc8ee2383"), ("9349", 270, "0ab0257129da63f1")],
     ),
 }
+BROUGHT = ("toolbench-full", "toolbench-g1", "toolbench-g2", "toolbench-g3")
 
 
 def digest(text: str) -> str:
@@ -68,7 +70,7 @@ def digest(text: str) -> str:
 def upstream(mirror: Path) -> dict[str, Any]:
     """The six files as they are."""
     folder = mirror / COMMIT / "solvable_queries" / "test_instruction"
-    return {name: json.loads((folder / f"{name}.json").read_text("utf-8")) for name in loader.SUBSETS}
+    return {name: json.loads((folder / f"{name}.json").read_text("utf-8")) for name in SETS}
 
 
 def apis_of(upstream: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -149,15 +151,16 @@ def test_defaults_and_responses_are_json_text(mirror: Path) -> None:
 
 
 def test_cards() -> None:
-    cards = {name: entry.card for name, entry in dataset_entries().items() if name.startswith("toolbench-")}
-    assert list(cards) == sorted([*CARDS, "toolbench-g1", "toolbench-g2", "toolbench-g3"])
+    cards = {name: entry.card for name, entry in dataset_entries().items() if entry.folder.name == "toolbench"}
+    assert list(cards) == sorted(["toolbench", *CARDS, *BROUGHT])
     for name, (file, aliases, *_) in CARDS.items():
         assert cards[name].variant == file
         assert {dataset_entry(alias).card.id for alias in aliases} == {name}
-        wanted = {f"{COMMIT}/solvable_queries/test_instruction/{subset}.json" for subset in loader.SUBSETS}
+        wanted = {f"{COMMIT}/solvable_queries/test_instruction/{subset}.json" for subset in SETS}
         assert cards[name].files().keys() == wanted | {f"{COMMIT}/LICENSE"}
-    for name in ("toolbench-g1", "toolbench-g2", "toolbench-g3"):
-        assert dataset_entry(name[-2:].upper()).card is cards[name]
+    for name in BROUGHT:
+        if name != "toolbench-full":
+            assert dataset_entry(name[-2:].upper()).card is cards[name]
         assert not cards[name].files()
         with pytest.raises(UnavailableError, match=rf"data\.zip.*`bench data add {name} --from FOLDER`"):
             loaded(name)
@@ -187,7 +190,7 @@ PLAIN = record(7, [api("Food", "Kitchen", "cook"), api("Food", "Kitchen", "bake"
 def load_small(folder: Path, records: Any, variant: str = "G1_tool") -> Tables:
     """All six files in a folder: `records` in the variant's, one plain record in each of the others."""
     paths = {}
-    for position, name in enumerate(loader.SUBSETS):
+    for position, name in enumerate(SETS):
         content = records if name == variant else [{**PLAIN, "query_id": 100 + position}]
         paths[f"{loader.FOLDER}/{name}.json"] = path = folder / f"{name}.json"
         path.write_text(json.dumps(content), "utf-8")
@@ -272,7 +275,7 @@ def test_a_malformed_record_is_named(tmp_path: Path, records: Any, sentence: str
 def test_a_file_that_is_not_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     path.write_text("[{", "utf-8")
-    paths = dict.fromkeys((f"{loader.FOLDER}/{name}.json" for name in loader.SUBSETS), path)
+    paths = dict.fromkeys((f"{loader.FOLDER}/{name}.json" for name in SETS), path)
     with pytest.raises(DataError, match=r"G1_instruction\.json is not JSON"):
         loader.load(Files(paths, tmp_path), NoOptions(), dataset_entry("G1_tool").card)
 

@@ -175,6 +175,84 @@ def test_retrieval_goes_before_instruction(tmp_path: Path) -> None:
     }
 
 
+def write_all_groups(folder: Path) -> None:
+    """Three groups that number their queries alike, and share the API `cook`, which G2 describes otherwise."""
+    other = {**COOK, "api_description": "other words"}
+    swim, row = api("Sports", "Pool", "swim"), api("Boats", "Pier", "row")
+    trained = {
+        "G1": [record(1, [COOK]), record(2, [PLAY]), record(3, [BAKE]), record(4, [row]), record(7, [swim])],
+        "G2": [record(1, [other, BAKE]), record(2, [PLAY, COOK]), record(9, [other, row])],
+        "G3": [record(1, [COOK, BAKE])],
+    }
+    for group, records in trained.items():
+        write_json(folder / "instruction" / f"{group}_query.json", records)
+    tests = {
+        "G1_instruction": [record(7, [BAKE])],
+        # The parent Pier is unseen, and so is the category Sports, whose parents are two.
+        "G1_tool": [record(8, [row])],
+        "G1_category": [record(9, [PLAY])],
+        "G2_instruction": [record(7, [COOK, BAKE])],
+        "G2_category": [record(8, [PLAY, swim])],
+        "G3_instruction": [record(7, [COOK, row])],
+    }
+    for name, records in tests.items():
+        write_json(folder / "test_instruction" / f"{name}.json", records)
+
+
+def test_the_groups_are_joined_over_one_library(tmp_path: Path) -> None:
+    write_all_groups(tmp_path)
+    content = read(tmp_path)
+    assert list(content) == ["toolbench-g1", "toolbench-g2", "toolbench-g3", "toolbench-full"]
+    tables = content["toolbench-full"]
+    cook, bake, play, row = "Food/Kitchen/cook", "Food/Kitchen/bake", "Sports/Club/play", "Boats/Pier/row"
+    assert [tool.tool_id for tool in tables.tools] == [cook, play, bake, row, "Sports/Pool/swim"]
+    # The first group's description stands.
+    assert tables.tools[0].description == 'about "cook"'
+    assert shown(tables) == {
+        "G1-1": ("train", {cook: 1}),
+        "G1-3": ("train", {bake: 1}),
+        "G2-1": ("train", {cook: 1, bake: 1}),
+        "G3-1": ("train", {cook: 1, bake: 1}),
+        "G1-7": ("test", {bake: 1}),
+        "G1-8": ("test", {row: 1}),
+        "G1-9": ("test", {play: 1}),
+        "G2-7": ("test", {cook: 1, bake: 1}),
+        "G2-8": ("test", {play: 1, "Sports/Pool/swim": 1}),
+        "G3-7": ("test", {cook: 1, row: 1}),
+    }
+    # G1-7 of train is a test query's number, G1-2 and G2-2 need the held-out category, G1-4 and G2-9 the parent.
+    assert sorted(tables.left_out) == ["G1-2", "G1-4", "G2-2", "G2-9"]
+    slices = {query.query_id: dict(query.slices) for query in tables.queries}
+    assert slices["G2-1"] == {"group": "G2", "tools": "multi"}
+    assert slices["G1-7"] == {"group": "G1", "tools": "single", "set": "I1-Inst", "seen": "yes", "parent": "seen"}
+    assert slices["G2-8"] == {"group": "G2", "tools": "multi", "set": "I2-Cat", "seen": "no", "parent": "unseen"}
+    assert {name: slices[name]["parent"] for name in ("G1-8", "G1-9", "G2-7", "G3-7")} == {
+        "G1-8": "unseen",
+        "G1-9": "unseen",
+        "G2-7": "seen",
+        "G3-7": "mixed",
+    }
+
+
+def test_a_tenth_of_a_small_train_becomes_dev(tmp_path: Path) -> None:
+    write_all_groups(tmp_path)
+    write_json(tmp_path / "instruction" / "G3_query.json", [record(100 + i, [COOK, BAKE]) for i in range(27)])
+    tables = read(tmp_path)["toolbench-full"]
+    splits = [query.split for query in tables.queries]
+    # 30 train queries are left, with the three of the other groups.
+    assert (splits.count("train"), splits.count("dev"), splits.count("test")) == (27, 3, 6)
+
+
+def test_groups_are_joined_only_where_all_of_them_are_there(tmp_path: Path) -> None:
+    write_all_groups(tmp_path)
+    (tmp_path / "test_instruction" / "G2_category.json").unlink()
+    assert "toolbench-full" not in read(tmp_path)
+    write_all_groups(tmp_path)
+    write_json(tmp_path / "test_instruction" / "G2_tool.json", [record(77, [PLAY])])
+    with pytest.raises(DataError, match=r"G2_tool\.json is none of ToolBench's six test sets"):
+        read(tmp_path)
+
+
 def test_broken_instruction_files_are_named(tmp_path: Path) -> None:
     write_json(tmp_path / "instruction" / "G1_query.json", [record(5, [COOK])])
     write_json(tmp_path / "test_instruction" / "G1_tool.json", [record(8, [PLAY]), record(9, [PLAY])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,30 @@ def test_counts(toollens: Dataset) -> None:
     sizes = toollens.gold.counts
     assert [int((sizes == size).sum()) for size in range(5)] == [0, 1617, 3224, 13929, 0]
     assert len(toollens.gold.tools) == 44865 + 4987
+
+
+def test_ptrs_library_has_parents_for_tools(mirror: Path, toollens: Dataset) -> None:
+    ptr = loaded("toollens-ptr")
+    assert len(ptr.tools) == 314
+    assert [(q.query_id, q.text, q.split) for q in ptr.queries] == [
+        (q.query_id, q.text, q.split) for q in toollens.queries
+    ]
+    parents = {tool.tool_id: tool.parent for tool in toollens.tools}
+    renamed = {parent for parent in parents.values() if parent not in ptr.tool_codes}
+    assert len(renamed) == 7
+    fewer = 0
+    for mine, theirs in zip(ptr.queries, toollens.queries, strict=True):
+        needed = {parents[tool] for tool in theirs.gold}
+        assert len(mine.gold) == len(needed)
+        assert needed - renamed <= set(mine.gold)
+        fewer += len(needed) < len(theirs.gold)
+    assert fewer == 1185
+    chosen = [(tool.tool_id, digest(tool.description)) for tool in ptr.tools if tool.tool_id in {"Movie", "Kubric"}]
+    assert chosen == [("Kubric", "20f94b4e708bd566"), ("Movie", "fbe981867249e826")]
+    # A description is the start of one that the last API of the parent has.
+    last = {tool.parent: tool.description for tool in sorted(toollens.tools, key=lambda tool: int(tool.tool_id))}
+    starts = [re.split("[,:]", text.replace("\n", ""))[0].strip() for text in last.values()]
+    assert sum(tool.description in starts for tool in ptr.tools) >= 302
 
 
 def test_tools(toollens: Dataset) -> None:

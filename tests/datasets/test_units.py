@@ -28,13 +28,17 @@ UNITS = {
     "github-mcp": ("gold", (141, 111, 6, 86.8)),
     "livemcpbench": ("gold", (94, 92, 2, 90.2)),
     "metatool": ("gold", (99, 58, 3, 48.3)),
+    "metatool-ptr": ("gold", (100, 62, 4, 51.0)),
     "metatool-single": ("gold", (4123, 199, 217, 87.0)),
     "rectools": ("gold", (200, 133, 3, 111.1)),
+    "rectools-ptr": ("gold", (100, 80, 3, 69.4)),
     "rectools(split=bundle-disjoint)": ("gold", (200, 40, 5, 40.0)),
     "restbench-spotify": ("gold+parent", (57, 34, 11, 15.1)),
     "restbench-tmdb": ("gold+parent", (100, 64, 8, 38.5)),
     "sealtools": ("none", (1354, 1354, 1, 1354.0)),
     "starter": ("gold+parent", (126, 93, 4, 71.5)),
+    "toolbench": ("gold+group", (765, 576, 20, 351.5)),
+    "toolbench(split=held-out)": ("gold+group", (341, 256, 6, 185.5)),
     "toolbench-i1-cat": ("gold+group", (153, 88, 5, 67.5)),
     "toolbench-i1-inst": ("gold+group", (163, 154, 3, 145.2)),
     "toolbench-i1-tool": ("gold+group", (158, 100, 4, 79.0)),
@@ -43,6 +47,7 @@ UNITS = {
     "toolbench-i3-inst": ("gold+group", (61, 15, 20, 6.6)),
     "toollens": ("gold", (1877, 457, 12, 364.9)),
     "toollens-domains": ("gold", (1976, 213, 41, 71.7)),
+    "toollens-ptr": ("gold", (1877, 430, 31, 306.6)),
     "toollens-unseen": ("gold", (1877, 457, 12, 364.9)),
     "toollinkos": ("gold+text", (1569, 407, 27, 259.3)),
     "toolret-apibank": ("gold", (101, 60, 5, 44.5)),
@@ -53,12 +58,14 @@ UNITS = {
 #: Datasets whose queries no other dataset has, and of which no results are stored.
 SINGLE = ["github-mcp", "livemcpbench", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
 #: Others of which no results are stored.
-UNSTORED = {name for name in UNITS if name.startswith(("azure-mcp", "toolret-"))}
+UNSTORED = {name for name in UNITS if name.startswith(("azure-mcp", "toolret-")) or name.endswith("-ptr")}
+UNSTORED |= {"toolbench", "toolbench(split=held-out)"}
 SOURCES = {
     "apibank": ["apibank", "apibank-full", "toolret-apibank"],
     "azure-mcp": ["azure-mcp", "azure-mcp-consolidated"],
-    "metatool": ["metatool", "metatool-single"],
-    "toollens": ["toollens", "toollens-domains", "toollens-unseen"],
+    "metatool": ["metatool", "metatool-ptr", "metatool-single"],
+    "rectools": ["rectools", "rectools-ptr"],
+    "toollens": ["toollens", "toollens-domains", "toollens-ptr", "toollens-unseen"],
     "taskbench": ["taskbench-dailylifeapis", "taskbench-huggingface", "taskbench-multimedia"],
     "toolret": [*("toolret", "toolret-apigen", "toolret-gorilla-huggingface", "toolret-instructed", "toolret-toolink")],
     "ultratool": ["ultratool", "ultratool-zh"],
@@ -104,7 +111,7 @@ def test_datasets_with_the_same_queries_have_one_source() -> None:
         by_key.setdefault(card.source or card.id, []).append(name)
     toolbench = by_key.pop("toolbench")
     assert {name for name in BUILT_IN if name.startswith("toolbench")} == set(toolbench)
-    alone = {name: [name] for name in ("rectools", "starter", "mcp-atlas", "skillret", *SINGLE)}
+    alone = {name: [name] for name in ("starter", "mcp-atlas", "skillret", *SINGLE)}
     assert by_key == {**SOURCES, **alone}
 
 

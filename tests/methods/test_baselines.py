@@ -96,6 +96,17 @@ def test_random_bundle_recommends_past_bundles_as_often_as_they_were_used(make: 
     assert ranking.scores is None
 
 
+def test_random_bundle_can_draw_every_bundle_as_often(make: Make, prepared: Prepared) -> None:
+    past = [("one", ["a"], "train")] * 1 + [("two", ["c", "b"], "dev")] * 3 + [("none", [], "train")] * 4
+    method = prepared("random-bundle(draw=bundles)", make({"a": "", "b": "", "c": ""}, past))
+    assert isinstance(method, RecommendingMethod)
+    sets = method.recommend(queries(*TEXTS))
+    drawn = Counter(tuple(sets.row(i).tolist()) for i in range(len(sets)))
+    # One of two in each of 3,000 draws: 1500, standard deviation 27.4.
+    assert set(drawn) == {(0,), (1, 2)}
+    assert abs(drawn[1, 2] - 1500) < 4 * 27.4
+
+
 def test_random_bundle_draws_by_seed_and_text_alone(make: Make, prepared: Prepared) -> None:
     past = [(f"past {number}", [f"t{number}"], "train") for number in range(9)]
     made = make({f"t{number}": "" for number in range(9)}, past)

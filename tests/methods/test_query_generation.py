@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from bench.data.dataset import Dataset
 from bench.evaluation.method_errors import check_facts
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.parts import is_oracle, needs_history, needs_llm, revisions
-from bench.methods.query_generation.interleaving import interleaved, round_robin
+from bench.methods.query_generation.interleaving import Interleaving, interleaved, round_robin
 from bench.methods.query_generation.prompts import Prompt, query_prompt
 from bench.models.causal import PROMPT_KEY, Sampling, load_causal
 from bench.registry import build_method
@@ -43,6 +43,10 @@ VECTORS = {
     "a service that posts letters": (0, 1, 0.1, 0.3),
     "a bank": (0.5, 0, 0.1, 1),
     "hush": (1, 0.1, 0.3, 0.2),
+    "write\nhome": (0, 1, 0, 0),
+    "post a letter": (0.1, 1, 0.2, 0.3),
+    "send a bill": (0, 1, 0.3, 0.1),
+    "post a letter and send a bill": (0.4, 1, 0, 0.1),
 }
 REQUEST = "write home and settle the rent"
 
@@ -72,24 +76,42 @@ def test_every_list_gives_one_tool_a_round_and_none_twice() -> None:
     assert interleaved([[1, 2, 3], [4, 1, 6], [1, 5]], 3) == [1, 4, 2]
 
 
+def test_a_list_whose_next_tool_was_taken_gives_its_next_new_one_in_the_other_reading() -> None:
+    # Round 1: 1, 4, (1 is taken) 5. Round 2: 2, (1 is taken) 6; the third list is at its end. Round 3: 3.
+    assert interleaved([[1, 2, 3], [4, 1, 6], [1, 5]], 10, "next-new") == [1, 4, 5, 2, 6, 3]
+    assert interleaved([[1, 2, 3], [4, 1, 6], [1, 5]], 4, "next-new") == [1, 4, 5, 2]
+
+
 @pytest.mark.parametrize(
     ("lists", "found"), [([], []), ([[]], []), ([[7, 8]], [7, 8]), ([[], [3]], [3]), ([[1], [1], [1]], [1])]
 )
 def test_few_lists(lists: list[list[int]], found: list[int]) -> None:
-    assert interleaved(lists, 5) == found
+    assert interleaved(lists, 5) == interleaved(lists, 5, "next-new") == found
 
 
 _LISTS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=8), max_size=5)
 
 
-@given(_LISTS, st.integers(0, 20))
-def test_a_deeper_ranking_begins_with_a_shallower_one(lists: list[list[int]], depth: int) -> None:
-    whole = interleaved(lists, 100)
+@given(_LISTS, st.integers(0, 20), st.sampled_from(get_args(Interleaving)))
+def test_a_deeper_ranking_begins_with_a_shallower_one(
+    lists: list[list[int]], depth: int, reading: Interleaving
+) -> None:
+    whole = interleaved(lists, 100, reading)
     assert set(whole) == {tool for part in lists for tool in part}
     assert len(whole) == len(set(whole))
-    assert interleaved(lists, depth) == whole[:depth]
+    assert interleaved(lists, depth, reading) == whole[:depth]
     # The first k of each list are enough for the first k.
-    assert interleaved([part[:depth] for part in lists], depth) == whole[:depth]
+    assert interleaved([part[:depth] for part in lists], depth, reading) == whole[:depth]
+
+
+@given(_LISTS)
+def test_in_the_other_reading_each_list_adds_a_tool_a_round(lists: list[list[int]]) -> None:
+    # By its definition, step by step: the first tool of each list in turn that is not taken.
+    taken: list[int] = []
+    while any(set(part) - set(taken) for part in lists):
+        for part in lists:
+            taken += [tool for tool in part if tool not in taken][:1]
+    assert interleaved(lists, 100, "next-new") == taken
 
 
 class Fickle(Method):
@@ -135,6 +157,13 @@ def test_without_the_utterance_the_clauses_stand_alone(method: Callable[[str], M
 def test_no_more_queries_are_used_than_asked_for(method: Callable[[str], Method]) -> None:
     # write home: mail, book; the utterance: map, mail.
     assert ranked(method("query-generation(queries=1)"), REQUEST) == [MAIL, MAP, BOOK, PAY]
+
+
+def test_the_reading_of_interleaving_is_an_option(method: Callable[[str], Method]) -> None:
+    # A letter: mail, pay; a bill: mail, map; the utterance: mail, book. By rank, the second round gives pay first.
+    texts = "post a letter and send a bill"
+    assert ranked(method("query-generation"), texts) == [MAIL, PAY, MAP, BOOK]
+    assert ranked(method("query-generation(interleaving=next-new)"), texts) == [MAIL, MAP, BOOK, PAY]
 
 
 def test_an_utterance_that_is_its_own_clause_is_searched_for_once(method: Callable[[str], Method]) -> None:
@@ -247,9 +276,32 @@ def test_without_an_endpoint_it_says_what_it_needs(
         method("query-generation(llm=some-model)")
 
 
-@pytest.mark.parametrize("prompt", ["plain", "intent", "utterance"])
+@pytest.mark.parametrize("prompt", get_args(Prompt))
 def test_a_prompt_holds_the_utterance_whatever_is_in_it(prompt: Prompt) -> None:
     assert "a {queries} of {nothing}" in query_prompt(prompt, "a {queries} of {nothing}", 5)
+
+
+@pytest.mark.parametrize(("prompt", "what"), [("paper", "API descriptions"), ("paper-intent", "intents")])
+def test_the_prompt_of_the_paper_is_as_printed(
+    method: Callable[[str], Method], chat_server: ChatServer, prompt: Prompt, what: str
+) -> None:
+    chat_server.answer = answer
+    chosen = method(f"query-generation(llm=some-model, prompt={prompt}, queries=3)")
+    ranked(chosen, "write\nhome")
+    (sent,) = chat_server.prompts
+    lines = sent.split("\n")
+    # Figures 2 and 5: eight lines, five descriptions whatever is asked for.
+    assert len(lines) == 8
+    assert lines[3:5] == [
+        "Use new line to separate multiple descriptions. Each description should be less than 20 words.",
+        "Return at most 5 descriptions (lines).",
+    ]
+    assert lines[5:] == [
+        f"Do not provide any additional explanation or examples, return just a set of {what}.",
+        "Human: write home",
+        "Answer:",
+    ]
+    assert check_facts(chosen)["prompt"] == prompt
 
 
 # A local model ------------------------------------------------------------------------------------------------------

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from bench.evaluation.method_errors import check_facts
 from bench.interface import History, Library, Method, OracleMethod, Queries
 from bench.interface.parts import is_oracle, preflight
 from bench.models.classifiers import SequenceModel
+from bench.models.encoders import EMBEDDED, Encoder
 from bench.models.vectorcache import VectorCache, text_key
 from bench.registry import build_method
 
@@ -43,8 +47,23 @@ def library_of(parents: Mapping[str, str]) -> Dataset:
 
 
 @pytest.fixture
+def plant() -> Callable[[str, Mapping[tuple[str, ...], Sequence[float]]], None]:
+    """Put what a model gives for some inputs into the cache."""
+
+    def plant(model: str, values: Mapping[tuple[str, ...], Sequence[float]]) -> None:
+        cache = VectorCache(SequenceModel(model).identity)
+        keys = {texts: hashlib.sha256(b"".join(map(text_key, texts))).digest() for texts in values}
+        cache.put({keys[texts]: np.array(value, dtype=np.float32) for texts, value in values.items()})
+        cache.close()
+
+    return plant
+
+
+@pytest.fixture
 def answer(
-    planted: Callable[[Mapping[str, Sequence[float]]], None], tiny_models: dict[str, str]
+    planted: Callable[[Mapping[str, Sequence[float]]], None],
+    plant: Callable[..., None],
+    tiny_models: dict[str, str],
 ) -> Callable[..., list[list[str]]]:
     """Rank the two test queries by a method with the models filled in; the ids, best first."""
     # The tool at place i has cosine cos(0.1 i) with both queries, and neighbours a cosine of cos(0.1).
@@ -52,15 +71,9 @@ def answer(
     vectors = {name: [np.cos(angle), np.sin(angle)] for name, angle in angles.items()}
     planted({**vectors, "asked": [1.0, 0.0], "other": [1.0, 0.0]})
 
-    def plant(model: str, values: Mapping[tuple[str, ...], Sequence[float]]) -> None:
-        cache = VectorCache(SequenceModel(tiny_models[model]).identity)
-        keys = {texts: hashlib.sha256(b"".join(map(text_key, texts))).digest() for texts in values}
-        cache.put({keys[texts]: np.array(value, dtype=np.float32) for texts, value in values.items()})
-        cache.close()
-
     texts = ("asked", "other")
-    plant("reranker", {(query, tool): [logit] for query in texts for tool, logit in LOGITS.items()})
-    plant("classifier", {("asked",): [1.0, -1.0], ("other",): [-1.0, 1.0]})  # single, multi
+    plant(tiny_models["reranker"], {(query, tool): [logit] for query in texts for tool, logit in LOGITS.items()})
+    plant(tiny_models["classifier"], {("asked",): [1.0, -1.0], ("other",): [-1.0, 1.0]})  # single, multi
 
     def answer(name: str, depth: int = 8, **parameters: Any) -> list[list[str]]:
         dataset = library_of(PARENTS)
@@ -94,6 +107,51 @@ def test_the_first_tools_are_reranked_and_the_rest_keep_their_order(answer: Call
     assert answer("rerank(depth=4)", 2) == [expected[:2]] * 2
     assert answer("rerank(depth=1)")[0] == ORDER
     assert answer("rerank(depth=50)")[0] == sorted(ORDER, key=lambda tool: -LOGITS[tool])
+
+
+@pytest.fixture
+def correcting(tiny_models: dict[str, str], tmp_path: Path) -> Callable[[str, float], str]:
+    """A copy of the cross-encoder that corrects a retriever of this revision, with the planted logits."""
+
+    def make(revision: str, weight: float) -> str:
+        folder = tmp_path / f"correcting-{weight}"
+        shutil.copytree(tiny_models["reranker"], folder)
+        settings = json.loads((folder / "config.json").read_text())
+        settings["retriever"] = {"revision": revision, "weight": weight}
+        (folder / "config.json").write_text(json.dumps(settings))
+        return str(folder)
+
+    return make
+
+
+def test_the_score_of_the_base_is_mixed_in(answer: Callable[..., list[list[str]]]) -> None:
+    # Cosines fall from 1 to cos(0.3) = 0.955, logits lie between -1 and 2: with much weight the base's order stays.
+    assert answer("rerank(depth=4, mix=1000)")[0] == ORDER
+    assert answer("rerank(depth=4, mix=0)") == answer("rerank(depth=4)")
+    # a1: 40 + 0, u1: 39.8 + 2, b1: 39.203 - 1, a2: 38.213 + 1.
+    assert answer("rerank(depth=4, mix=40)")[0] == ["u1", "a1", "a2", "b1", "v1", "u2", "a3", "u3"]
+
+
+def test_a_reranker_uses_the_weight_it_was_trained_with_for_its_retriever_alone(
+    answer: Callable[..., list[list[str]]], correcting: Callable[[str, float], str], plant: Callable[..., None]
+) -> None:
+    minilm = Encoder(EMBEDDED).revision
+    folder = correcting(minilm, 40.0)
+    plant(folder, {(query, tool): [logit] for query in ("asked", "other") for tool, logit in LOGITS.items()})
+    expected = ["u1", "a1", "a2", "b1", "v1", "u2", "a3", "u3"]
+    assert answer("rerank(depth=4)", reranker=folder)[0] == expected
+    # The user's own weight goes before it.
+    assert answer("rerank(depth=4, mix=1000)", reranker=folder)[0] == ORDER
+    options = {"classification": "none", "seen_depth": 4, "unseen_depth": 2}
+    # Kept by Adaptive Truncation are the first four.
+    assert answer("toolrerank", reranker=folder, **options)[0] == expected
+    for base in ("bm25", "dense(similarity=dot)", "linear-adapter"):
+        with pytest.raises(UsageError, match="trained to correct the cosines of another retriever"):
+            answer(f"rerank(base={base})", reranker=folder)
+    with pytest.raises(UsageError, match="another retriever than base=dense"):
+        answer("toolrerank", reranker=correcting("another", 41.0), **options)
+    with pytest.raises(UsageError, match="needs the scores of base=rrf"):
+        answer("rerank(base=rrf(methods=[bm25, dense]), mix=1)")
 
 
 # Adaptive truncation ------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.base.config import config_context, time_without_cache
-from bench.base.errors import BenchError, UnavailableError, UsageError
+from bench.base.errors import UnavailableError, UsageError
 from bench.models.cache import token_batches
 from bench.models.classifiers import SequenceModel
-from bench.models.crossencoders import CrossEncoder, probability
+from bench.models.crossencoders import CrossEncoder, Retriever, probability
+from bench.models.encoders import Encoder
 
 PAIRS = [
     ("send a letter", "post: send mail"),
@@ -228,14 +230,91 @@ def test_damaged_settings_are_refused_in_a_sentence(reranker: str, tmp_path: Pat
         CrossEncoder(str(tmp_path / "damaged")).preflight()
 
 
-def test_damaged_weights_are_refused_in_a_sentence(reranker: str, tmp_path: Path) -> None:
+def _cut(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+
+
+def _cut_in_the_header(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+
+
+def _promise_too_much(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((1 << 60).to_bytes(8, "little") + b"{}")
+
+
+def _no_tensors(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"[]")
+
+
+def _leave_out_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def _leave_out_a_shard(folder: Path) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _leave_out_a_module(folder: Path) -> None:
+    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (_cut, r"model.safetensors is cut off: it has [\d,]+ of [\d,]+ bytes; copy or download"),
+        (_cut_in_the_header, "its header cannot be read"),
+        (_promise_too_much, "its header cannot be read"),
+        (_no_tensors, "its header cannot be read"),
+        (_leave_out_weights, "has no weights"),
+        (_leave_out_a_shard, "model-00002-of-00002.safetensors, which is missing"),
+        (_leave_out_a_module, "modules.json names 1_Pooling, which is missing"),
+    ],
+)
+@pytest.mark.parametrize("kind", [CrossEncoder, Encoder])
+def test_a_folder_that_is_not_whole_is_refused_in_a_sentence_before_the_run(
+    reranker: str, tmp_path: Path, damage: Callable[[Path], None], match: str, kind: type[CrossEncoder | Encoder]
+) -> None:
     shutil.copytree(reranker, tmp_path / "damaged")
-    weights = tmp_path / "damaged" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    scorer = CrossEncoder(str(tmp_path / "damaged"))
-    scorer.preflight()
-    with pytest.raises(BenchError, match="cannot be loaded"):
-        scorer.score(PAIRS)
+    damage(tmp_path / "damaged")
+    with pytest.raises(UnavailableError, match=match) as refused:
+        kind(str(tmp_path / "damaged")).preflight()
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [CrossEncoder, Encoder])
+def test_weights_of_another_network_are_refused_in_a_sentence(
+    reranker: str, tmp_path: Path, kind: type[CrossEncoder | Encoder]
+) -> None:
+    shutil.copytree(reranker, tmp_path / "damaged")
+    settings = json.loads((tmp_path / "damaged" / "config.json").read_text())
+    (tmp_path / "damaged" / "config.json").write_text(json.dumps({**settings, "hidden_size": 7}))
+    model = kind(str(tmp_path / "damaged"))
+    model.preflight()
+    with pytest.raises(UnavailableError, match="cannot be loaded"):
+        model.score(PAIRS) if isinstance(model, CrossEncoder) else model.encode(["a text"])
+
+
+def test_a_statement_of_the_retriever_is_read_or_refused(reranker: str, tmp_path: Path) -> None:
+    assert CrossEncoder(reranker).retriever is None
+    shutil.copytree(reranker, tmp_path / "model")
+    settings = json.loads((tmp_path / "model" / "config.json").read_text())
+
+    def state(retriever: object) -> CrossEncoder:
+        (tmp_path / "model" / "config.json").write_text(json.dumps({**settings, "retriever": retriever}))
+        return CrossEncoder(str(tmp_path / "model"))
+
+    assert state({"revision": "abc", "weight": 12.5}).retriever == Retriever(revision="abc", weight=12.5)
+    for wrong in (
+        {"revision": "abc"},
+        {"revision": "abc", "weight": -1},
+        {"revision": "abc", "weight": "much"},
+        "minilm",
+    ):
+        with pytest.raises(UnavailableError, match="does not say which retriever"):
+            state(wrong).retriever  # noqa: B018
 
 
 # OpenVINO -----------------------------------------------------------------------------------------------------------

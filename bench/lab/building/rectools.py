@@ -198,6 +198,9 @@ class Builder:
         settings: what is asked for.
         model: the language model.
         progress: where steps are reported to.
+
+    Attributes:
+        dropped: how many requests were dropped for each reason of `DROPPED` so far.
     """
 
     def __init__(
@@ -207,7 +210,7 @@ class Builder:
         self._settings = settings
         self._model = model
         self._progress = progress
-        self._dropped: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
 
     def build(self) -> Built:
         """Draw, write, check, and drop repetitions.
@@ -219,17 +222,9 @@ class Builder:
         """
         drafts = self._drafts()
         requested = len(drafts)
-        drafts = self._write_requests(drafts)
-        drafts = self._judge_drafts("check that bundles solve requests", drafts, self._bundle, "exact", "not_exact")
-        # A bundle of one tool without it is empty, and solves nothing: there is no question to ask.
-        alone = [draft for draft in drafts if len(draft.bundle) == 1]
-        several = [draft for draft in drafts if len(draft.bundle) > 1]
-        several = self._judge_drafts(
-            "check that every tool is needed", several, self._one_less, "partial", "not_needed"
-        )
-        drafts = self._distinct([*alone, *several])
+        drafts = self._distinct(self.check(self._write_requests(drafts)))
         if not drafts:
-            raise DataError(f"none of the {requested} requests passed the checks: {describe_dropped(self._dropped)}.")
+            raise DataError(f"none of the {requested} requests passed the checks: {describe_dropped(self.dropped)}.")
         queries = [
             Query(
                 draft.query_id,
@@ -239,7 +234,18 @@ class Builder:
             )
             for draft in drafts
         ]
-        return Built(queries, requested, {reason: self._dropped[reason] for reason in DROPPED})
+        return Built(queries, requested, {reason: self.dropped[reason] for reason in DROPPED})
+
+    def check(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Those that their bundle solves exactly, and only in part without one of its tools; others are counted."""
+        exact = self._judge_drafts("check that bundles solve requests", drafts, self._bundle, "exact", "not_exact")
+        # A bundle of one tool without it is empty, and solves nothing: there is no question to ask.
+        alone = [draft for draft in exact if len(draft.bundle) == 1]
+        several = [draft for draft in exact if len(draft.bundle) > 1]
+        return [
+            *alone,
+            *self._judge_drafts("check that every tool is needed", several, self._one_less, "partial", "not_needed"),
+        ]
 
     def _drafts(self) -> list[Draft]:
         bundles = sample_bundles([tool.tool_id for tool in self._tools], self._settings)
@@ -276,7 +282,7 @@ class Builder:
             if verdict is not None and verdict.assessment == wanted:
                 kept.append(draft)
             elif verdict is not None:
-                self._dropped[reason] += 1
+                self.dropped[reason] += 1
         return kept
 
     def _replies(self, title: str, form: type[R], requests: Sequence[Request]) -> list[R | None]:
@@ -289,7 +295,7 @@ class Builder:
         for answer in answers:
             reply = None if isinstance(answer, Failure) else read_reply(form, answer.text)
             if reply is None:
-                self._dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
+                self.dropped["failed" if isinstance(answer, Failure) else "unparsed"] += 1
             replies.append(reply)
         return replies
 
@@ -307,7 +313,7 @@ class Builder:
         first: dict[tuple[str, ...], Draft] = {}
         for draft in sorted(drafts, key=lambda draft: draft.query_id):
             first.setdefault(tuple(words(draft.text)), draft)
-        self._dropped["repeated"] += len(drafts) - len(first)
+        self.dropped["repeated"] += len(drafts) - len(first)
         return list(first.values())
 
 

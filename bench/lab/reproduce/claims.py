@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -13,18 +14,54 @@ from bench.lab.reproduce.cells import PrintedCell, table_cells
 from bench.lab.reproduce.outcomes import Difference
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import PrintedReport
+from bench.results.settings import EvaluatedSplit
 
 FOLDER = Path(__file__).parent / "claims"
 
 
+#: Numbers that a precondition may ask for: replies of a language model for each query; macro F1 of the discriminator
+#: that a test names, on annotated pairs; 1 where the generator that a test names began as a pretrained model, else 0.
+FactName = Literal["llm_replies_per_query", "discriminator_f1", "pretrained"]
+
+
+class Precondition(Record):
+    """What makes a test one of the claim: two systems of which the first is better, or a number that is large enough.
+
+    Attributes:
+        name: its name in the file.
+        needs: in words.
+        better, worse, metric: the two systems.
+        on, split: on which data; a number of the test's own results needs none.
+        fact, at_least: the number.
+    """
+
+    name: str
+    needs: str
+    better: str = ""
+    worse: str = ""
+    metric: str = ""
+    on: tuple[str, ...] = ()
+    split: EvaluatedSplit | None = None
+    fact: FactName | None = None
+    at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Precondition:
+        compares = bool(self.better and self.worse and self.metric and self.on)
+        if compares == (self.fact is not None) or (self.fact is None) != (self.at_least is None):
+            raise ValueError("give either better, worse, metric and on, or fact and at_least")
+        return self
+
+
 class ClaimTest(RecipeQuestion):
-    """`better` is claimed to beat `worse` on every one of the metrics."""
+    """`better` is claimed to beat `worse` on every one of the metrics, given a precondition of the same file."""
 
     better: str
     worse: str
     metrics: tuple[str, ...] = Field(min_length=1)
     differences: tuple[Difference, ...] = ()
     needs: tuple[str, ...] = ()
+    precondition: Precondition | None = None
 
 
 class Printed(Record):
@@ -72,9 +109,27 @@ class Claim(Record):
 
 
 class ClaimFile(Record):
-    """The claims of a paper."""
+    """The claims of a paper, and the preconditions that their tests name."""
 
+    precondition: dict[str, Precondition] = {}
     claim: list[Claim]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_are_preconditions(cls, data: object) -> object:
+        """Puts a precondition in the place of its name."""
+        if not isinstance(data, dict):
+            return data
+        known = {name: {"name": name, **table} for name, table in data.get("precondition", {}).items()}
+
+        def named(test: dict[str, Any]) -> dict[str, Any]:
+            name = test.get("precondition")
+            if name is not None and name not in known:
+                raise ValueError(f"there is no precondition {name!r}")
+            return test if name is None else {**test, "precondition": known[name]}
+
+        claims = [{**claim, "tests": [named(test) for test in claim.get("tests", [])]} for claim in data["claim"]]
+        return {**data, "precondition": known, "claim": claims}
 
 
 @cache

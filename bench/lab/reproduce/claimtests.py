@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from bench.lab.reproduce.claims import Claim, ClaimTest, check_printed
 from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, lacking_of, measurement_of
+from bench.lab.reproduce.outcomes import ClaimVerdict, Difference
+from bench.lab.reproduce.preconditions import check_precondition
+from bench.lab.reproduce.recipes import fill_roles
 from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns
 from bench.lab.reproduce.verdicts import judge_claim
@@ -22,7 +25,7 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
         advance: called after each test.
     """
     tests = []
-    for test in claim.tests:
+    for test in with_models(claim, runs.models).tests:
         tests.append(_run(test, runs))
         advance()
     p = [comparison.p for test in tests for comparison in test.comparisons]
@@ -38,12 +41,30 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
         paper=claim.paper,
         text=claim.claim,
         where=claim.where,
-        verdict=judge_claim([comparison.outcome for test in tests for comparison in test.comparisons]),
+        verdict=verdict_of(tests),
         tests=tests,
         printed=check_printed(claim.printed),
         needs=list(claim.needs),
         note=claim.note,
     )
+
+
+def with_models(claim: Claim, models: Mapping[str, str]) -> Claim:
+    """The claim with a language model for each role that its tests name; one that is not the paper's is told."""
+
+    def filled(test: ClaimTest) -> ClaimTest:
+        (better, other), (worse, another) = fill_roles(test.better, models), fill_roles(test.worse, models)
+        more: tuple[Difference, ...] = ("other model",) if other or another else ()
+        differences = tuple(dict.fromkeys((*test.differences, *more)))
+        return test.model_copy(update={"better": better, "worse": worse, "differences": differences})
+
+    return claim.model_copy(update={"tests": tuple(map(filled, claim.tests))})
+
+
+def verdict_of(tests: Sequence[ClaimTestReport]) -> ClaimVerdict:
+    """The verdict of a claim by the tests whose precondition holds."""
+    outcomes = [comparison.outcome for test in tests if test.decides for comparison in test.comparisons]
+    return judge_claim(outcomes, set_aside=any(test.lacking is None and not test.decides for test in tests))
 
 
 def _decide(comparison: PairedComparison, corrected: float) -> PairedComparison:
@@ -66,4 +87,5 @@ def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
         rival=measurement_of(test.worse, second, test),
         differences=differences,
         comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, pairs, strict=True)],
+        precondition=check_precondition(test, runs),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -11,24 +12,24 @@ from pathlib import Path
 import click
 
 from bench.base.bars import progress
-from bench.base.config import config_context, current_session
+from bench.base.config import current_session
 from bench.base.errors import CheckFailed, UsageError
 from bench.base.parameters import suggestion
 from bench.base.paths import results_folder, write_text
-from bench.base.spec import Spec
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import json_option, results_option, source_options, use_session
+from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import print_json
-from bench.data.dataset import Dataset
 from bench.lab.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
 from bench.lab.reproduce.artefacts import command as training_command
 from bench.lab.reproduce.cells import paper_of, papers, table_names
 from bench.lab.reproduce.claims import Claim, claims
 from bench.lab.reproduce.commands import adding_command
+from bench.lab.reproduce.estimate import estimate_runs, estimate_text
 from bench.lab.reproduce.markdown import markdown
-from bench.lab.reproduce.printing import print_list, print_reproduction, print_summary
-from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
+from bench.lab.reproduce.printing import print_claims, print_list, print_side_by_side, print_summary, print_table
+from bench.lab.reproduce.recipes import read_roles
+from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns
 from bench.registry import build_method, load_dataset
 from bench.results.store import to_json
@@ -43,6 +44,13 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 @click.command("reproduce", cls=VerbCommand)
 @click.argument("what", nargs=-1, shell_complete=_complete)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
+@click.option(
+    "--model",
+    "named",
+    multiple=True,
+    metavar="ROLE=MODEL",
+    help="A language model in the place of a paper's; repeatable.",
+)
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
 @more_option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
 @executor_options
@@ -53,6 +61,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def command(
     what: tuple[str, ...],
     out: Path | None,
+    named: tuple[str, ...],
     as_markdown: bool,
     download: bool,
     jobs: int,
@@ -76,34 +85,45 @@ def command(
     bars = progress(quiet)
     if not what:
         raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
-    if what[0] in ("train", "list") and (jobs > 1 or address is not None):
-        raise UsageError(f"bench reproduce {what[0]} runs no cells: give no --jobs and no --ray with it.")
+    if what[0] in ("train", "list") and (jobs > 1 or address is not None or named):
+        raise UsageError(f"bench reproduce {what[0]} runs no cells: give no --jobs, --ray or --model with it.")
     if what[0] == "train":
         _train(what[1:], quiet)
         return
     if what == ("list",):
         print_list(as_json)
         return
+    models = read_roles(named)
     tables, chosen = _chosen(what)
-    # Encoders of gigabytes are not fetched unasked; datasets are, as everywhere.
-    given = current_session()
-    use_session(offline=None if download else True)
-
-    def load(spec: Spec) -> Dataset:
-        with config_context(given):
-            return load_dataset(spec, bars)
+    # Encoders of gigabytes are not fetched unasked; datasets are, and endpoints are asked, as everywhere.
+    if not download and "HF_HUB_OFFLINE" not in os.environ:
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        click.get_current_context().call_on_close(lambda: os.environ.pop("HF_HUB_OFFLINE", None))
 
     runs = MethodRuns(
         results or results_folder(),
-        load=load,
+        load=lambda spec: load_dataset(spec, bars),
         build=lambda spec: build_method(spec, progress=bars),
-        metrics=metrics_of(tables, chosen),
+        metrics=metrics_of(tables, chosen, models),
+        models=models,
         progress=bars,
     )
     executor = chosen_executor(jobs, address, runs.load)
+    with bars.stage("look what is here"):
+        asked = look_ahead(tables, chosen, runs)
+        estimate = estimate_runs(asked, runs)
+    for sentence in estimate_text(estimate):
+        bars.note(sentence)
     if executor is not None:
-        runs.run_ahead(plan_runs(tables, chosen, runs), executor)
-    report = reproduce(tables, chosen, runs, shlex.join(["bench", "reproduce", *what]), bars)
+        runs.run_ahead(plan_runs(asked), executor)
+    command_line = shlex.join(["bench", "reproduce", *what, *(word for text in named for word in ("--model", text))])
+    printed = print_side_by_side if what == ("all",) else print_table
+    show = None if as_json or as_markdown else printed
+    try:
+        report = reproduce(tables, chosen, runs, command_line, bars, show, estimate)
+    except KeyboardInterrupt:
+        bars.note("what was measured is kept: the same command goes on from there")
+        raise
     if out is not None:
         write_text(out / "reproduction.json", to_json(report))
         write_text(out / "reproduction.md", markdown(report))
@@ -115,7 +135,7 @@ def command(
     elif what == ("all",):
         print_summary(report)
     else:
-        print_reproduction(report)
+        print_claims(report)
 
 
 def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:

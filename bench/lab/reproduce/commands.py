@@ -8,17 +8,19 @@ from collections.abc import Sequence
 from bench.base.errors import BenchError
 from bench.base.spec import parse
 from bench.data.entries import dataset_entry
-from bench.lab.reproduce.artefacts import artefact, command, is_there, names_in, resolve_references, with_needed
+from bench.lab.reproduce.artefacts import artefact, is_there, names_in, resolve_references, with_needed
 from bench.lab.reproduce.recipes import RecipeQuestion, is_fact
 from bench.metrics import DEFAULT_METRICS
 
 
 def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str]) -> list[str]:
-    """What to type for these methods: add the data, train the models, run. What is there already is left out."""
+    """What to type before these methods can be measured: add the data, train the models.
+
+    What is there already is left out. Where nothing of the kind is lacking, it is the run itself, which says what is.
+    """
     datasets = [resolve_references(text) for text in question.on]
     names = with_needed([name for method in methods for name in names_in(method)])
     missing = [name for name in names if not is_there(name)]
-    words = [["bench", *command(name)] for name in missing]
     run = ["bench", "run"]
     for method in methods:
         run += ["--method", str(parse(resolve_references(method)))]
@@ -26,12 +28,15 @@ def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequ
         run += ["--dataset", dataset]
     if question.template is not None:
         run += ["--template", question.template]
+    if question.split is not None:
+        run += ["--split", question.split]
     for metric in dict.fromkeys(metrics):
         if metric not in DEFAULT_METRICS and not is_fact(metric):
             run += ["--metric", metric]
     needed = dict.fromkeys([*datasets, *(artefact(name).dataset for name in missing)])
     added = [line for dataset in needed if (line := adding_command(dataset))]
-    return [*added, *map(shlex.join, words), shlex.join(run)]
+    trained = [shlex.join(["bench", "reproduce", "train", *missing])] if missing else []
+    return [*added, *trained] or [shlex.join(run)]
 
 
 def adding_command(dataset: str) -> str | None:

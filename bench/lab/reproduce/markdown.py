@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bench.lab.reproduce.cells import papers
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, DIFFERENCES
+from bench.lab.reproduce.outcomes import DIFFERENCES
 from bench.lab.reproduce.report import CellReport, ClaimReport, Lacking, Reproduction, TableReport
 from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
 from bench.lab.reproduce.wording import (
+    PAPERS,
+    TABLES,
     VALUES,
     block_name,
     block_notes,
@@ -17,7 +19,10 @@ from bench.lab.reproduce.wording import (
     comparison_row,
     lacking_text,
     name_of_test,
+    paper_row,
+    preconditions_of,
     printed_state,
+    table_counts,
 )
 from bench.show.numbers import duration
 from bench.show.tables import Table, markdown_text
@@ -34,7 +39,8 @@ _LEGEND = (
     "one can; the published number is followed by its difference to that row. **not run**: "
     "what it needs and the command that would run it are below the table. Directions are "
     "tested by the paired randomisation test, p-values corrected by Holm within a table; "
-    "claims by the same, within a claim."
+    "claims by the same, within a claim. **as published**, **opposite**: how many of the cells of *direction only* a "
+    "test shows to be so."
 )
 
 
@@ -44,7 +50,9 @@ def markdown(report: Reproduction) -> str:
         "# The papers' tables, held against what is measured here",
         f"`{report.environment.command}`, {report.environment.created}, {duration(report.seconds)}",
         _LEGEND,
-        *_summary(report.tables),
+        *_summary(report),
+        "## What holds",
+        _grid(PAPERS, [paper_row(paper) for paper in report.papers]),
     ]
     for table in report.tables:
         parts += _table(table, report)
@@ -58,13 +66,14 @@ def markdown(report: Reproduction) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(tables: Sequence[TableReport]) -> list[str]:
+def _summary(report: Reproduction) -> list[str]:
+    tables = report.tables
     if not tables:
         return []
-    rows = [[item.table, str(item.cells), *(str(item.verdicts[name]) for name in CELL_VERDICTS)] for item in tables]
-    sums = [str(sum(item.verdicts[name] for item in tables)) for name in CELL_VERDICTS]
-    rows.append(["all", str(sum(item.cells for item in tables)), *sums])
-    return [_grid(["table", "cells", *CELL_VERDICTS], rows)]
+    counts = [table_counts(item, report.cells) for item in tables]
+    rows = [[item.table, *map(str, numbers)] for item, numbers in zip(tables, counts, strict=True)]
+    rows.append(["all", *(str(sum(column)) for column in zip(*counts, strict=True))])
+    return [_grid(["table", *TABLES], rows)]
 
 
 def _table(table: TableReport, report: Reproduction) -> list[str]:
@@ -109,9 +118,11 @@ def _claims(claims: Sequence[ClaimReport]) -> list[str]:
     for item in claims:
         parts.append(f"### {item.claim}: {claim_state(item)}")
         parts.append(f"{item.text} ({papers()[item.paper].citation}, {item.where})")
+        parts += map(markdown_text, preconditions_of(item))
         for test in item.tests:
             differences = f" Otherwise than in the paper: {', '.join(test.differences)}." if test.differences else ""
-            parts.append(f"{markdown_text(name_of_test(test))}.{differences}")
+            aside = "" if test.lacking is not None or test.decides else " Decides nothing: its precondition fails."
+            parts.append(f"{markdown_text(name_of_test(test))}.{differences}{aside}")
             if test.lacking is not None:
                 commands = "".join(f"\n    - `{command}`" for command in test.lacking.commands)
                 parts.append(f"- {markdown_text(lacking_text(test.lacking))}{commands}")

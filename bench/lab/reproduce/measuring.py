@@ -151,12 +151,18 @@ def measurement_of(method: str, answers: MethodValues, question: RecipeQuestion)
     )
 
 
+def told(error: Exception) -> BenchError:
+    """An error as it is told; a fault of ours is told as one."""
+    if isinstance(error, BenchError):
+        return error
+    return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
+
+
 def lacking_of(
     methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str], needs: Sequence[str], error: Exception
 ) -> Lacking:
     """Why the first of these methods cannot be measured, and what to type for all of them."""
-    if not isinstance(error, BenchError):
-        error = MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
+    error = told(error)
     return Lacking(
         method=methods[0],
         data=list(question.on),

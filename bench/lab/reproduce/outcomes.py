@@ -11,8 +11,12 @@ CELL_VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 #: What becomes of a paired comparison that a paper decides one way.
 Outcome = Literal["as published", "opposite", "undecided", "no difference", "no direction"]
 
-#: What becomes of a claim.
-ClaimVerdict = Literal["holds", "does not hold", "undecided", "not run"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: Those by which cells of the verdict `direction only` are counted apart.
+DIRECTION_COUNTS: tuple[Outcome, ...] = ("as published", "opposite")
+
+#: What becomes of a claim; `not tested`: the tests that ran have not what the claim is about.
+ClaimVerdict = Literal["holds", "does not hold", "undecided", "not tested", "not run"]
 CLAIM_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 Difference = Literal[
@@ -28,6 +32,7 @@ Difference = Literal[
     "other model",
     "other training data",
     "other graph",
+    "other prompt",
     "rules for a language model",
 ]
 
@@ -45,6 +50,7 @@ DIFFERENCES: dict[Difference, str] = {
     "other model": "another model stands in for the paper's",
     "other training data": "the model was trained on other data",
     "other graph": "the dependency graph has another source",
+    "other prompt": "the language model is asked in other words than the paper's",
     "rules for a language model": "rules stand in for the language model",
 }
 assert tuple(DIFFERENCES) == get_args(Difference)

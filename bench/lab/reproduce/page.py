@@ -13,10 +13,19 @@ from bench.base.errors import UsageError
 from bench.base.paths import read_regular
 from bench.base.records import first_fault
 from bench.lab.reproduce.older import by_equivalence
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS
+from bench.lab.reproduce.outcomes import CLAIM_VERDICTS
 from bench.lab.reproduce.report import Block, CellReport, Reproduction
 from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
-from bench.lab.reproduce.wording import cell_row, claim_state, printed_state
+from bench.lab.reproduce.wording import (
+    PAPERS,
+    TABLES,
+    cell_row,
+    claim_state,
+    paper_row,
+    preconditions_of,
+    printed_state,
+    table_counts,
+)
 from bench.leaderboard.boards.board import family_of
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -58,7 +67,11 @@ def _write(content: Content, writer: Writer) -> None:
             cells.setdefault(cell.table, []).append((cell, cell_row(cell, block), block, ids))
         context |= {
             "cells": cells,
-            "verdicts": CELL_VERDICTS,
+            "columns": TABLES,
+            "counts": [table_counts(table, report.cells) for table in report.tables],
+            "papers": PAPERS,
+            "paper_rows": [paper_row(paper) for paper in report.papers],
+            "preconditions": [preconditions_of(claim) for claim in report.claims],
             "margin": MARGIN,
             "difference_margin": DIFFERENCE_MARGIN,
             "older": report.schema_version == 1,

@@ -8,10 +8,11 @@ from bench.cli.output import console, print_json
 from bench.lab.reproduce.artefacts import artefacts, folder_of, is_there
 from bench.lab.reproduce.cells import papers, table_cells, table_info, table_names
 from bench.lab.reproduce.claims import claims
-from bench.lab.reproduce.outcomes import CELL_VERDICTS
 from bench.lab.reproduce.report import Block, CellReport, ClaimReport, Reproduction, TableReport
 from bench.lab.reproduce.wording import (
     DIRECTIONS,
+    PAPERS,
+    TABLES,
     VALUES,
     block_name,
     block_notes,
@@ -20,7 +21,11 @@ from bench.lab.reproduce.wording import (
     direction_row,
     lacking_text,
     name_of_test,
+    paper_row,
+    preconditions_of,
     printed_state,
+    side_row,
+    table_counts,
     value_row,
 )
 from bench.show.numbers import duration
@@ -62,29 +67,58 @@ def print_list(as_json: bool) -> None:
 def print_summary(report: Reproduction) -> None:
     """Verdicts counted by table, and the claims."""
     out = console()
-    table = Table(["table", "cells", *CELL_VERDICTS], right=tuple(range(1, 6)))
-    for item in report.tables:
-        table.add(item.table, str(item.cells), *(str(item.verdicts[name]) for name in CELL_VERDICTS))
-    sums = [str(sum(item.verdicts[name] for item in report.tables)) for name in CELL_VERDICTS]
-    table.add("all", str(sum(item.cells for item in report.tables)), *sums, style="bold")
+    table = Table(["table", *(name.replace(" ", "\n") for name in TABLES)], right=range(1, len(TABLES) + 1), tight=True)
+    counts = [table_counts(item, report.cells) for item in report.tables]
+    for item, numbers in zip(report.tables, counts, strict=True):
+        table.add(item.table, *map(str, numbers))
+    table.add("all", *(str(sum(column)) for column in zip(*counts, strict=True)), style="bold")
     out.print(table)
     other = sum(cell.verdict == "reproduced" and report.blocks[cell.block].other_data for cell in report.cells)
     if other:
         out.print(f"{other} of the reproduced cells were measured on data other than the paper's")
     _print_claims(report.claims)
+    _print_papers(report)
     out.print(f"{duration(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them")
 
 
-def print_reproduction(report: Reproduction) -> None:
-    """Every cell of the tables, then the claims with their tests."""
-    for table in report.tables:
-        _print_table(table, report)
+def print_claims(report: Reproduction) -> None:
+    """The claims with their tests, and what holds of each paper."""
     if report.claims:
         _print_claims(report.claims)
         _print_tests(report.claims)
+    _print_papers(report)
 
 
-def _print_table(table: TableReport, report: Reproduction) -> None:
+def _print_papers(report: Reproduction) -> None:
+    table = Table(PAPERS[:2])
+    table.whole = (0,)
+    for paper in report.papers:
+        table.add(*paper_row(paper)[:2])
+    console().print(table)
+
+
+def print_side_by_side(table: TableReport, cells: Sequence[CellReport], blocks: Sequence[Block]) -> None:
+    """Every measured cell of a table in one line."""
+    rows = Table(["row", "metric", "published", "ours", "difference", "verdict"], right=(2, 3, 4), tight=True)
+    rows.title = f"{table.table}: {table.title}"
+    shown = ""
+    for cell in cells:
+        if cell.table == table.table and cell.verdict != "not run":
+            name = block_name(blocks[cell.block])
+            rows.add("" if name == shown else name, *side_row(cell, blocks[cell.block]))
+            shown = name
+    out = console()
+    if rows.rows:
+        out.print(rows)
+    out.print(f"{table.table}: {table.cells} cells: {_counts(table)}")
+
+
+def _counts(table: TableReport) -> str:
+    return ", ".join(f"{count} {name}" for name, count in table.verdicts.items() if count)
+
+
+def print_table(table: TableReport, cells: Sequence[CellReport], all_blocks: Sequence[Block]) -> None:
+    """Every cell of a table, with how it was measured or what it lacks."""
     from rich.text import Text
 
     out = console()
@@ -94,18 +128,17 @@ def _print_table(table: TableReport, report: Reproduction) -> None:
         sizes = ", ".join(f"{value} {what}" for what, value in data if value is not None)
         out.print(f"in the paper, {name}: {sizes}")
     blocks: dict[int, list[CellReport]] = {}
-    for cell in report.cells:
+    for cell in cells:
         if cell.table == table.table:
             blocks.setdefault(cell.block, []).append(cell)
-    for index, cells in blocks.items():
-        _print_block(report.blocks[index], cells)
+    for index, mine in blocks.items():
+        _print_block(all_blocks[index], mine)
     out.print()
     for item in table.unreadable:
         out.print(f"not transcribed: {item.row} ({item.cells} cells). {item.reason}")
     for note in table.notes:
         out.print(f"note: {note}")
-    counts = ", ".join(f"{count} {name}" for name, count in table.verdicts.items() if count)
-    out.print(Text(f"{table.cells} cells: {counts}", style="bold"))
+    out.print(Text(f"{table.cells} cells: {_counts(table)}", style="bold"))
     out.print()
 
 
@@ -120,7 +153,7 @@ def _print_block(block: Block, cells: Sequence[CellReport]) -> None:
     if block.measurement is None:
         out.print(f"not run: {', '.join(f'{cell.metric} {cell.printed}' for cell in cells)}")
     elif block.rival is not None:
-        table = Table([*DIRECTIONS], right=(1, 2, 3, 5))
+        table = Table([*DIRECTIONS], right=(1, 2, 3, 4, 6), tight=True)
         for cell in cells:
             table.add(*direction_row(cell))
         out.print(table)
@@ -155,8 +188,11 @@ def _print_tests(reports: Sequence[ClaimReport]) -> None:
     for item in reports:
         out.print()
         out.print(Text(f"{item.claim}: {claim_state(item)}", style="bold"))
+        for text in preconditions_of(item):
+            out.print(text)
         for test in item.tests:
-            out.print(name_of_test(test))
+            aside = "" if test.lacking is not None or test.decides else " (decides nothing)"
+            out.print(name_of_test(test) + aside)
             if test.differences:
                 out.print(f"  differs from the paper: {', '.join(test.differences)}")
             if test.lacking is not None:

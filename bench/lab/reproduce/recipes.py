@@ -7,21 +7,24 @@ up automatically once a model, dataset or endpoint is available.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field, model_validator
 
-from bench.base.errors import DataError
+from bench.base.errors import DataError, UsageError
+from bench.base.parameters import suggestion
 from bench.base.records import Record, read_toml
+from bench.base.spec import format_value
 from bench.data.tables import NamedTemplate
-from bench.lab.reproduce.cells import PrintedCell, cell_at
+from bench.lab.reproduce.cells import PrintedCell, cell_at, table_cells
 from bench.lab.reproduce.outcomes import Difference
+from bench.results.settings import EvaluatedSplit
 
 FOLDER = Path(__file__).parent / "recipes"
 
+_ROLE = re.compile(r"\{([\w.-]+)\}")
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 #: Values of `{name}` in a recipe's texts, by row or place. A list may only occur where a list is expected (`on`).
@@ -33,15 +36,17 @@ class RecipeQuestion(Record):
 
     Attributes:
         on: dataset specs; over several, the mean is over datasets or over their pooled queries.
-        pool: which of the two.
+        pool: which of the two; or the name of a slice, for the mean over the means of its values.
         slices: only queries that have these slices, as in {parent = "unseen"}.
         template: the text of a tool; the dataset's own where none is given.
+        split: which queries; the dataset's own where none is given.
     """
 
     on: tuple[str, ...] = Field(min_length=1)
-    pool: Literal["datasets", "queries"] = "datasets"
+    pool: str = "datasets"
     slices: dict[str, str] = {}
     template: NamedTemplate | None = None
+    split: EvaluatedSplit | None = None
 
 
 class Standard(Record):
@@ -49,6 +54,18 @@ class Standard(Record):
 
     method: str | None = None
     measure: dict[str, str] = {}
+
+
+class PaperModel(Record):
+    """A language model of a paper, by the role that it has there.
+
+    Attributes:
+        paper: what the paper calls it.
+        name: what an endpoint is asked for where the user names no other model.
+    """
+
+    paper: str
+    name: str
 
 
 #: Before the name of a fact that a method states.
@@ -78,6 +95,8 @@ class Recipe(RecipeQuestion):
         needs: what may be lacking here: a model, data, an endpoint.
         runnable: false if no run of bench can give these cells: the recipe is reported and never tried. `needs` says
             why, and `commands` what comes nearest.
+        role: the role of a language model: the recipe is for another model than the paper's, which the user names and
+            `{given}` stands for.
         note: what else a reader must know.
     """
 
@@ -95,6 +114,7 @@ class Recipe(RecipeQuestion):
     needs: tuple[str, ...] = ()
     runnable: bool = True
     commands: tuple[str, ...] = ()
+    role: str = ""
     note: str = ""
 
     @model_validator(mode="before")
@@ -131,14 +151,31 @@ class Recipe(RecipeQuestion):
             and (not self.measure or cell.metric in self.measure)
         )
 
+    def asks(self, model: str) -> bool:
+        """Whether it asks a language model of that name."""
+        texts = [text for text in (self.method, self.minus, self.rival) if text is not None]
+        return any(f"llm={model}{end}" in text for text in texts for end in ",)")
+
     def opponent(self, cell: PrintedCell) -> PrintedCell:
         """The printed cell that a recipe of direction compares a cell with; raises `DataError` if there is none."""
         table, colon, row = (self.against or "").partition(": ")
         return cell_at(table if colon else self.table, row if colon else table, cell.place, cell.metric)
 
-    def fill(self, cell: PrintedCell) -> Recipe:
-        """The recipe of one row and place, its texts filled in; raises `DataError` for a word it does not have."""
+    def fill(self, cell: PrintedCell, given: Mapping[str, str] | None = None) -> Recipe:
+        """The recipe of one row and place, its texts filled in.
+
+        Args:
+            cell: the cell.
+            given: role -> the model that the user names.
+
+        Raises:
+            DataError: it lacks a word.
+        """
         values = {**self.rows[cell.row], **self.places.get(cell.place, {})}
+        role = self.role.format_map(_Kept({key: value for key, value in values.items() if isinstance(value, str)}))
+        if role:
+            model = paper_models()[role]
+            values |= {"given": format_value((given or {}).get(role, model.name)), "paper": model.paper}
         words = {key: value for key, value in values.items() if isinstance(value, str)}
         # A row's text may leave a word to the place.
         words = {key: value.format_map(_Kept(words)) for key, value in words.items()}
@@ -165,6 +202,7 @@ class Recipe(RecipeQuestion):
                 # A place without a value for a slice has the queries of all its values.
                 "slices": {name: fill(value) for name, value in self.slices.items() if fill(value)},
                 "needs": tuple(fill(text) for text in self.needs if fill(text)),
+                "role": role,
                 "note": fill(self.note),
                 "standard": self.standard
                 and self.standard.model_copy(update={"method": self.standard.method and fill(self.standard.method)}),
@@ -173,9 +211,17 @@ class Recipe(RecipeQuestion):
 
 
 class RecipeFile(Record):
-    """The recipes of a paper. `words` are substitutions that hold for all of them, in those of rows and places too."""
+    """The recipes of a paper.
+
+    Attributes:
+        words: substitutions that hold for all recipes, in those of rows and places too.
+        places: those of places, for the recipes that list no places of their own.
+        models: the paper's language models by their roles.
+    """
 
     words: dict[str, str] = {}
+    places: dict[str, Substitutions] = {}
+    models: dict[str, PaperModel] = {}
     recipe: list[Recipe]
 
 
@@ -188,7 +234,15 @@ def recipes() -> tuple[Recipe, ...]:
 def read_recipes(path: Path) -> list[Recipe]:
     """Recipes out of a TOML file; raises `DataError`."""
     file = read_toml(RecipeFile, path, "the recipes", DataError)
-    return [_with_words(recipe, file.words) for recipe in file.recipe]
+    return [_with_words(_with_places(recipe, file.places), file.words) for recipe in file.recipe]
+
+
+def _with_places(recipe: Recipe, places: Mapping[str, Substitutions]) -> Recipe:
+    """The recipe with the file's places, as far as its table has them, where it lists none of its own."""
+    if recipe.places:
+        return recipe
+    printed = {cell.place for cell in table_cells(recipe.table)}
+    return recipe.model_copy(update={"places": {name: places[name] for name in places if name in printed}})
 
 
 class _Kept(dict[str, str]):
@@ -217,6 +271,55 @@ def _with_words(recipe: Recipe, words: Mapping[str, str]) -> Recipe:
     return recipe.model_copy(update=update)
 
 
-def recipes_of(cell: PrintedCell) -> list[Recipe]:
-    """The recipes of a cell, filled in, in the order in which they are tried."""
-    return [recipe.fill(cell) for recipe in recipes() if recipe.covers(cell)]
+@cache
+def paper_models() -> dict[str, PaperModel]:
+    """The papers' language models by their roles."""
+    files = [read_toml(RecipeFile, path, "the recipes", DataError) for path in sorted(FOLDER.glob("*.toml"))]
+    return {role: model for file in files for role, model in file.models.items()}
+
+
+def read_roles(texts: Sequence[str]) -> dict[str, str]:
+    """Role -> model, out of `ROLE=MODEL`.
+
+    A role that gets the model which the paper has is left out: that is how it is measured anyway.
+
+    Raises:
+        UsageError: a text has another form, its role does not exist, or a role comes twice.
+    """
+    known = paper_models()
+    given: dict[str, str] = {}
+    for text in texts:
+        role, _, name = (part.strip() for part in text.partition("="))
+        if role not in known:
+            roles = ", ".join(f"{role} ({model.paper})" for role, model in known.items())
+            raise UsageError(f"--model {text!r} names no role{suggestion(role, known)}; the roles are {roles}.")
+        if not name:
+            raise UsageError(f"--model {text!r} names no model; write {role}=MODEL, as in {role}={known[role].name}.")
+        if role in given:
+            raise UsageError(f"--model names the role {role} twice.")
+        given[role] = name
+    return {role: name for role, name in given.items() if name != known[role].name}
+
+
+def recipes_of(cell: PrintedCell, given: Mapping[str, str] | None = None) -> list[Recipe]:
+    """The recipes of a cell, filled in, in the order in which they are tried.
+
+    Args:
+        cell: the cell.
+        given: role -> a model that is not the paper's. The recipes that ask for the paper's are left out then.
+    """
+    given = given or {}
+    filled = [recipe.fill(cell, given) for recipe in recipes() if recipe.covers(cell)]
+    replaced = [paper_models()[role].name for role in given]
+    return [
+        recipe for recipe in filled if (recipe.role in given if recipe.role else not any(map(recipe.asks, replaced)))
+    ]
+
+
+def fill_roles(text: str, given: Mapping[str, str]) -> tuple[str, bool]:
+    """A spec's text with a model for each `{ROLE}`, and whether one of them is not the paper's."""
+    models = paper_models()
+    roles = [role for role in _ROLE.findall(text) if role in models]
+    for role in roles:
+        text = text.replace(f"{{{role}}}", format_value(given.get(role, models[role].name)))
+    return text, any(role in given for role in roles)

@@ -31,7 +31,7 @@ class Measurement(Record):
 
     Attributes:
         minus: the method that was subtracted, in a table of differences.
-        pool: over what the mean is taken where there are several datasets.
+        pool: over what the mean is taken: datasets, queries, or a slice, whose values count alike.
         queries: how many were judged; `failed` of them were not answered and score 0.
         warnings: what the stored results warn of.
     """
@@ -39,7 +39,7 @@ class Measurement(Record):
     method: str
     minus: str | None = None
     data: list[MeasuredData]
-    pool: Literal["datasets", "queries"]
+    pool: str
     slices: dict[str, str]
     queries: int
     failed: int
@@ -184,8 +184,37 @@ class TableReport(Record):
         return {OLDER_VERDICTS.get(name, name): count for name, count in verdicts.items()}
 
 
+class PreconditionReport(Record):
+    """What a test needs in order to be one of its claim, and what was measured of that.
+
+    Attributes:
+        name: as in the file of claims.
+        needs: in words.
+        holds: None where it could not be measured.
+        fact, value, at_least: for a number with a threshold.
+        metric, split, better, worse, comparison: for a comparison: the means of the two systems, and their difference.
+        reason: why it could not be measured.
+    """
+
+    name: str
+    needs: str
+    holds: bool | None
+    fact: str | None = None
+    value: float | None = None
+    at_least: float | None = None
+    metric: str | None = None
+    split: str | None = None
+    better: float | None = None
+    worse: float | None = None
+    comparison: PairedComparison | None = None
+    reason: str = ""
+
+
 class ClaimTestReport(Record):
-    """One test of a claim: `better` against `worse`, all its metrics."""
+    """One test of a claim: `better` against `worse`, all its metrics.
+
+    It decides nothing where its precondition does not hold.
+    """
 
     better: str
     worse: str
@@ -194,6 +223,12 @@ class ClaimTestReport(Record):
     differences: list[Difference] = []
     comparisons: list[PairedComparison] = []
     lacking: Lacking | None = None
+    precondition: PreconditionReport | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether its comparisons count for the claim."""
+        return self.lacking is None and (self.precondition is None or self.precondition.holds is True)
 
 
 class PrintedReport(Record):
@@ -218,6 +253,40 @@ class ClaimReport(Record):
     note: str
 
 
+class PaperReport(Record):
+    """What holds of a paper: its cells and claims by verdict, cells of `direction only` by outcome, and a sentence."""
+
+    paper: str
+    cells: int
+    verdicts: dict[CellVerdict, int]
+    directions: dict[Outcome, int]
+    claims: dict[ClaimVerdict, int]
+    sentence: str
+
+
+class RunEstimate(Record):
+    """What a reproduction was expected to take, before it began.
+
+    Attributes:
+        to_run, kept: results that will be made, and those that are there.
+        methods, datasets: of those to run.
+        seconds: about, from kept results of the same methods; `untimed`: results for which there are none.
+        calls: the most calls to language models; `tokens` and `cost` are about, None where not known.
+        more_calls: the most calls of what needs a language model that is not here, on data that is.
+    """
+
+    to_run: int
+    kept: int
+    methods: int
+    datasets: int
+    seconds: float
+    untimed: int
+    calls: int
+    tokens: int | None
+    cost: float | None
+    more_calls: int
+
+
 class Reproduction(Record):
     """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
 
@@ -230,3 +299,5 @@ class Reproduction(Record):
     cells: list[CellReport]
     blocks: list[Block]
     claims: list[ClaimReport]
+    papers: list[PaperReport] = []
+    estimate: RunEstimate | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.base.errors import BenchError
@@ -13,7 +13,7 @@ from bench.evaluation.runner import environment
 from bench.interface import PROTOCOL_VERSION
 from bench.lab.reproduce.cells import PrintedCell, paper_of, table_cells, table_info
 from bench.lab.reproduce.claims import Claim
-from bench.lab.reproduce.claimtests import run_claim
+from bench.lab.reproduce.claimtests import run_claim, with_models
 from bench.lab.reproduce.measuring import (
     compare_methods,
     comparison_of,
@@ -24,7 +24,8 @@ from bench.lab.reproduce.measuring import (
     unrunnable,
 )
 from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA
-from bench.lab.reproduce.recipes import Recipe, is_fact, recipes_of
+from bench.lab.reproduce.preconditions import question_of
+from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact, recipes_of
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -32,20 +33,22 @@ from bench.lab.reproduce.report import (
     Lacking,
     Measurement,
     Reproduction,
+    RunEstimate,
     TableReport,
 )
 from bench.lab.reproduce.runs import MethodRuns, count_range
+from bench.lab.reproduce.summary import summarise
 from bench.lab.reproduce.verdicts import judge_count, judge_fact, judge_value, margin_of
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import enough_units
 
 
-def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
-    """The metrics that the recipes of these tables and the tests of these claims ask for."""
+def metrics_of(tables: Sequence[str], claims: Sequence[Claim], models: Mapping[str, str] | None = None) -> list[str]:
+    """The metrics that the recipes of these tables and the tests of these claims ask for; `models` as `MethodRuns`."""
     metrics: dict[str, None] = {}
     for table in tables:
         for cell in table_cells(table):
-            for recipe in recipes_of(cell):
+            for recipe in recipes_of(cell, models):
                 if not recipe.runnable:
                     continue
                 metrics[recipe.measure.get(cell.metric, cell.metric)] = None
@@ -53,35 +56,61 @@ def metrics_of(tables: Sequence[str], claims: Sequence[Claim]) -> list[str]:
                     metrics[recipe.standard.measure[cell.metric]] = None
     for claim in claims:
         metrics.update(dict.fromkeys(metric for test in claim.tests for metric in test.metrics))
+        wanted = [test.precondition.metric for test in claim.tests if test.precondition is not None]
+        metrics.update(dict.fromkeys(filter(None, wanted)))
     return [name for name in metrics if not is_fact(name)]
 
 
-def plan_runs(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Plan]:
-    """The plans that these tables and claims ask for and that can run here, each once: what `reproduce` will run.
+@dataclass(frozen=True)
+class Asked:
+    """What a recipe or a test asks of methods, and the plans of that; None where one of them cannot run here."""
+
+    methods: tuple[str, ...]
+    question: RecipeQuestion
+    plans: list[Plan] | None
+
+
+def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Asked]:
+    """What `reproduce` will ask, in its order; nothing is run.
 
     Args:
         tables, claims, runs: as of `reproduce`.
     """
-    plans: dict[Plan, None] = {}
+    asked: list[Asked] = []
+
+    def ask(question: RecipeQuestion, *methods: str | None) -> bool:
+        texts = tuple(text for text in methods if text is not None)
+        asked.append(Asked(texts, question, runs.possible(texts, question)))
+        return asked[-1].plans is not None
+
     for table in tables:
         for line in _lines(table_cells(table)):
             pending = list(line)
-            for recipe in _recipes_of_line(line):
+            for recipe in _recipes_of_line(line, runs.models):
                 mine = [cell for cell in pending if recipe.covers(cell)]
-                if not mine or not recipe.runnable:
-                    continue
-                possible = runs.possible([recipe.method, recipe.minus, recipe.rival], recipe)
-                if possible is not None:
-                    plans.update(dict.fromkeys(possible))
+                if mine and recipe.runnable and ask(recipe, recipe.method, recipe.minus, recipe.rival):
                     pending = [cell for cell in pending if cell not in mine]
     for claim in claims:
-        for test in claim.tests:
-            plans.update(dict.fromkeys(runs.possible([test.better, test.worse], test) or ()))
-    return list(plans)
+        for test in with_models(claim, runs.models).tests:
+            ask(test, test.better, test.worse)
+            if test.precondition is not None and test.precondition.fact is None:
+                ask(question_of(test.precondition), test.precondition.better, test.precondition.worse)
+    return asked
+
+
+def plan_runs(asked: Sequence[Asked]) -> list[Plan]:
+    """The plans that can run here, each once: what `reproduce` will run."""
+    return list(dict.fromkeys(plan for item in asked for plan in item.plans or ()))
 
 
 def reproduce(
-    tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns, command: str, progress: Progress = QUIET
+    tables: Sequence[str],
+    claims: Sequence[Claim],
+    runs: MethodRuns,
+    command: str,
+    progress: Progress = QUIET,
+    show: Callable[[TableReport, list[CellReport], list[Block]], None] | None = None,
+    estimate: RunEstimate | None = None,
 ) -> Reproduction:
     """Measure what can be measured of these tables and claims, and judge all of it.
 
@@ -90,28 +119,36 @@ def reproduce(
         claims: claims to test.
         runs: runs what is asked, and knows what is there.
         command: what the user typed.
-        progress: gets a bar with one step for each row of a table on a dataset, and each test of a claim.
+        progress: gets a bar for each table, with one step for each row on a dataset, and one for the claims' tests.
+        show: is given each table when it is judged, with all cells and blocks so far.
+        estimate: what was expected before, for the report.
     """
     started = time.perf_counter()
-    tests = sum(len(claim.tests) for claim in claims)
-    lines = {table: _lines(table_cells(table)) for table in tables}
     book = _Book(runs)
-    with progress.stage("reproduce", sum(map(len, lines.values())) + tests, "rows") as stage:
-        for table in tables:
-            begun = len(book.cells)
-            for line in lines[table]:
+    judged = []
+    for number, table in enumerate(tables, 1):
+        lines = _lines(table_cells(table))
+        begun = len(book.cells)
+        with progress.stage(f"reproduce {table} ({number} of {len(tables)} tables)", len(lines), "rows") as stage:
+            for line in lines:
                 book.measure(line)
                 stage.advance()
-            book.correct(begun)
+        book.correct(begun)
+        judged.append(_table(table, book.cells))
+        if show is not None:
+            show(judged[-1], book.cells, book.blocks)
+    with progress.stage("test claims", sum(len(claim.tests) for claim in claims), "tests") as stage:
         reports = [run_claim(claim, runs, stage.advance) for claim in claims]
     return Reproduction(
         protocol=PROTOCOL_VERSION,
         environment=environment(command),
         seconds=round(time.perf_counter() - started, 1),
-        tables=[_table(table, book.cells) for table in tables],
+        tables=judged,
         cells=book.cells,
         blocks=book.blocks,
         claims=reports,
+        papers=summarise(book.cells, reports),
+        estimate=estimate,
     )
 
 
@@ -150,7 +187,7 @@ class _Book:
         """Judge the cells of one row and place, each by the first of its recipes that can run."""
         pending = list(line)
         lacking: list[Lacking] = []
-        for recipe in _recipes_of_line(line):
+        for recipe in _recipes_of_line(line, self.runs.models):
             mine = [cell for cell in pending if recipe.covers(cell)]
             if not mine:
                 continue
@@ -209,11 +246,11 @@ class _Book:
         return systems, cell.direction.metric, data, ours.pool, tuple(sorted(ours.slices.items()))
 
 
-def _recipes_of_line(line: Sequence[PrintedCell]) -> list[Recipe]:
+def _recipes_of_line(line: Sequence[PrintedCell], models: Mapping[str, str]) -> list[Recipe]:
     """The recipes of a line, each once, in the order in which they are tried."""
     recipes: list[Recipe] = []
     for cell in line:
-        recipes += [recipe for recipe in recipes_of(cell) if recipe not in recipes]
+        recipes += [recipe for recipe in recipes_of(cell, models) if recipe not in recipes]
     return recipes
 
 

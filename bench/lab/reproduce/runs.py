@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import Method
+from bench.interface.parts import needs_llm
 from bench.lab.reproduce.artefacts import folder_of, is_there, names_in, resolve_references
 from bench.lab.reproduce.recipes import FACT, RecipeQuestion
 from bench.metrics import Metric, parse_metric
@@ -72,7 +73,8 @@ class MethodValues:
     Attributes:
         results: the stored results they come from, one for each dataset.
         values: (queries, metrics), without the queries that a metric is not taken on.
-        groups: (queries,) the dataset of each query, or zeros where all are pooled.
+        groups: (queries,) the dataset of each query, by code from 0, or the value of the slice over which the mean is
+            taken; zeros where all are pooled.
         units: (queries,) the unit of independence of each query, by code from 0; each lies within a dataset.
         counts: queries of each dataset.
         failed: how many of these queries failed or were not answered; they score 0.
@@ -86,6 +88,14 @@ class MethodValues:
     failed: int
 
 
+@dataclass(frozen=True)
+class Checked:
+    """Whether a stored result takes the place of a run, and whether the run calls a language model."""
+
+    kept: bool
+    calls: bool
+
+
 @dataclass
 class MethodRuns:
     """Runs what recipes ask, once each, and keeps errors as well as results.
@@ -94,6 +104,7 @@ class MethodRuns:
         results: the folder of results; what is there is not run again.
         load, build: as the runner has them.
         metrics: metrics that recipes ask for, by their strings.
+        models: role -> the language model that the user names in the place of the paper's.
         progress: where runs report to.
     """
 
@@ -101,14 +112,16 @@ class MethodRuns:
     load: Callable[[Spec], Dataset]
     build: Callable[[Spec], Method]
     metrics: Sequence[str] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = QUIET
+    _checked: dict[Plan, Checked] = field(default_factory=dict)
     _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._runner = Runner(
             self.results,
-            load=self._dataset,
+            load=self.dataset,
             build=self.build,
             progress=WithoutNotes(self.progress),
             metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
@@ -120,10 +133,11 @@ class MethodRuns:
         Raises:
             BenchError: something it needs is not here, or the run failed.
         """
-        results, tables, groups, units = [], [], [], []
+        results, tables, units = [], [], []
+        groups: list[str] = []
         first = 0
         failed = 0
-        for number, plan in enumerate(plans(method, question)):
+        for plan in plans(method, question):
             result = self.result(plan)
             table = np.column_stack([result.values(str(parse_metric(metric))) for metric in metrics])
             kept = self._in_slices(plan, result, question.slices) & ~np.isnan(table).any(axis=1)
@@ -137,24 +151,32 @@ class MethodRuns:
             plan_units = number_units(result.units[kept])
             units.append(plan_units + first)
             first += int(plan_units.max()) + 1
-            groups.append(np.full(int(kept.sum()), number if question.pool == "datasets" else 0, dtype=np.int64))
+            groups += [
+                label for label, keep in zip(self._groups(plan, result, question.pool), kept, strict=True) if keep
+            ]
         return MethodValues(
             tuple(results),
             np.concatenate(tables),
-            np.concatenate(groups),
+            np.unique(groups, return_inverse=True)[1].astype(np.int64),
             np.concatenate(units),
             tuple(len(table) for table in tables),
             failed,
         )
 
-    def possible(self, methods: Sequence[str | None], question: RecipeQuestion) -> list[Plan] | None:
+    def possible(self, methods: Sequence[str], question: RecipeQuestion) -> list[Plan] | None:
         """The plans of methods on a question; None if one of them cannot run here."""
         try:
-            planned = [plan for method in methods if method is not None for plan in plans(method, question)]
-            self._runner.check(planned)
+            planned = [plan for method in methods for plan in plans(method, question)]
+            fresh = [plan for plan in dict.fromkeys(planned) if plan not in self._checked]
+            for plan, item in zip(fresh, self._runner.check(fresh), strict=True):
+                self._checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
         except BenchError:
             return None
         return planned
+
+    def checked(self, plan: Plan) -> Checked:
+        """What the check of a plan that `possible` gave found."""
+        return self._checked[plan]
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
         """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.
@@ -188,7 +210,8 @@ class MethodRuns:
         except Exception as error:  # a fault of ours must not take the other cells with it
             return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
 
-    def _dataset(self, spec: Spec) -> Dataset:
+    def dataset(self, spec: Spec) -> Dataset:
+        """A dataset, loaded once; raises `BenchError`."""
         if spec not in self._datasets:
             try:
                 self._datasets[spec] = self.load(spec)
@@ -205,9 +228,19 @@ class MethodRuns:
         if not slices:
             return np.ones(len(ids), dtype=np.bool_)
         wanted = slices.items()
-        queries = self._dataset(plan.dataset).queries
+        queries = self.dataset(plan.dataset).queries
         inside = {query.query_id for query in queries if wanted <= query.slices.items()}
         return np.array([name in inside for name in ids], dtype=np.bool_)
+
+    def _groups(self, plan: Plan, result: StoredResult, pool: str) -> list[str]:
+        """The label of each query of a result; the mean is taken over the means of those with the same one."""
+        ids: list[str] = result.per_query["query_id"].to_pylist()
+        if pool in ("datasets", "queries"):
+            return [str(plan.dataset) if pool == "datasets" else ""] * len(ids)
+        labels = {query.query_id: query.slices.get(pool, "") for query in self.dataset(plan.dataset).queries}
+        if not any(labels.values()):
+            raise UsageError(f"{plan.dataset} has no slice {pool!r} to take the mean over.")
+        return [labels[name] for name in ids]
 
 
 def plans(method: str, question: RecipeQuestion) -> list[Plan]:
@@ -221,7 +254,10 @@ def plans(method: str, question: RecipeQuestion) -> list[Plan]:
         if not is_there(name):
             raise UnavailableError(f"the model {name} is not trained: {folder_of(name)} does not exist.")
     spec = parse(resolve_references(method))
-    return [Plan(parse(dataset), spec, template=question.template) for dataset in map(resolve_references, question.on)]
+    return [
+        Plan(parse(dataset), spec, template=question.template, split=question.split)
+        for dataset in map(resolve_references, question.on)
+    ]
 
 
 def _known_metric(text: str) -> Metric | None:

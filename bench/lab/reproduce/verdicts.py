@@ -84,14 +84,18 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
     return "as published" if (verdict == "better") == (published > 0) else "opposite"
 
 
-def judge_claim(outcomes: Sequence[Outcome]) -> ClaimVerdict:
+def judge_claim(outcomes: Sequence[Outcome], set_aside: bool = False) -> ClaimVerdict:
     """A claim holds if every test that ran comes out as claimed.
 
     It does not hold if one test comes out the other way, or if the two systems it tells apart are the same. With no
     test that ran it is `not run`.
+
+    Args:
+        outcomes: of the tests that ran and whose precondition holds.
+        set_aside: whether others ran whose precondition does not: with these alone the claim is `not tested`.
     """
     if not outcomes:
-        return "not run"
+        return "not tested" if set_aside else "not run"
     if any(outcome in {"opposite", "no difference"} for outcome in outcomes):
         return "does not hold"
     return "holds" if all(outcome == "as published" for outcome in outcomes) else "undecided"

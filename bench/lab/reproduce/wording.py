@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.lab.reproduce.outcomes import Outcome
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, DIRECTION_COUNTS, Outcome
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -13,12 +13,25 @@ from bench.lab.reproduce.report import (
     Lacking,
     Measurement,
     PairedComparison,
+    PaperReport,
+    PreconditionReport,
+    TableReport,
 )
-from bench.show.numbers import count, format_fixed, format_signed, interval, p_value
+from bench.lab.reproduce.summary import count_directions
+from bench.show.numbers import count, estimate, format_fixed, format_signed, interval, p_value, significant
 
-#: The columns of measured cells, and of directions.
+#: The columns of measured cells, and of directions: a gap is the difference to the row that a cell is compared with.
 VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
-DIRECTIONS = ("metric", "published", "difference", "ours", "95% interval", "p", "direction only")
+DIRECTIONS = (
+    "metric",
+    "published",
+    "ours",
+    "published\ngap",
+    "our\ngap",
+    "95% interval",
+    "p",
+    "direction\nonly",
+)
 
 
 def value_row(cell: CellReport, block: Block) -> list[str]:
@@ -49,6 +62,7 @@ def direction_row(cell: CellReport) -> list[str]:
     return [
         cell.metric,
         cell.printed,
+        "" if cell.measured is None else _number(cell.measured.mean, cell),
         published,
         ours,
         interval(direction.low, direction.high),
@@ -70,12 +84,11 @@ def cell_row(cell: CellReport, block: Block) -> list[str]:
     if cell.direction is None:
         texts = value_row(cell, block)
         return [*texts[:-1], f"{texts[-1]}: {', '.join(cell.reasons)}"] if cell.reasons else texts
-    metric, printed, published, ours, ends, p, outcome = direction_row(cell)
-    measured = "" if cell.measured is None else f"{_number(cell.measured.mean, cell)} "
+    metric, printed, measured, published, ours, ends, p, outcome = direction_row(cell)
     return [
         metric,
         f"{printed} ({published})",
-        f"{measured}({ours})",
+        f"{measured} ({ours})".lstrip(),
         ends,
         "",
         f"{cell.verdict}: {outcome}, p {p}",
@@ -115,7 +128,10 @@ def describe_measurement(measurement: Measurement) -> str:
     data = measurement.data
     names = ", ".join(item.dataset for item in data)
     slices = "".join(f", {name} {value}" for name, value in measurement.slices.items())
-    mean = "" if len(data) == 1 else f", mean over {measurement.pool}"
+    usual = measurement.pool in ("datasets", "queries")
+    over = measurement.pool if usual else f"the values of {measurement.pool}"
+    single = len(data) == 1 and (usual or measurement.pool in measurement.slices)
+    mean = "" if single else f", mean over {over}"
     tools = ", ".join(dict.fromkeys(f"{item.tools} tools as {item.template}" for item in data))
     failed = f", {measurement.failed} failed" if measurement.failed else ""
     return f"{method} on {names}{slices}: {measurement.queries} queries{mean}{failed}, {tools}."
@@ -126,20 +142,97 @@ def lacking_text(lacking: Lacking) -> str:
     what = f"{lacking.method} on {', '.join(lacking.data)}"
     if lacking.failed:
         return f"Failed: {what}: {lacking.reason}"
-    return (
-        f"Not here: {what}. It needs {'; '.join(lacking.needs)}."
-        if lacking.needs
-        else f"Not here: {what}: {lacking.reason}"
+    if lacking.needs:
+        return f"Not here: {what}. It needs {'; '.join(lacking.needs)}."
+    return f"Not here: {what}. To run it:" if lacking.commands else f"Not here: {what}: {lacking.reason}"
+
+
+#: The columns of tables.
+TABLES = ("cells", *CELL_VERDICTS, *(f"direction {outcome}" for outcome in DIRECTION_COUNTS))
+
+
+def table_counts(table: TableReport, cells: Sequence[CellReport]) -> list[int]:
+    """The cells of a table: all, by verdict, and those of `direction only` by outcome; one number for each of `TABLES`.
+
+    Args:
+        table: the table.
+        cells: of all tables.
+    """
+    directions = count_directions(cell for cell in cells if cell.table == table.table)
+    return [
+        table.cells,
+        *(table.verdicts.get(name, 0) for name in CELL_VERDICTS),
+        *(directions[name] for name in DIRECTION_COUNTS),
+    ]
+
+
+#: The columns of papers.
+PAPERS = (
+    "paper",
+    "what holds",
+    "cells",
+    *CELL_VERDICTS,
+    *(f"direction {outcome}" for outcome in DIRECTION_COUNTS),
+    *(f"claims: {verdict}" for verdict in CLAIM_VERDICTS),
+)
+
+
+def paper_row(paper: PaperReport) -> list[str]:
+    """The texts of a paper, one for each of `PAPERS`."""
+    counts = [
+        paper.cells,
+        *(paper.verdicts.get(name, 0) for name in CELL_VERDICTS),
+        *(paper.directions.get(name, 0) for name in DIRECTION_COUNTS),
+        *(paper.claims.get(name, 0) for name in CLAIM_VERDICTS),
+    ]
+    return [paper.paper, paper.sentence, *map(str, counts)]
+
+
+def side_row(cell: CellReport, block: Block) -> list[str]:
+    """Metric, the published number, ours, the difference and the verdict: one short text each.
+
+    Where only directions compare, the differences are those to another row, the published one first.
+    """
+    ours = "" if cell.measured is None else _number(cell.measured.mean, cell)
+    if cell.direction is None:
+        return [cell.metric, cell.printed, ours, _format_signed(cell.difference, cell), _verdict(cell, block)]
+    differences = (
+        f"{_format_signed(cell.published_difference, cell)}, {_format_signed(cell.direction.difference, cell)}"
     )
+    return [cell.metric, cell.printed, ours, differences, f"direction {_outcome(cell.direction.outcome)}"]
 
 
 def claim_state(claim: ClaimReport) -> str:
-    """The verdict; how many of its tests ran where not all did; and whether rules replaced a language model."""
+    """The verdict; and how many of its tests ran, and decide nothing, where not all did."""
+    if claim.verdict == "not tested":
+        return "not tested: its precondition fails"
     ran = [test for test in claim.tests if test.lacking is None]
     words = [f"{len(ran)} of {len(claim.tests)} tests ran"] if 0 < len(ran) < len(claim.tests) else []
-    if any("rules for a language model" in test.differences for test in ran):
-        words.append("with rules for a language model")
+    if aside := sum(not test.decides for test in ran):
+        words.append(f"the precondition of {aside} fails")
     return f"{claim.verdict} ({'; '.join(words)})" if words else claim.verdict
+
+
+def preconditions_of(claim: ClaimReport) -> list[str]:
+    """What was measured of the preconditions of a claim's tests, each once."""
+    reports = [test.precondition for test in claim.tests if test.precondition is not None]
+    return list(dict.fromkeys(map(precondition_text, reports)))
+
+
+def precondition_text(report: PreconditionReport) -> str:
+    """`Precondition fails: the reranker beats its own retriever; recall@5 0.743 against 0.868, …`"""
+    if report.holds is None:
+        return f"Precondition not measured: {report.needs}; {report.reason}"
+    state = f"Precondition {'holds' if report.holds else 'fails'}: {report.needs}; "
+    if report.comparison is None:
+        words = (report.fact or "").replace("_", " ")
+        return f"{state}{words} {significant(report.value, 3)}, at least {significant(report.at_least)} is needed."
+    paired = report.comparison
+    ends = estimate(paired.difference, paired.low, paired.high, sign=True)
+    means = ""
+    if report.better is not None and report.worse is not None:
+        means = f" {format_fixed(report.better)} against {format_fixed(report.worse)},"
+    return f"{state}{report.metric}{means} difference {ends}, p {p_value(paired.p)}, {paired.n} {report.split} queries."
 
 
 def printed_state(claim: ClaimReport) -> str:

@@ -24,10 +24,12 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Template, Tool
 from bench.lab.training.decoder import LEAST_VOCABULARY, small_decoder
 from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, keep_drafts
+from bench.lab.training.lora import FrozenPrecision, add_adapters, check_memory, merged_weights
 from bench.lab.training.pretrained import TransformerSettings, arithmetic, make_ready, pad_ids, uses_bfloat16
 from bench.lab.training.trainer import Trainer
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
+from bench.models.llm.client import Failure, LanguageModel, Message, Request
 from bench.models.llm.replies import text_lines
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ _QUERIES = 5
 _CUTOFF = 5
 #: 0 to 1.7 by 0.2, as in appendix A.1.
 TEMPERATURES = tuple(round(0.2 * step, 1) for step in range(9))
-_PRETRAINED_RATE, _SCRATCH_RATE = 2e-5, 1e-3
+_PRETRAINED_RATE, _LORA_RATE, _SCRATCH_RATE = 2e-5, 2e-4, 1e-3
 #: Drafts that are made, and put on the disk, at once.
 _BLOCK = 256
 
@@ -50,7 +52,8 @@ class GeneratorTrainer(Trainer):
 
     - `stage=sft`: the prompt is the utterance, the answer the descriptions of its gold tools, one on each line.
     - `stage=align`: Algorithm 1. At the beginning of each epoch (an iteration) the model writes `drafts` query sets
-      for each utterance; what retrieval with a draft is worth is its reward, and the best drafts are the answers.
+      for each utterance; what retrieval with a draft is worth is its reward, and the best drafts are the answers. With
+      `drafts_from` a model behind an endpoint writes the drafts: the model learns from the best of another's.
 
     The loss is taken on the tokens of the answer alone.
     """
@@ -62,14 +65,20 @@ class GeneratorTrainer(Trainer):
         )
         epochs: int = Field(1, ge=1, description="passes over the examples; stage=align: iterations (5 in the paper)")
         learning_rate: float = Field(
-            0.0, ge=0, description="learning rate of AdamW; 0: 2e-5, or 1e-3 for a model from scratch"
+            0.0, ge=0, description="learning rate of AdamW; 0: 2e-5, 2e-4 with LoRA, or 1e-3 for a model from scratch"
         )
         schedule: Literal["linear", "constant"] = Field("constant", description="learning-rate schedule after warm-up")
         warmup: float = Field(0.0, ge=0, le=1, description="proportion of steps with linear warm-up")
         prompt: Literal["auto"] | Prompt = Field(
             "auto",
-            description="`plain`, `intent` or `utterance`, as in the method query-generation; auto: the prompt of "
-            "the base model, otherwise plain; from scratch: utterance",
+            description="a prompt of the method query-generation; auto: the prompt of the base model, otherwise plain; "
+            "from scratch: utterance",
+        )
+        lora_rank: int = Field(
+            0, ge=0, description="learn adapters of this rank (LoRA) in place of all weights; 0: all weights"
+        )
+        frozen_precision: FrozenPrecision = Field(
+            "float32", description="LoRA: precision of the base's weights; bfloat16 takes half of the memory"
         )
         most_tokens: int = Field(192, ge=8, description="maximum number of tokens in an answer")
         hidden: int = Field(192, ge=8, description="from scratch: hidden size")
@@ -84,12 +93,17 @@ class GeneratorTrainer(Trainer):
             False, description="evaluate the temperatures 0 to 1.7 in steps of 0.2 on validation queries"
         )
         utterances: int = Field(0, ge=0, description="align: utterances sampled per iteration; 0: all")
+        drafts_from: str = Field(
+            "", description="align: model behind an endpoint that writes the drafts; empty: the model itself"
+        )
         drafts: int = Field(24, ge=1, description="align: drafts per utterance (m)")
         temperature: float = Field(1.0, gt=0, le=2, description="align: sampling temperature of drafts")
         top_p: float = Field(
             0.9, gt=0, le=1, description="align: nucleus sampling: cumulative probability of the tokens to sample from"
         )
-        top_k: int = Field(10, ge=1, le=1000, description="align: number of most likely tokens to sample from")
+        top_k: int = Field(
+            10, ge=1, le=1000, description="align: number of most likely tokens to sample from; not for drafts_from"
+        )
         reward: Reward = Field("mmrr", description="align: `mmrr`, `map`, or `recall` (mean of recall@5 and recall@11)")
         reward_depth: int = Field(100, ge=1, description="align: cut-off of mmrr and map")
         r_min: float = Field(0.05, ge=0, le=1, description="align: minimum reward of a draft")
@@ -103,14 +117,23 @@ class GeneratorTrainer(Trainer):
 
     def __init__(self, parameters: Parameters, base: str, progress: Progress = QUIET) -> None:
         if not parameters.learning_rate:
-            rate = _SCRATCH_RATE if base == SCRATCH else _PRETRAINED_RATE
+            pretrained = _LORA_RATE if parameters.lora_rank else _PRETRAINED_RATE
+            rate = _SCRATCH_RATE if base == SCRATCH else pretrained
             parameters = parameters.model_copy(update={"learning_rate": rate})
         if base == SCRATCH and parameters.stage == "align":
             raise UsageError("stage=align starts from a generative model; name one with --base.")
         if parameters.hidden % (2 * parameters.heads):
             raise UsageError(f"hidden={parameters.hidden} is not a multiple of twice heads={parameters.heads}.")
+        if base == SCRATCH and parameters.lora_rank:
+            raise UsageError("lora_rank is for a model that is there already; name one with --base.")
+        if parameters.drafts_from and parameters.stage == "sft":
+            raise UsageError("drafts_from is for stage=align: stage=sft learns from gold descriptions.")
         super().__init__(parameters, base, progress)
         self._facts: Facts = {}
+        self._writer = LanguageModel(parameters.drafts_from, progress=progress) if parameters.drafts_from else None
+        if base != SCRATCH:
+            # Before anything large is read or hashed.
+            progress.note(check_memory(base, parameters.lora_rank, parameters.frozen_precision))
 
     @property
     def base_revision(self) -> str:
@@ -120,6 +143,8 @@ class GeneratorTrainer(Trainer):
         self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
     ) -> None:
         chosen = self.parameters
+        if self._writer is not None:
+            self._writer.preflight()
         texts = [dataset.queries[row].text for row in train]
         targets = [gold_lines([dataset.tools[tool] for tool in dataset.gold.row(int(row))]) for row in train]
         self._causal = self._begin([*texts, *dict.fromkeys(targets)])
@@ -143,14 +168,17 @@ class GeneratorTrainer(Trainer):
             for prompt, target in zip(self._prompts, targets, strict=True)
         ]
         # What drafts depend on: the rest follows from it.
-        parts = (full_spec("generator", chosen), self.base_revision, self._search.revision)
+        parts = (full_spec("generator", chosen), self.base_revision, *self.revisions().values())
         self._identity = " ".join(map(str, (*parts, dataset.content_hash, template)))
 
     def _begin(self, texts: Sequence[str]) -> CausalModel:
         """The model to begin with."""
         chosen = self.parameters
         if self.base != SCRATCH:
-            return load_causal(self.base, single_precision=True)
+            causal = load_causal(self.base, precision=chosen.frozen_precision if chosen.lora_rank else "float32")
+            if chosen.lora_rank:
+                add_adapters(causal.network, chosen.lora_rank, chosen.seed)
+            return causal
         return small_decoder(
             texts,
             hidden=chosen.hidden,
@@ -178,7 +206,8 @@ class GeneratorTrainer(Trainer):
         return len(self._examples)
 
     def revisions(self) -> dict[str, str]:
-        return {"retriever": self._search.revision}
+        writer = {} if self._writer is None else {"drafts": self._writer.identity}
+        return {"retriever": self._search.revision, **writer}
 
     # Alignment --------------------------------------------------------------------------------------------------------
 
@@ -229,16 +258,41 @@ class GeneratorTrainer(Trainer):
         self.progress.note(f"iteration {epoch + 1}: mean reward {mean}, share above r_min {share}, {len(kept)} kept")
 
     def _drafts(self, rows: Sequence[int], epoch: int) -> list[list[str]]:
-        """The drafts of some utterances: usable lines, one query on each."""
+        """The drafts of some utterances: usable lines, one query on each; one without a reply is empty."""
+        chosen = self.parameters
+        if self._writer is not None:
+            replies = self._asked_drafts(self._writer, rows, epoch)
+        else:
+            replies = self._own_drafts(rows, epoch)
+        lines = ["\n".join(text_lines(reply, _QUERIES)) for reply in replies]
+        return [lines[i * chosen.drafts : (i + 1) * chosen.drafts] for i in range(len(rows))]
+
+    def _asked_drafts(self, writer: LanguageModel, rows: Sequence[int], epoch: int) -> list[str]:
+        """Replies of the endpoint's model, new ones in each iteration."""
+        chosen = self.parameters
+        # The utterance alone is a prompt for who was trained on it.
+        prompt: Prompt = "plain" if self._prompt == "utterance" else self._prompt
+        requests = [
+            Request(
+                (Message("user", query_prompt(prompt, self._texts[row], _QUERIES)),),
+                temperature=chosen.temperature,
+                top_p=chosen.top_p,
+                max_tokens=chosen.most_tokens,
+                sample=epoch * chosen.drafts + draft,
+            )
+            for row in rows
+            for draft in range(chosen.drafts)
+        ]
+        return ["" if isinstance(reply, Failure) else reply.text for reply in writer.complete(requests)]
+
+    def _own_drafts(self, rows: Sequence[int], epoch: int) -> list[str]:
         chosen = self.parameters
         sampling = Sampling(chosen.temperature, chosen.top_p, chosen.top_k, chosen.most_tokens)
-        replies = self._causal.generate(
+        return self._causal.generate(
             [self._prompts[row] for row in rows for _ in range(chosen.drafts)],
             [(chosen.seed, epoch, row, draft) for row in rows for draft in range(chosen.drafts)],
             sampling,
         )
-        lines = ["\n".join(text_lines(reply, _QUERIES)) for reply in replies]
-        return [lines[i * chosen.drafts : (i + 1) * chosen.drafts] for i in range(len(rows))]
 
     def _remember(self, path: Path, facts: Facts) -> None:
         """Keep facts where a training that goes on after a kill finds them."""
@@ -284,7 +338,9 @@ class GeneratorTrainer(Trainer):
         return self._search.recall(self._validation, lines, self._validation_gold, _CUTOFF)
 
     def save(self, folder: Path) -> None:
-        self._causal.network.save_pretrained(str(folder))
+        network = self._causal.network
+        # Merged: a folder as any other model's, which needs neither peft nor the base.
+        network.save_pretrained(str(folder), state_dict=merged_weights(network) if self.parameters.lora_rank else None)
         self._causal.tokenizer.save_pretrained(str(folder))
         if self.parameters.calibrate:
             with self.progress.stage("calibrate the temperature", len(TEMPERATURES), "temperatures") as bar:
@@ -300,7 +356,8 @@ class GeneratorTrainer(Trainer):
     def facts(self) -> Facts:
         device = next(self.model.parameters()).device.type
         return {
-            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "parameters": sum(part.numel() for part in self.model.parameters()),
+            "learnt_parameters": sum(part.numel() for part in self.model.parameters() if part.requires_grad),
             "prompt": self._prompt,
             "learning_rate": self.parameters.learning_rate,
             "bfloat16": uses_bfloat16(device, self.parameters.precision),

@@ -188,9 +188,15 @@ def _record(model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: 
     return {
         "identity": identity,
         "state": json.dumps({**vars(state), "evaluations": [seen.model_dump() for seen in state.evaluations]}),
-        "model": model.state_dict(),
+        "model": _learnt_state(model),
         "optimizer": optimizer.state_dict(),
     }
+
+
+def _learnt_state(model: torch.nn.Module) -> Record:
+    """The state of a model without its frozen parameters, which are those of its base."""
+    frozen = {name for name, part in model.named_parameters(remove_duplicate=False) if not part.requires_grad}
+    return {name: part for name, part in model.state_dict().items() if name not in frozen}
 
 
 def _resume(record: Record | None, model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str) -> State:
@@ -202,11 +208,11 @@ def _resume(record: Record | None, model: torch.nn.Module, optimizer: torch.opti
         fields["evaluations"] = [Evaluation.model_validate(seen) for seen in fields["evaluations"]]
         state = State(**fields)
         # All or nothing: torch copies what fits before it says that something does not.
-        held, kept = model.state_dict(), record["model"]
+        held, kept = _learnt_state(model), record["model"]
         if {name: part.shape for name, part in held.items()} != {name: part.shape for name, part in kept.items()}:
             return State()
         optimizer.load_state_dict(record["optimizer"])
-        model.load_state_dict(kept)
+        model.load_state_dict(kept, strict=False)
     except (RuntimeError, LookupError, AttributeError, TypeError, ValueError):
         return State()
     return state

@@ -1,61 +1,70 @@
-"""`bench train reranker`: a cross-encoder that scores (query, tool) pairs (Nogueira and Cho 2019).
+"""`bench train reranker`: a cross-encoder that corrects its retriever (Nogueira and Cho 2019).
 
-As ToolRerank trains it (section 4.1): positives are the gold of train, hard negatives come from a retriever's results.
-The result is a sequence classifier with one output, so that `rerank(reranker=FOLDER)` uses it.
+The score of a tool is `weight * cosine + logit`: the retriever's similarity, and what the cross-encoder adds after
+reading query and tool together. It begins with logits of zero, so with the retriever's own ranking, and learns from the
+lists that the retriever returns for the train queries. The weight is learnt on the validation queries and is stored
+with the model, in its `config.json`, so that `rerank(reranker=FOLDER)` uses it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.optimize import minimize_scalar
 
-from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
+from bench.data.gold import Gold
 from bench.data.tables import Template
 from bench.interface import Ranking
-from bench.lab.training.mining import draw, hard_negatives, used_tools
+from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.retriever import ranking_loss
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
+from bench.models.crossencoders import Retriever
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.search.dense import normalize, search
 
 if TYPE_CHECKING:
     import torch
 
+Numbers = NDArray[np.float64]
+
 #: Validation reranks so many retrieved tools of so many queries.
 _VALIDATION_DEPTH = 20
 _VALIDATION_QUERIES = 100
 _CUTOFF = 5
-#: The retriever's cosines are divided by it before their margins are taught: what `bench train retriever` trains with.
-_TEACHER_TEMPERATURE = 0.05
+#: The weight of a cosine is looked for between these; a retriever that trains with a temperature of 0.05 has 20.
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-2, 1e3
 
 
 class RerankerTrainer(SequenceTrainer):
-    """Learns to tell gold tools from the retriever's other results.
+    """Learns to put gold tools before the retriever's other results.
 
-    An example is a pair, judged by binary cross-entropy, or all pairs of a query, compared with each other: the
-    softmax loss over them (`ranking_loss`), which is what a ranking needs, since logits of one query alone are
-    compared. Distillation adds the mean squared error between the margins of gold over negatives and the retriever's
-    (Margin-MSE, Hofstätter et al. 2020): the reranker begins from the retriever's order and does not unlearn it.
+    An example is a query with some of its gold tools and of the retrieved tools that are not gold, compared by the
+    softmax loss over them (`ranking_loss`) of their scores, the retriever's part included: where the retriever is right
+    there is little to learn. From the second epoch on the negatives are those that the model itself puts high.
+
+    The word vectors and the lowest layers stay as they are: a step then takes a little more than half the time, and
+    words that no train query has keep the place that the base has given them.
     """
 
     class Parameters(SequenceSettings):
-        loss: Literal["binary", "listwise"] = Field(
-            "binary", description="an example is a pair (binary cross-entropy), or all pairs of a query (softmax)"
+        batch_size: int = Field(8, ge=1, description="queries per step")
+        learning_rate: float = Field(2e-4, gt=0, description="peak learning rate of AdamW")
+        most_tokens: int = Field(
+            96, ge=8, description="maximum number of tokens of a pair, in training and in use (the longer text is cut)"
         )
-        distillation: float = Field(
-            0.0, ge=0, description="loss=listwise: weight of the margins of the retriever, as targets (Margin-MSE)"
-        )
-        retriever: str = Field(EMBEDDED, description="retriever that provides hard negatives: `minilm`, a folder, ...")
-        most_examples: int = Field(24_000, ge=2, description="maximum number of (query, tool) training pairs")
-        positives: int = Field(1, ge=1, description="gold tools per query")
-        hard_negatives: int = Field(3, ge=1, description="hard negatives per query: retrieved tools that are not gold")
+        retriever: str = Field(EMBEDDED, description="retriever that is corrected: `minilm`, a folder, ...")
+        most_queries: int = Field(0, ge=0, description="maximum number of training queries; 0: no limit")
+        positives: int = Field(2, ge=1, description="gold tools per query and epoch")
+        hard_negatives: int = Field(4, ge=1, description="retrieved tools that are not gold, per query and epoch")
         mining_depth: int = Field(
-            30, ge=1, description="hard negatives are sampled from this many top results of the retriever"
+            20, ge=1, description="hard negatives are sampled from this many top results of the retriever"
         )
+        frozen_layers: int = Field(2, ge=0, description="lowest layers that are not trained")
 
     parameters: Parameters
     kind = "reranker"
@@ -65,124 +74,171 @@ class RerankerTrainer(SequenceTrainer):
     def prepare(
         self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
     ) -> None:
+        import torch
+
         chosen = self.parameters
-        if chosen.distillation and chosen.loss != "listwise":
-            raise UsageError("distillation compares the pairs of a query: set loss=listwise too, or distillation=0.")
         encoder = Encoder(chosen.retriever, progress=self.progress)
         self._retriever = encoder.revision
         self._texts = [tool.text(template) for tool in dataset.tools]
         tools = encoder.encode(self._texts)
-        random = np.random.default_rng([chosen.seed, 2])
-        queries = -(-chosen.most_examples // (chosen.positives + chosen.hard_negatives))
         among = used_tools(dataset.gold.take(train), len(tools))
-        train = train[np.sort(random.permutation(len(train))[:queries])]
+        if chosen.most_queries and len(train) > chosen.most_queries:
+            order = np.random.default_rng([chosen.seed, 3]).permutation(len(train))
+            train = train[np.sort(order[: chosen.most_queries])]
         self._queries = [dataset.queries[row].text for row in train]
-        gold = dataset.gold.take(train)
-        query_vectors = encoder.encode(self._queries)
-        mined = hard_negatives(query_vectors, tools, gold, chosen.mining_depth, among)
-        self._pairs, self._relevant = _pairs(
-            draw(gold.padded()[0], chosen.positives, random), draw(mined, chosen.hard_negatives, random)
-        )
-        self._pairs, self._relevant = self._pairs[: chosen.most_examples], self._relevant[: chosen.most_examples]
-        left, right = normalize(query_vectors)[self._pairs[:, 0]], normalize(tools)[self._pairs[:, 1]]
-        self._taught = ((left * right).sum(axis=1) / _TEACHER_TEMPERATURE).astype(np.float32)
-        # Where the pairs of each query begin; they stand together.
-        self._lists = np.unique(self._pairs[:, 0], return_index=True)[1]
+        self._gold = dataset.gold.take(train)
+        queries = encoder.encode(self._queries)
+        self._mined = hard_negatives(queries, tools, self._gold, chosen.mining_depth, among)
+        self._vectors, self._tool_vectors = normalize(queries), normalize(tools)
         if len(validation) > _VALIDATION_QUERIES:
             validation = validation[np.linspace(0, len(validation) - 1, _VALIDATION_QUERIES).round().astype(np.int64)]
         self._validation = [dataset.queries[row].text for row in validation]
         self._validation_gold = dataset.gold.take(validation)
         self._retrieved: Ranking = search(encoder.encode(self._validation), tools, "cosine", _VALIDATION_DEPTH)
+        self._relevant = _relevant(self._retrieved.tools, self._validation_gold)
+        nothing = np.zeros(self._retrieved.tools.shape)
+        #: What the model is trained with; validation learns it anew for the model that is stored.
+        self._weight = fit_weight(self._cosines(), nothing, self._relevant)
         self.load()
+        head = [part for part in self.model.modules() if isinstance(part, torch.nn.Linear) and part.out_features == 1][
+            -1
+        ]
+        torch.nn.init.zeros_(head.weight)
+        torch.nn.init.zeros_(head.bias)
+        self._bias = head.bias
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """Leave word vectors and the lowest layers of an encoder as they are."""
+        transformer = getattr(self._network, self._network.base_model_prefix)
+        layers = getattr(getattr(transformer, "encoder", None), "layer", [])
+        for part in (transformer.get_input_embeddings(), *layers[: self.parameters.frozen_layers]):
+            part.requires_grad_(False)
 
     def revisions(self) -> dict[str, str]:
         return {"retriever": self._retriever}
 
     def __len__(self) -> int:
-        return len(self._pairs) if self.parameters.loss == "binary" else len(self._lists)
+        return len(self._queries)
+
+    def begin_epoch(self, epoch: int, scratch: Path) -> None:
+        chosen = self.parameters
+        random = np.random.default_rng([chosen.seed, epoch, 2])
+        mined = keep_in(scratch / f"negatives-{epoch}.npy", self._hardest) if epoch else self._mined
+        self._drawn_positives = draw(self._gold.padded()[0], chosen.positives, random)
+        self._drawn_negatives = draw(mined, chosen.hard_negatives, random)
+
+    def _hardest(self) -> NDArray[np.int32]:
+        """Of the mined negatives of each query the half that the model puts first."""
+        import torch
+
+        self.model.eval()
+        with self.progress.stage("mine hard negatives"), torch.inference_mode():
+            scores = self._scores(np.arange(len(self)), self._mined, learning=False)
+        kept = max(self.parameters.hard_negatives, self._mined.shape[1] // 2)
+        order = np.argsort(-scores.numpy(), axis=1, kind="stable")[:, :kept]
+        return np.take_along_axis(self._mined, order, axis=1)
 
     def loss(self, examples: NDArray[np.int64]) -> torch.Tensor:
         import torch
 
-        if self.parameters.loss == "listwise":
-            return self._listwise(examples)
-        logits = self._scores(examples)
-        wanted = torch.from_numpy(self._relevant[examples]).to(logits.device)
-        return torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        positives, negatives = self._drawn_positives[examples], self._drawn_negatives[examples]
+        scores = self._scores(examples, np.concatenate([positives, negatives], axis=1))
+        positive = np.zeros(scores.shape, dtype=np.bool_)
+        positive[:, : positives.shape[1]] = positives >= 0
+        return ranking_loss(scores, torch.from_numpy(positive).to(scores.device))
 
-    def _scores(self, pairs: NDArray[np.int64]) -> torch.Tensor:
-        """(pairs,) logits of these rows of the pairs."""
-        return self.logits([(self._queries[query], self._texts[tool]) for query, tool in self._pairs[pairs]])[:, 0]
-
-    def _listwise(self, lists: NDArray[np.int64]) -> torch.Tensor:
+    def _scores(self, queries: NDArray[np.int64], tools: NDArray[np.int32], learning: bool = True) -> torch.Tensor:
+        """(queries, tools) scores of these tools of these train queries; -1e4, so none, where a tool is -1."""
         import torch
 
-        ends = np.append(self._lists[1:], len(self._pairs))
-        rows = [np.arange(self._lists[one], ends[one]) for one in lists]
-        cells = np.concatenate(rows)
-        row = np.repeat(np.arange(len(rows)), [len(one) for one in rows])
-        column = np.concatenate([np.arange(len(one)) for one in rows])
-        shape = (len(rows), max(map(len, rows)))
-        given, relevant = (np.zeros(shape, dtype=np.bool_) for _ in range(2))
-        taught = np.zeros(shape, dtype=np.float32)
-        given[row, column], relevant[row, column] = True, self._relevant[cells] > 0
-        taught[row, column] = self._taught[cells]
-        logits = self._scores(cells)
-        place = torch.from_numpy(given).to(logits.device)
+        row, column = np.nonzero(tools >= 0)
+        query, tool = queries[row], tools[row, column]
+        pairs = [(self._queries[i], self._texts[j]) for i, j in zip(query, tool, strict=True)]
+        logits = self.logits(pairs)[:, 0] if learning else torch.from_numpy(self.classify(pairs)[:, 0])
+        cosines = np.einsum("ij,ij->i", self._vectors[query], self._tool_vectors[tool])
+        known = torch.from_numpy((self._weight * cosines).astype(np.float32)).to(logits.device)
+        place = torch.from_numpy(tools >= 0).to(logits.device)
         # As low as a positive is for `ranking_loss`: an empty cell adds nothing to a sum of exponentials.
-        scores = torch.full(shape, -1e4, device=logits.device).masked_scatter(place, logits)
-        positive = torch.from_numpy(relevant).to(logits.device)
-        loss = ranking_loss(scores, positive)
-        if not self.parameters.distillation:
-            return loss
-        error = margin_error(scores, torch.from_numpy(taught).to(logits.device), positive, place & ~positive)
-        return loss + self.parameters.distillation * error
+        return torch.full(place.shape, -1e4, device=logits.device).masked_scatter(place, known + logits)
 
     def validate(self) -> float:
+        import torch
+
         row, column = np.nonzero(self._retrieved.tools >= 0)
         candidates = self._retrieved.tools[row, column]
         pairs = [(self._validation[i], self._texts[tool]) for i, tool in zip(row, candidates, strict=True)]
-        scores = np.full(self._retrieved.tools.shape, -np.inf)
-        scores[row, column] = self.classify(pairs)[:, 0]
-        best = np.take_along_axis(self._retrieved.tools, np.argsort(-scores, axis=1, kind="stable"), 1)[:, :_CUTOFF]
-        return float(np.mean([np.isin(self._validation_gold.row(i), best[i]).mean() for i in range(len(best))]))
+        logits = np.zeros(self._retrieved.tools.shape)
+        logits[row, column] = self.classify(pairs)[:, 0]
+        weight = fit_weight(self._cosines(), logits, self._relevant)
+        scores = np.where(self._retrieved.tools >= 0, weight * self._cosines() + logits, -np.inf)
+        # No ranking depends on it; with it, the logistic function of a score is the relevance that ToolRerank needs.
+        offset = fit_offset(scores[row, column], self._relevant[row, column])
+        with torch.no_grad():
+            self._bias.add_(offset)
+        self._network.config.retriever = Retriever(revision=self._retriever, weight=weight).model_dump()
+        return self._recall(scores)
+
+    def _cosines(self) -> Numbers:
+        """Of the retrieved tools of the validation queries; 0 where there is none."""
+        assert self._retrieved.scores is not None
+        return np.where(self._retrieved.tools >= 0, self._retrieved.scores, 0.0)
+
+    def _recall(self, scores: Numbers) -> float:
+        """The mean recall of the retrieved tools in the order of their scores."""
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :_CUTOFF]
+        found = np.take_along_axis(self._relevant, order, axis=1).sum(axis=1)
+        return float((found / self._validation_gold.counts).mean())
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        retrieved = [
-            np.isin(self._validation_gold.row(i), self._retrieved.tools[i, :_CUTOFF]).mean()
-            for i in range(len(self._validation))
-        ]
         return {
             **super().facts(),
             "retriever": self._retriever,
             "queries": len(self._queries),
-            "positives": int(self._relevant.sum()),
-            "retriever_recall": round(float(np.mean(retrieved)), 4),
+            "retriever_recall": round(self._recall(self._cosines()), 4),
         }
 
 
-def margin_error(
-    scores: torch.Tensor, taught: torch.Tensor, positive: torch.Tensor, negative: torch.Tensor
-) -> torch.Tensor:
-    """The mean over all pairs of a positive and a negative of one query of the squared error of their margin.
+def _relevant(tools: NDArray[np.int32], gold: Gold) -> NDArray[np.bool_]:
+    """(queries, tools) whether a tool is gold of its row."""
+    return np.stack([np.isin(row, gold.row(i)) for i, row in enumerate(tools)])
+
+
+def fit_weight(cosines: Numbers, logits: Numbers, relevant: NDArray[np.bool_]) -> float:
+    """The weight w for which `ranking_loss` of w * cosine + logit is least.
 
     Args:
-        scores, taught: (queries, tools) of the model and of its teacher.
-        positive, negative: (queries, tools) bool; a cell that is neither is empty.
+        cosines, logits: (queries, tools).
+        relevant: (queries, tools); rows without a relevant tool have no part in it.
     """
-    margins = scores[:, :, None] - scores[:, None, :] - (taught[:, :, None] - taught[:, None, :])
-    pairs = positive[:, :, None] & negative[:, None, :]
-    # Without a negative in the whole batch there is nothing to compare.
-    return (margins.masked_fill(~pairs, 0.0) ** 2).sum() / pairs.sum().clamp(min=1)
+    import torch
+
+    kept = relevant.any(axis=1)
+    if not kept.any():
+        return 1.0
+    known, added, positive = (torch.from_numpy(part[kept]) for part in (cosines, logits, relevant))
+
+    def loss(exponent: float) -> float:
+        return float(ranking_loss(float(np.exp(exponent)) * known + added, positive))
+
+    bounds = (np.log(_LEAST_WEIGHT), np.log(_MOST_WEIGHT))
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
-def _pairs(positives: NDArray[np.int32], negatives: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """(pairs, 2) rows of query and tool, those of a query together, and (pairs,) 1 for positives, 0 for negatives.
+def fit_offset(scores: Numbers, relevant: NDArray[np.bool_]) -> float:
+    """The offset b for which the logistic function of score + b sums to the number of relevant tools.
+
+    So the mean relevance is right: the maximum of the likelihood (Platt 1999, with the slope held at 1).
 
     Args:
-        positives, negatives: (queries, any) tool codes, -1 padded.
+        scores, relevant: (pairs,).
     """
-    tools = np.concatenate([positives, negatives], axis=1)
-    relevant = np.arange(tools.shape[1]) < positives.shape[1]
-    query, column = np.nonzero(tools >= 0)
-    return np.stack([query, tools[query, column]], axis=1).astype(np.int64), relevant[column].astype(np.float32)
+    wanted = float(np.clip(relevant.sum(), 0.5, len(relevant) - 0.5))
+    low, high = -float(scores.max()) - 30, -float(scores.min()) + 30
+    for _ in range(60):
+        middle = (low + high) / 2
+        if (0.5 * (1 + np.tanh(0.5 * (scores + middle)))).sum() < wanted:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

@@ -22,6 +22,7 @@ from bench.base.text import one_line
 from bench.models.llm.budget import Held, WorkStopped
 from bench.models.llm.completion import Completion, input_bound, payload, read_completion
 from bench.models.llm.journal import Journal, JournalAnswer, JournalCall, JournalLine, JournalRequest, journal_at
+from bench.models.llm.local import FileTransport, file_settings, is_file_model, name_by_content
 from bench.models.llm.messages import Failure, Message, Reply, Request, Usage, describe_request, request_key
 from bench.models.llm.settings import OFFLINE, EndpointSettings, chat_settings
 from bench.models.llm.transport import GaveUp, Refused, Transport, Unsupported
@@ -42,7 +43,7 @@ class LanguageModel:
     """A model behind an endpoint.
 
     Args:
-        model: the name that the endpoint knows it by.
+        model: the name that the endpoint knows it by, or `local:FILE.gguf`.
         settings: the endpoint [default: what the environment names, see `docs/llm.md`].
         progress: where waiting for replies is reported.
     """
@@ -50,7 +51,8 @@ class LanguageModel:
     needs_llm = True
 
     def __init__(self, model: str, *, settings: EndpointSettings | None = None, progress: Progress = QUIET) -> None:
-        self.model = model
+        self.model = name_by_content(model)
+        self._in_file = is_file_model(self.model)
         self._given = settings
         self._progress = progress
         self._session = bound_session()
@@ -64,12 +66,12 @@ class LanguageModel:
 
     @cached_property
     def _settings(self) -> EndpointSettings:
-        return self._given or chat_settings()
+        return self._given or (file_settings(self.model) if self._in_file else chat_settings())
 
     @property
     def _reachable(self) -> bool:
         """Whether calls may be made at all."""
-        return self._settings.named and not self._session().offline
+        return self._settings.named and (self._in_file or not self._session().offline)
 
     @cached_property
     def _journal(self) -> Journal:
@@ -77,7 +79,7 @@ class LanguageModel:
 
     @cached_property
     def _transport(self) -> Transport:
-        return Transport(self._settings)
+        return FileTransport(self.model, self._settings) if self._in_file else Transport(self._settings)
 
     @property
     def identity(self) -> str:
@@ -124,7 +126,11 @@ class LanguageModel:
         """
         # Read in any case: damage is reported before any work, not in the middle of it.
         recorded = self._journal.endpoints(self.model)
-        if self._reachable:
+        if isinstance(self._transport, FileTransport):
+            # It lacks replies for certain: a file that cannot be loaded is reported before any work.
+            if self._reachable and not recorded:
+                self._transport.start()
+        elif self._reachable:
             require("openai", what=f"the language model {self.model}")
         if not self._reachable and not recorded:
             raise UnavailableError(
@@ -337,9 +343,13 @@ class LanguageModel:
         )
 
     def _obstacle(self) -> str:
+        if self._in_file:
+            return "its file is not here"
         return OFFLINE if self._session().offline else "no endpoint is named"
 
     def _remedy(self) -> str:
+        if self._in_file:
+            return "Name the file with its folder, or a recorded journal in BENCH_LLM_JOURNAL."
         if self._session().offline and self._settings.named:
             return "Go online, or name the recorded journal in BENCH_LLM_JOURNAL."
         return (

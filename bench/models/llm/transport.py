@@ -11,6 +11,7 @@ from __future__ import annotations
 import email.utils
 import json
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -35,6 +36,8 @@ LONGEST_ASKED = 300.0
 _LARGEST_BODY = 32 << 20
 
 _REFUSALS = frozenset({"content_filter", "content_policy_violation"})
+#: What endpoints without a code for it say (OpenAI, vLLM; llama.cpp).
+_TOO_LONG = re.compile("context (length|size)", re.IGNORECASE)
 _AGAIN = frozenset({408, 409, 425, 429})
 
 
@@ -203,7 +206,7 @@ class Transport:
             return Unsupported(said)
         if code in _REFUSALS:
             return Refused(f"the endpoint's filter refused the request: {said}")
-        if code == "context_length_exceeded" or (status == 400 and "context length" in said.lower()):
+        if code == "context_length_exceeded" or (status == 400 and _TOO_LONG.search(said)):
             return Refused(f"the request exceeds the context length of the model: {said}")
         if code == "insufficient_quota" or status == 402:
             return UnavailableError(f"{url} reports that no credit is left ({said}).")

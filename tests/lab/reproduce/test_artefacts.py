@@ -125,16 +125,26 @@ def test_another_model_in_an_artefacts_folder_is_told() -> None:
 
 
 def test_the_commands_begin_with_what_must_come_first() -> None:
+    methods, metrics = ["rerank(reranker=$toolbench-reranker)"], ["recall@5", "recall@11", "tools"]
+    assert commands_for(methods, RecipeQuestion(on=("apibank-full", "toolbench")), metrics) == [
+        "bench data add apibank-full --from FOLDER",
+        "bench data add toolbench-full --from FOLDER",
+        "bench reproduce train toolbench-retriever toolbench-reranker",
+    ]
+    _made("toolbench-retriever")
+    assert commands_for(methods, RecipeQuestion(on=("toolbench",)), metrics) == [
+        "bench data add toolbench-full --from FOLDER",
+        "bench reproduce train toolbench-reranker",
+    ]
+
+
+def test_where_data_and_models_are_here_the_command_is_the_run() -> None:
     question = RecipeQuestion(on=("toolbench-i1-inst", "toolbench-i1-tool"), template="description")
-    result = commands_for(["rerank(reranker=$toolbench-reranker)"], question, ["recall@5", "recall@11", "tools"])
-    assert result[0] == "bench data add toolbench-g1 --from FOLDER"
-    assert result[1].startswith("bench train retriever --dataset toolbench-g1 ")
-    assert result[2].startswith("bench train reranker --dataset toolbench-g1 ")
-    assert result[3].startswith("bench run --method ")
-    assert result[3].endswith(
-        "--dataset toolbench-i1-inst --dataset toolbench-i1-tool --template description --metric recall@11"
+    (line,) = commands_for(["dense(encoder=nobody/has-it)"], question, ["recall@5", "recall@11", "tools"])
+    assert line == (
+        "bench run --method 'dense(encoder=nobody/has-it)' --dataset toolbench-i1-inst --dataset toolbench-i1-tool "
+        "--template description --metric recall@11"
     )
-    assert len(result) == 4
 
 
 def test_only_a_dataset_that_must_be_brought_is_added() -> None:

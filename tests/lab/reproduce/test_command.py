@@ -103,7 +103,7 @@ def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) ->
     assert len(stored) == 3
     text = (out / "reproduction.md").read_text()
     assert f"| PMLM-L3-v2+TGR-m, API-Bank [2] | recall@5 | {annotated['recall@5'].printed}" in text
-    assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 |" in text
+    assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 | 2 | 0 |" in text
     assert bench("reproduce", "tgr-5", "--markdown", "--quiet").out.count("| pass@10 |") == 4
 
     # The cells are one line of pandas.
@@ -134,7 +134,7 @@ def test_nothing_is_run_where_there_is_no_data(bench: Bench, monkeypatch: pytest
     assert json.loads(Path("out/reproduction.json").read_text())["cells"] == report["cells"]
     shown = bench("reproduce", "tgr-4", "--markdown", "--quiet").out
     assert Path("out/reproduction.md").read_text().partition("\n\n")[0] == shown.partition("\n\n")[0]
-    assert "| tgr-4 | 6 | 0 | 0 | 0 | 0 | 6 |" in shown
+    assert "| tgr-4 | 6 | 0 | 0 | 0 | 0 | 6 | 0 | 0 |" in shown
     assert [cell["verdict"] for cell in report["cells"]] == ["not run"] * 6
     assert "offline" in report["blocks"][0]["lacking"][-1]["reason"]
 
@@ -182,7 +182,7 @@ def test_models_whose_data_must_be_brought_are_left_out_unless_they_are_named(
     said = bench("reproduce", "train", code=1).out
     assert str(folder_of("toollens-retriever")) in made
     assert str(folder_of("toolbench-retriever")) not in made
-    assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-g1" in said
+    assert "toolbench-retriever: skipped, because it needs data that you provide: bench data add toolbench-full" in said
 
 
 @pytest.mark.slow("real data")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.lab.reproduce.page import read_reproduction
-from bench.lab.reproduce.wording import cell_row
+from bench.lab.reproduce.wording import cell_row, claim_state, preconditions_of
 
 KEPT = Path(__file__).resolve().parents[3] / "board" / "reproduction.json"
 
@@ -75,3 +75,36 @@ def test_the_kept_report_has_no_verdict_by_a_wide_interval() -> None:
     counted = Counter(cell.verdict for cell in report.cells)
     for verdict, number in counted.items():
         assert sum(table.verdicts[verdict] for table in report.tables) == number
+
+
+def test_claims_of_the_kept_report_about_what_a_stand_in_replaced_are_not_tested() -> None:
+    """By what it says itself: rules asked no model, the generators began as random numbers, the reranker lost."""
+    report = read_reproduction(KEPT)
+    states = {claim.claim: claim_state(claim) for claim in report.claims}
+    aside = {name for name, state in states.items() if state == "not tested: its precondition fails"}
+    assert {"ptr-beats-its-bundle", "sft-best-in-domain", "toolrerank-beats-all"} <= aside
+    for claim in report.claims:
+        replaced = any("rules for a language model" in test.differences for test in claim.tests)
+        assert claim.claim in aside or not (replaced or (claim.paper == "query-generation" and claim.tests))
+    # The discriminator's F1 is not in it, so what it says of that claim stays.
+    assert states["tgr-d-improves-every-base"] == "does not hold"
+    assert states["dpr-beats-bm25"] == "holds"
+    (sentence,) = preconditions_of(next(claim for claim in report.claims if claim.claim == "toolrerank-beats-all"))
+    assert "recall@5 0.716 against 0.763, difference -0.047" in sentence
+    assert "1877 test queries" in sentence
+
+
+def test_what_holds_of_a_paper_is_counted_and_said_in_one_sentence() -> None:
+    report = read_reproduction(KEPT)
+    assert [paper.paper for paper in report.papers] == ["colt", "ptr", "query-generation", "tgr", "toolrerank"]
+    for paper in report.papers:
+        mine = [cell for cell in report.cells if cell.paper == paper.paper]
+        assert paper.cells == len(mine) == sum(paper.verdicts.values())
+        assert sum(paper.directions.values()) == paper.verdicts["direction only"]
+        assert sum(paper.claims.values()) == sum(claim.paper == paper.paper for claim in report.claims)
+        assert "\n" not in paper.sentence
+    ptr = report.papers[1]
+    assert ptr.sentence == (
+        "3 of 18 numbers are reproduced, 9 of 9 directions are as published, 1 of 2 tested claims holds; 207 of 234 "
+        "cells were not run, 3 of 6 claims were not tested, 1 of 6 claims was not run"
+    )

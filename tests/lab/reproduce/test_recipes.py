@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kit.datasets import loaded
 
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.base.spec import Spec, parse
@@ -16,6 +18,8 @@ from bench.evaluation.plan import Plan
 from bench.lab.reproduce.artefacts import artefacts, resolve_references
 from bench.lab.reproduce.cells import PrintedCell, cells, papers, table_cells, table_names
 from bench.lab.reproduce.claims import check_printed, claims
+from bench.lab.reproduce.claimtests import with_models
+from bench.lab.reproduce.commands import commands_for
 from bench.lab.reproduce.recipes import Recipe, is_fact, read_recipes, recipes, recipes_of
 from bench.lab.reproduce.reproduction import reproduce
 from bench.lab.reproduce.runs import MethodRuns, fact
@@ -67,14 +71,9 @@ def test_every_cell_of_every_table_gets_its_verdict_where_nothing_is_here(tmp_pa
 
 
 def test_the_cells_that_nothing_of_ours_can_measure_are_counted() -> None:
-    """ToolRerank on single test sets, where the ToolLens stand-in has nothing to say; and the discriminator's pairs."""
+    """The pairs of the discriminator: a ranking of tools for queries does not answer them."""
     never = Counter(cell.table for cell in cells() if not any(recipe.runnable for recipe in recipes_of(cell)))
-    assert never == {
-        "toolrerank-3": 6 * 2,  # six test sets, two metrics
-        "toolrerank-6": 5 * 8,  # five variants; all but the average of all
-        "toolrerank-7": 4 * 3,  # four ways to extend; three test sets
-        "tgr-3": 6,
-    }
+    assert never == {"tgr-3": 6, "ptr-1": 3}  # a command asks an endpoint
 
 
 def test_every_row_and_place_that_a_recipe_names_is_printed() -> None:
@@ -92,7 +91,8 @@ def test_every_recipe_measures_some_cell() -> None:
 
 def test_every_spec_parses_and_names_parameters_that_its_method_has() -> None:
     texts = {text for _, recipe in filled() for text in specs_of(recipe)}
-    texts |= {text for claim in claims() for test in claim.tests for text in (test.better, test.worse)}
+    tests = [test for claim in claims() for test in with_models(claim, {}).tests]
+    texts |= {text for test in tests for text in (test.better, test.worse)}
     for text in sorted(texts):
         spec = parse(resolve_references(text))
         for name, parameter in parameters(spec):
@@ -150,17 +150,59 @@ def test_what_a_claim_s_test_is_known_to_differ_in_is_said() -> None:
                 assert "non-standard NDCG" in differences, claim.id
 
 
-def test_toolrerank_is_not_run_on_test_sets_without_training_queries() -> None:
+def test_toolrerank_is_run_where_there_are_training_queries() -> None:
     """Without them no tool is a seen one, and seen from unseen is all that ToolRerank goes by."""
-    without = [recipe for _, recipe in filled() if any(name.startswith("toolbench-i") for name in recipe.on)]
-    told = [recipe for recipe in without if recipe.method.startswith("toolrerank")]
-    assert told
-    for recipe in told:
-        assert not recipe.runnable
-        assert any("no tool would count as seen" in need for need in recipe.needs)
-    # The retriever and the plain reranker do not ask what was seen.
-    rows = {row for recipe in without for row in recipe.rows if recipe.table == "toolrerank-3" and recipe.runnable}
-    assert rows == {"BM25", "DPR", "Rerank-10", "Rerank-30", "Rerank-50"}
+    asked = {on for _, recipe in filled() if recipe.method.startswith("toolrerank") for on in recipe.on}
+    assert asked == {"toolbench-full", "toolbench(split=held-out)"}
+
+
+def test_every_cell_of_toolrerank_has_a_recipe_for_those_who_bring_the_data_and_one_for_all_others() -> None:
+    for cell in cells():
+        if cell.table.startswith("toolrerank-"):
+            full, small = recipes_of(cell)
+            assert full.on == ("toolbench-full",)
+            assert full.rival is None
+            assert small.on == (("toolbench",) if cell.row == "BM25" else ("toolbench(split=held-out)",))
+
+
+@pytest.mark.parametrize("spec", ["toolbench", "toolbench(split=held-out)"])
+def test_the_slices_that_recipes_ask_of_toolbench_have_queries(mirror: Path, spec: str) -> None:
+    queries = [query for query in loaded(spec).queries if query.split == "test"]
+    asked = {tuple(recipe.slices.items()) for _, recipe in filled() if recipe.on == (spec,)}
+    assert len(asked) > 5
+    for slices in asked:
+        assert sum(dict(slices).items() <= query.slices.items() for query in queries) >= 36, slices
+
+
+def test_the_notes_on_the_held_out_sets_are_counts(mirror: Path) -> None:
+    notes = {recipe.slices["set"]: recipe.note for _, recipe in filled() if recipe.note.startswith("Of these")}
+    assert len(notes) == 5
+    for name, note in notes.items():
+        tested = [
+            q for q in loaded("toolbench(split=held-out)").queries if q.split == "test" and q.slices["set"] == name
+        ]
+        counts = Counter(query.slices["parent"] for query in tested)
+        assert [int(word) for word in re.findall(r"\d+", note.replace("none of", "0 of"))] == [
+            number
+            for number in (counts["seen"], len(tested), counts["mixed"] if "some" in note else None)
+            if number is not None
+        ]
+
+
+def test_the_places_of_a_file_fill_recipes_that_list_none(tmp_path: Path) -> None:
+    path = tmp_path / "recipes.toml"
+    path.write_text(
+        '[words]\nkind = "any"\n[places]\n"API-Bank" = { kind = "small" }\n"Nowhere" = {}\n'
+        '[[recipe]]\ntable = "tgr-2"\nrows = ["PMLM-L3-v2"]\nmethod = "bm25"\non = ["a"]\n'
+        'slices = { kind = "{kind}" }\n'
+        '[[recipe]]\ntable = "tgr-2"\nrows = ["PMLM-L3-v2"]\nplaces = ["API-Bank"]\nmethod = "x"\non = ["a"]\n'
+        'slices = { kind = "{kind}" }\n'
+    )
+    first, second = read_recipes(path)
+    # Only those that the table prints.
+    assert set(first.places) == {"API-Bank"}
+    assert first.fill(CELL).slices == {"kind": "small"}
+    assert second.fill(CELL).slices == {"kind": "any"}
 
 
 def test_every_fact_that_a_recipe_reads_is_one_that_its_method_states(runs: Callable[..., MethodRuns]) -> None:
@@ -206,13 +248,33 @@ def test_rules_for_a_language_model_are_named() -> None:
 
 
 def test_what_needs_a_model_data_or_an_endpoint_says_which() -> None:
+    """By a command that makes or adds it, else in words."""
     for _, recipe in filled():
         texts = " ".join(specs_of(recipe))
-        lacks = (
-            "$" in texts or "encoder=" in texts or any(name in recipe.on for name in ("toolbench-g1", "apibank-full"))
-        )
-        if lacks:
+        if re.search(r"encoder=(?!\$)", texts):
             assert recipe.needs, recipe.method
+        if "$" in texts and not recipe.needs:
+            assert commands_for(specs_of(recipe), recipe, [])[-1].startswith("bench reproduce train "), recipe.method
+        if "toolbench-full" in recipe.on:
+            assert commands_for(specs_of(recipe), recipe, [])[0] == "bench data add toolbench-full --from FOLDER"
+
+
+def test_query_generation_judges_each_domain_against_its_own_column() -> None:
+    seen = [(cell, recipe) for cell, recipe in filled() if cell.table.startswith("query-generation")]
+    assert {cell.split for cell, _ in seen} == {"in-domain", "out-of-domain"}
+    for cell, recipe in seen:
+        assert recipe.slices == {"domain": cell.split.partition("-")[0]}, recipe.method
+
+
+def test_query_generation_in_other_words_than_the_papers_says_so() -> None:
+    for _, recipe in filled():
+        # The models that are trained on ToolBench are trained with the paper's prompt.
+        if recipe.method.startswith("query-generation("):
+            papers = "prompt=paper" in recipe.method or "$toolbench-" in recipe.method
+            assert ("other prompt" in recipe.differences) is not papers, recipe.method
+    for name, made in artefacts().items():
+        if name.startswith("toolbench-") and made.kind == "generator":
+            assert str(made.settings["prompt"]).startswith("paper")
 
 
 def test_claims_have_ids_of_their_own_and_something_to_go_by() -> None:

@@ -7,19 +7,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
-from bench.base.errors import BenchError
+from bench.base.errors import BenchError, UsageError
 from bench.base.progress import Progress
 from bench.base.spec import Spec
+from bench.data.dataset import Dataset
 from bench.evaluation.worker import RunCell as Work
 from bench.lab.reproduce.cells import PrintedCell, Unit
 from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.outcomes import CELL_VERDICTS
-from bench.lab.reproduce.report import CellReport, Reproduction
-from bench.lab.reproduce.reproduction import metrics_of, plan_runs, reproduce
+from bench.lab.reproduce.recipes import RecipeQuestion
+from bench.lab.reproduce.report import CellReport, Lacking, Reproduction
+from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns, count_range
-from bench.lab.reproduce.wording import cell_row
+from bench.lab.reproduce.wording import cell_row, lacking_text
 from bench.results.store import StoredResult
 
 Written = Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]
@@ -129,7 +132,7 @@ def test_what_will_be_run_is_known_ahead_and_run_once(written: Written, runs: Ru
         ],
     )
     ready = runs("recall@1")
-    requests = plan_runs(["tgr-2"], (), ready)
+    requests = plan_runs(look_ahead(["tgr-2"], (), ready))
     assert [str(plan.method) for plan in requests] == ["half", "most"]
 
     ran: list[str] = []
@@ -398,6 +401,26 @@ def test_slices_and_several_datasets(written: Written, run: Callable[..., Reprod
     assert "no judged query with kind=blue" in blocks[2].lacking[0].reason
 
 
+def test_what_lacks_is_said_by_its_commands_unless_words_are_given() -> None:
+    lacking = Lacking(method="m", data=["d"], failed=False, reason="there is no m.", needs=[], commands=["bench train"])
+    assert lacking_text(lacking) == "Not here: m on d. To run it:"
+    assert lacking_text(lacking.model_copy(update={"commands": []})) == "Not here: m on d: there is no m."
+    assert (
+        lacking_text(lacking.model_copy(update={"needs": ["an endpoint"]})) == "Not here: m on d. It needs an endpoint."
+    )
+
+
+def test_the_mean_over_a_slice_is_over_the_means_of_its_values(tiny: Dataset, runs: Callable[..., MethodRuns]) -> None:
+    ask = runs().ask
+    by_kind = ask("half", RecipeQuestion(on=("tiny",), pool="kind"), ["recall@1"])
+    assert by_kind.groups.tolist() == [{"even": 0, "odd": 1}[query.slices["kind"]] for query in tiny.queries]
+    assert not ask("half", RecipeQuestion(on=("tiny",)), ["recall@1"]).groups.any()
+    with pytest.raises(UsageError, match="tiny has no slice 'colour' to take the mean over"):
+        ask("half", RecipeQuestion(on=("tiny",), pool="colour"), ["recall@1"])
+    two = ask("half", RecipeQuestion(on=("tiny", "tiny-2")), ["recall@1"])
+    assert np.bincount(two.groups).tolist() == [40, 40]
+
+
 def test_every_cell_has_exactly_one_verdict(written: Written, run: Callable[..., Reproduction]) -> None:
     metrics = ("recall@1", "recall@5", "mrr", "nonsense", "tools")
     cells = [cell(row, "0.5", metric, dataset=dataset) for row in "ABC" for dataset in "DE" for metric in metrics]
@@ -484,4 +507,4 @@ def test_what_a_test_lacks_is_said_with_its_commands(run: Callable[..., Reproduc
     assert not lacking.failed
     assert lacking.needs == ["a retriever"]
     assert "is not trained" in lacking.reason
-    assert [line.split()[1] for line in lacking.commands] == ["train", "run"]
+    assert lacking.commands == ["bench reproduce train toollens-retriever"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.chatserver import ChatServer
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.progress import QUIET
@@ -20,9 +21,11 @@ from bench.data.tables import Tool
 from bench.evaluation.method_errors import check_facts
 from bench.interface import History, Library, Queries
 from bench.interface.parts import preflight
+from bench.lab.training import lora
 from bench.lab.training.drafts import Searcher, distribution, drafts_in, keep_drafts
 from bench.lab.training.generator import TEMPERATURES, GeneratorTrainer, gold_lines
 from bench.lab.training.train import train_model
+from bench.methods.query_generation.prompts import query_prompt
 from bench.models.causal import Sampling, load_causal
 from bench.models.trainingcard import TrainingCard
 from bench.registry import build_method
@@ -301,6 +304,183 @@ def test_any_causal_model_with_a_tokenizer_can_be_the_base(lessons: Dataset, gen
     again = load_causal(str(tmp_path / "model"))
     assert again.trained_prompt == "plain"
     assert again.context == 256
+
+
+# LoRA ---------------------------------------------------------------------------------------------------------------
+
+
+ADAPTING: dict[str, Value] = {"stage": "sft", "lora_rank": 4, "epochs": 2, "learning_rate": 0.01}
+
+
+def adapting(lessons: Dataset, base: str, **settings: Value) -> GeneratorTrainer:
+    chosen = GeneratorTrainer.Parameters(**{**_plain(SETTINGS), **ADAPTING, **settings})
+    trainer = GeneratorTrainer(chosen, base)
+    trainer.prepare(lessons, "description", lessons.rows("train"), lessons.rows("dev"))
+    return trainer
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_with_lora_only_adapters_learn_and_only_from_the_answer(
+    lessons: Dataset, generator: str, precision: str
+) -> None:
+    import torch
+
+    trainer = adapting(lessons, generator, frozen_precision=precision)
+    learnt = {name: part for name, part in trainer.model.named_parameters() if part.requires_grad}
+    assert all(".lora_" in name for name in learnt)
+    assert {part.dtype for part in learnt.values()} == {torch.float32}
+    frozen = [part for name, part in trainer.model.named_parameters() if name not in learnt]
+    assert {part.dtype for part in frozen} == {getattr(torch, precision)}
+    facts = trainer.facts()
+    assert facts["learnt_parameters"] == sum(part.numel() for part in learnt.values()) < int(facts["parameters"]) / 4
+    # The logits that have a gradient are those that foretell the answer.
+    seen: list[torch.Tensor] = []
+    forward = trainer.model.forward
+
+    def keep(**given: Any) -> Any:
+        output = forward(**given)
+        output.logits.retain_grad()
+        seen.append(output.logits)
+        return output
+
+    trainer.model.forward = keep  # type: ignore[method-assign]
+    trainer.loss(np.array([0])).backward()  # type: ignore[no-untyped-call]
+    prompt, answer = trainer._examples[0]
+    grad = seen[0].grad
+    assert grad is not None
+    places = torch.nonzero(grad[0].abs().sum(dim=1)).flatten().tolist()
+    assert places == list(range(len(prompt) - 1, len(prompt) + len(answer) - 1))
+    assert all(part.grad is None for part in frozen)
+    assert any(part.grad is not None and bool(part.grad.abs().sum()) for part in learnt.values())
+
+
+def test_a_model_with_merged_adapters_is_one_as_any_other(lessons: Dataset, generator: str, tmp_path: Path) -> None:
+    import torch
+
+    trainer = adapting(lessons, generator)
+    random = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, part in trainer.model.named_parameters():
+            if ".lora_B." in name:
+                part.copy_(torch.randn(part.shape, generator=random) / 10)
+    trainer.model.eval()
+    trainer.save(tmp_path / "merged")
+    merged, base = load_causal(str(tmp_path / "merged")), load_causal(generator)
+    assert [name for name, _ in merged.network.named_parameters()] == [
+        name for name, _ in base.network.named_parameters()
+    ]
+    assert merged.trained_prompt == "utterance"
+    tokens = torch.tensor([trainer._prompts[0]])
+    with torch.no_grad():
+        expected, found, before = (network(tokens).logits for network in (trainer.model, merged.network, base.network))
+    assert torch.allclose(expected, found, atol=1e-4)
+    assert not torch.allclose(expected, before, atol=1e-2)
+
+
+def test_a_training_of_adapters_cut_off_ends_with_the_same_bytes(
+    lessons: Dataset, generator: str, tmp_path: Path, cut_off: Callable[[str, int], None]
+) -> None:
+    import torch
+
+    card = trained(lessons, tmp_path / "whole", generator, **ADAPTING)
+    cut_off("generator", 5)
+    with pytest.raises(KeyboardInterrupt):
+        trained(lessons, tmp_path / "cut", generator, **ADAPTING, checkpoint_every=1)
+    record = torch.load(tmp_path / ".cut.training" / "checkpoint.pt", weights_only=True)
+    # A checkpoint does not repeat the base.
+    assert all(".lora_" in name for name in record["model"])
+    again = trained(lessons, tmp_path / "cut", generator, **ADAPTING, checkpoint_every=1)
+    assert (again.resumed, again.steps) == (1, card.steps)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut")]
+    assert weights[0] == weights[1] != (Path(generator) / "model.safetensors").read_bytes()
+    method = build_method(f'query-generation(base=bm25, llm="local:{tmp_path / "cut"}", most_tokens=24)')
+    method.index(Library.of(lessons, "description"))
+    assert len(method.rank(Queries.of(lessons, lessons.rows("dev")), 5).tools) == 8
+
+
+def test_a_model_that_does_not_fit_is_refused_by_its_config_alone(lessons: Dataset, tmp_path: Path) -> None:
+    from transformers import LlamaConfig
+
+    sizes: dict[str, Any] = {"hidden_size": 1 << 20, "intermediate_size": 1 << 20, "num_hidden_layers": 1}
+    LlamaConfig(**sizes, vocab_size=8, num_attention_heads=64).save_pretrained(tmp_path / "huge")
+    base = str(tmp_path / "huge")
+    # Four matrices of attention and three of the layer behind, 8 embeddings and as many outputs, 3 norms.
+    parameters = 7 * 2**40 + 19 * 2**20
+    cases: list[tuple[dict[str, Value], int, str]] = [
+        ({}, 16 * parameters, "set lora_rank=16 and frozen_precision=bfloat16"),
+        ({"lora_rank": 8}, 4 * parameters, "set frozen_precision=bfloat16, or"),
+        ({"lora_rank": 8, "frozen_precision": "bfloat16"}, 2 * parameters, "; choose a smaller --base"),
+    ]
+    for settings, needed, remedy in cases:
+        with pytest.raises(UsageError, match=f"at least {needed // 10**12}") as raised:
+            trained(lessons, tmp_path / "model", base, stage="sft", **settings)
+        assert remedy in str(raised.value)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("rank", "memory", "fits"),
+    [(0, 16 * 1000, True), (0, 16 * 1000 - 1, False), (2, 4 * 900 + 16 * 100, True), (2, 4 * 900 + 1599, False)],
+)
+def test_memory_by_hand(monkeypatch: pytest.MonkeyPatch, rank: int, memory: int, fits: bool) -> None:
+    monkeypatch.setattr(lora, "_count_parameters", lambda base, rank: (100, 900) if rank else (1000, 0))
+    monkeypatch.setattr(lora, "_machine_memory", lambda: memory)
+    if fits:
+        assert lora.check_memory("base", rank, "float32").startswith(
+            f"training base takes at least {memory / 1e9:.3g} GB"
+        )
+    else:
+        with pytest.raises(UsageError, match="choose a smaller --base"):
+            lora.check_memory("base", rank, "float32")
+
+
+def test_lora_needs_a_base_and_peft(
+    lessons: Dataset, generator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match="--base"):
+        trained(lessons, tmp_path / "model", lora_rank=4)
+    monkeypatch.setattr("bench.base.errors.is_installed", lambda module: module != "peft")
+    with pytest.raises(UnavailableError, match=r"pip install .*\[lora\]"):
+        trained(lessons, tmp_path / "model", generator, **ADAPTING)
+
+
+# Drafts of an endpoint ----------------------------------------------------------------------------------------------
+
+
+def test_an_endpoint_writes_the_drafts_and_a_kill_repeats_none(
+    lessons: Dataset,
+    generator: str,
+    tmp_path: Path,
+    chat_server: ChatServer,
+    cut_off: Callable[[str, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A good draft now and then, and one that says nothing.
+    replies = {0: "- send mail\n- the weather: rain", 1: "Sure, here you are:", 2: "find a train"}
+    count = iter(range(1000))
+    chat_server.answer = lambda body: replies[next(count) % 3]
+    cut_off("generator", 0)
+    settings: dict[str, Value] = {"drafts_from": "teacher", "utterances": 6, "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        trained(lessons, tmp_path / "model", generator, **settings)
+    assert len(chat_server.requests) == 18
+    chat_server.close()
+    # The second iteration needs new drafts; those of the first are there.
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    with pytest.raises(UnavailableError, match="lacks 18 of the replies of teacher"):
+        trained(lessons, tmp_path / "model", generator, **settings)
+    card = trained(lessons, tmp_path / "one", generator, **{**settings, "epochs": 1})
+    assert len(chat_server.requests) == 18
+    assert card.facts["drafts_made_1"] == 18
+    assert card.facts["drafts_empty_1"] == 6
+    assert 0 < int(card.facts["drafts_kept_1"]) <= 6
+    body = chat_server.requests[0]
+    assert (body["model"], body["temperature"], body["top_p"], body["max_tokens"]) == ("teacher", 1.0, 0.9, 24)
+    # The base was trained on utterances alone, which would tell an endpoint nothing of what it is to do.
+    asked = {query_prompt("plain", query.text, 5) for query in lessons.queries}
+    assert {one["messages"][0]["content"] for one in chat_server.requests} < asked
+    with pytest.raises(UsageError, match="stage=align"):
+        trained(lessons, tmp_path / "other", generator, stage="sft", drafts_from="teacher")
 
 
 def test_the_identity_holds_the_content_of_the_retriever(

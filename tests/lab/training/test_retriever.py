@@ -299,6 +299,7 @@ def test_a_model_may_be_put_into_the_folder_that_one_is_in(
 def test_a_base_that_is_no_model_is_refused_in_a_sentence(lessons: Dataset, tmp_path: Path, damage: str) -> None:
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "config.json").write_text(damage)
+    (tmp_path / "base" / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(UnavailableError, match=r"^the model .*base' cannot be loaded from .*base: "):
         trained(lessons, tmp_path / "model", str(tmp_path / "base"))
 

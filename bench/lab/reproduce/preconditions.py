@@ -1,0 +1,102 @@
+"""Whether a test has what its claim is about: measured, by the comparisons and numbers of the tests themselves."""
+
+from __future__ import annotations
+
+from bench.base.errors import UsageError
+from bench.base.spec import parse
+from bench.interface import Library
+from bench.lab.reproduce.artefacts import artefact, folder_of, names_in
+from bench.lab.reproduce.claims import ClaimTest, Precondition
+from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, told
+from bench.lab.reproduce.recipes import RecipeQuestion
+from bench.lab.reproduce.report import PreconditionReport
+from bench.lab.reproduce.runs import MethodRuns, plans
+
+
+def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport | None:
+    """What is measured of a test's precondition; None where it has none. What goes wrong is told, never raised."""
+    wanted = test.precondition
+    if wanted is None:
+        return None
+    report = PreconditionReport(name=wanted.name, needs=wanted.needs, holds=None)
+    try:
+        if wanted.fact is None:
+            return _compared(wanted, report, runs)
+        return judged_by_fact(wanted, _fact(wanted, test, runs))
+    except Exception as error:
+        return report.model_copy(update={"reason": str(told(error))})
+
+
+def question_of(wanted: Precondition) -> RecipeQuestion:
+    """The data of a precondition that compares two systems."""
+    return RecipeQuestion(on=wanted.on, split=wanted.split)
+
+
+def judged_by_fact(wanted: Precondition, value: float) -> PreconditionReport:
+    """The report of a precondition that asks for a number."""
+    assert wanted.at_least is not None
+    return PreconditionReport(
+        name=wanted.name,
+        needs=wanted.needs,
+        holds=value >= wanted.at_least,
+        fact=wanted.fact,
+        value=value,
+        at_least=wanted.at_least,
+    )
+
+
+def _compared(wanted: Precondition, report: PreconditionReport, runs: MethodRuns) -> PreconditionReport:
+    """It holds if the first system is shown to be better; the comparison is a family of its own."""
+    question = question_of(wanted)
+    first, second, (pair,) = compare_methods(wanted.better, wanted.worse, question, [wanted.metric], runs)
+    comparison = decide(comparison_of(wanted.metric, pair), 1.0, pair.p)
+    update = {
+        "holds": comparison.outcome == "as published",
+        "metric": wanted.metric,
+        "split": first.results[0].manifest.dataset.split,
+        "better": float(first.values.mean()),
+        "worse": float(second.values.mean()),
+        "comparison": comparison,
+    }
+    return report.model_copy(update=update)
+
+
+def _fact(wanted: Precondition, test: ClaimTest, runs: MethodRuns) -> float:
+    if wanted.fact == "llm_replies_per_query":
+        return min(_replies(text, test, runs) for text in (test.better, test.worse) if "llm=" in text)
+    if wanted.fact == "discriminator_f1":
+        return min(_discriminator_f1(name, wanted.on[0], runs) for name in _artefacts(test, "discriminator"))
+    return float(all(map(is_pretrained, _artefacts(test, "generator"))))
+
+
+def _replies(method: str, test: ClaimTest, runs: MethodRuns) -> float:
+    """Replies of language models for each query, over all data of a test."""
+    manifests = [runs.result(plan).manifest for plan in plans(method, test)]
+    used = [item.model_use for item in manifests if item.model_use is not None]
+    replies = sum(use.requests - use.failures for use in used)
+    return replies / sum(item.dataset.queries * item.repeats for item in manifests)
+
+
+def _artefacts(test: ClaimTest, kind: str) -> list[str]:
+    names = [name for name in names_in(test.better + test.worse) if artefact(name).kind == kind]
+    if not names:
+        raise UsageError(f"{test.better} and {test.worse} name no trained {kind}.")
+    return names
+
+
+def _discriminator_f1(name: str, dataset: str, runs: MethodRuns) -> float:
+    """Macro F1 over the annotated pairs of a dataset and drawn ones, as in Table 3 of TGR."""
+    from bench.lab.graph.agreement import three_way
+    from bench.methods.tgr.discriminator import Discriminator
+
+    loaded = runs.dataset(parse(dataset))
+    edges = Library.of(loaded, loaded.card.template).edges
+    return three_way(Discriminator(str(folder_of(name))), loaded.tools, edges)["f1"]
+
+
+def is_pretrained(name: str) -> bool:
+    """Whether an artefact began as a model that was there before, and not as random numbers."""
+    base = artefact(name).base
+    if base is not None and base.startswith("$"):
+        return is_pretrained(base[1:])
+    return base not in (None, "scratch")

@@ -1,0 +1,245 @@
+"""A language model in a GGUF file on this machine: its name, and the server of llama.cpp that answers for it.
+
+`local:FILE.gguf` is named by the name of the file and the sha256 of its content, wherever it lies:
+`local:FILE.gguf@sha256:DIGITS`. That name is what specs, journals and results hold, and is itself a way to name the
+model: the digits pin the content, and the file is found where it was last used. GGUF is the format of llama.cpp
+(https://github.com/ggml-org/ggml/blob/master/docs/gguf.md).
+
+The server is a process of its own (this module, run as a program), because llama.cpp ends its process where it finds a
+file or a prompt impossible. It listens on loopback, wants a key made for it, and ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from bench.base.errors import UnavailableError, UsageError, require
+from bench.base.paths import cache_folder, write_text
+from bench.base.text import one_line
+from bench.models.files import remembered_sha256
+from bench.models.llm.settings import EndpointSettings, chat_settings
+from bench.models.llm.transport import Transport
+
+_NAMED = re.compile(r"local:(?P<file>.+\.gguf)(@sha256:(?P<pin>[0-9a-f]+))?", re.IGNORECASE | re.DOTALL)
+_PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
+#: Hexadecimal digits of the sha256 in a name, and the fewest of a pin.
+_DIGITS = 12
+#: Tokens of prompts and replies that are under way at once; less if the model was made for less.
+_CONTEXT = 16384
+#: Seconds for one reply: a small computer that shares its cores may take minutes for a long prompt.
+_TIMEOUT = 3600.0
+_READY = "listening at "
+
+
+def is_file_model(name: str) -> bool:
+    """Whether a name is that of a model in a GGUF file."""
+    return _NAMED.fullmatch(name) is not None
+
+
+def name_by_content(name: str) -> str:
+    """The name of a model by its content, if it is in a GGUF file; any other name as it is.
+
+    The file may be absent if its sha256 is pinned: the journal may have all replies.
+
+    Raises:
+        UsageError: there is no such file, or it is no GGUF file, is one part of several, or has another sha256.
+    """
+    named = _NAMED.fullmatch(name)
+    if named is None:
+        return name
+    path, pin = Path(named["file"]).expanduser(), (named["pin"] or "").lower()
+    if named["pin"] is not None and not _DIGITS <= len(pin) <= 64:
+        raise UsageError(f"{name} has {len(pin)} digits of a sha256; give {_DIGITS} to 64.")
+    digits = pin[:_DIGITS]
+    if path.is_file():
+        digits = _checked_sha256(path, pin)[:_DIGITS]
+        write_text(_note(digits), json.dumps(str(path.absolute())))
+    elif not pin:
+        raise UsageError(
+            f"there is no file {path}; correct the path, or name the model by its sha256, as in "
+            f"local:{path.name}@sha256:…, to replay a journal without it."
+        )
+    return f"local:{path.name}@sha256:{digits}"
+
+
+#: A language model as parameters name it.
+ModelName = Annotated[str, AfterValidator(name_by_content)]
+
+
+def _checked_sha256(path: Path, pin: str) -> str:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != b"GGUF":
+        raise UsageError(f"{path} is no GGUF file (it begins with {magic!r}); name a model that llama.cpp can read.")
+    if _PART.search(path.name):
+        raise UsageError(f"{path} is one part of a model; join the parts with `llama-gguf-split --merge`.")
+    digest = remembered_sha256(path)
+    if not digest.startswith(pin):
+        raise UsageError(f"{path} has the sha256 {digest}, and not {pin}; fetch the file again, or correct the pin.")
+    return digest
+
+
+def _note(digits: str) -> Path:
+    """Where it is noted in which file a model was last found."""
+    return cache_folder() / "gguf" / digits
+
+
+def _find_file(name: str) -> tuple[Path, str] | None:
+    """File and sha256 of a model that is named by its content; None if it is not here any more."""
+    digits = name[-_DIGITS:]
+    note = _note(digits)
+    path = Path(json.loads(note.read_text("utf-8"))) if note.is_file() else None
+    digest = remembered_sha256(path) if path is not None and path.is_file() else ""
+    return (path, digest) if path is not None and digest.startswith(digits) else None
+
+
+def file_settings(name: str) -> EndpointSettings:
+    """Settings for a model that is named by its content; `named` says whether its file is here.
+
+    Not the address, which is another each time, but the whole sha256 is recorded as the endpoint.
+    """
+    settings, found = chat_settings(), _find_file(name)
+    return replace(
+        settings,
+        url=f"sha256:{found[1]}" if found else "",
+        key="",
+        named=found is not None,
+        price=None,
+        limit=None,
+        # Replies that are made together may differ in last bits from one made alone.
+        concurrency=settings.concurrency if os.environ.get("BENCH_LLM_CONCURRENCY", "").strip() else 1,
+        timeout=settings.timeout if os.environ.get("BENCH_LLM_TIMEOUT", "").strip() else _TIMEOUT,
+    )
+
+
+class FileTransport(Transport):
+    """Calls the server of a file, which starts with the first of them; one in a process, however many use it."""
+
+    def __init__(self, name: str, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._name = name
+        self._server: _Server | None = None
+
+    def start(self) -> None:
+        """Start the server, if it is not there.
+
+        Raises:
+            UnavailableError: a package is not installed, the file is not here, llama.cpp cannot load it, or its
+                process has ended.
+        """
+        require("openai", "xllamacpp", what=f"the language model {self._name}")
+        found = _find_file(self._name)
+        if found is None:
+            raise UnavailableError(f"the file of {self._name} is not here any more; name it with its folder.")
+        with _STARTING:
+            server = self._server = _SERVERS.get(found[1]) or _Server(found[0], self._settings.concurrency)
+            _SERVERS[found[1]] = server
+        self._settings = replace(self._settings, url=server.url, key=server.key)
+
+    def _try(self, send: Any) -> Any:
+        if self._server is None:
+            self.start()
+        assert self._server is not None
+        self._server.check()
+        return super()._try(send)
+
+
+class _Server:
+    """A process in which llama.cpp serves a file.
+
+    Attributes:
+        url, key: what its clients need.
+    """
+
+    def __init__(self, path: Path, slots: int) -> None:
+        self._path = path
+        self.key = secrets.token_hex()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        # A session of its own: Ctrl-C is for us, and it ends when its input does.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, str(path.absolute()), str(slots)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            start_new_session=True,
+        )
+        atexit.register(self._stop)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{self.key}\n".encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        said = self._process.stdout.readline().decode(errors="replace")
+        if not said.startswith(_READY):
+            self._stop()
+            raise UnavailableError(f"llama.cpp cannot load {path}: {self._reason()}.")
+        self.url = said.removeprefix(_READY).strip() + "/v1"
+
+    def check(self) -> None:
+        """Raises `UnavailableError` if the process has ended."""
+        code = self._process.poll()
+        if code is not None:
+            raise UnavailableError(
+                f"llama.cpp has ended with code {code} while it served {self._path} ({self._reason()}); what was "
+                "answered is kept, and the same command continues."
+            )
+
+    def _reason(self) -> str:
+        """What llama.cpp says of the trouble, in a line."""
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines() or ["it does not say why"]
+        told = [line for line in lines if "error loading model: " in line] or lines[-1:]
+        return one_line(told[0].rpartition("error loading model: ")[2].strip(" ."), 300)
+
+    def _stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+_STARTING = threading.Lock()
+#: By the sha256 of the file.
+_SERVERS: dict[str, _Server] = {}
+
+
+def _serve(path: str, slots: int) -> None:
+    """Serve a file until the input ends; its first line is the key that clients must have."""
+    import xllamacpp
+
+    asked = xllamacpp.CommonParams()
+    asked.model.path, asked.model_alias = path, {Path(path).name}
+    asked.hostnames, asked.port, asked.api_keys = ["127.0.0.1"], 0, [sys.stdin.readline().strip()]
+    asked.n_ctx, asked.n_parallel, asked.kv_unified = _CONTEXT, slots, True
+    # As other libraries of numbers understand it; left to llama.cpp, all cores.
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdecimal():
+        asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = int(threads)
+    asked.use_jinja = True
+    # No pages for people, no fitting to the memory of a GPU, no gigabytes of old prompts; of the log, errors.
+    asked.ui = asked.endpoint_slots = asked.fit_params = False
+    asked.cache_ram_mib, asked.verbosity = 0, 1
+    server = xllamacpp.Server(asked)
+    print(f"{_READY}{server.listening_address}", flush=True)  # noqa: T201 - for the process that started it
+    sys.stdin.read()
+    os._exit(0)  # without waiting for a reply under way
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]))
