@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
@@ -89,8 +89,9 @@ class Reply:
     finish: str
     from_journal: bool
     calls: tuple[ToolCall, ...] = ()
-    cached_tokens: int = 0
-    seconds: float | None = None
+    # How it was served is no part of what was said: two replies may be equal without it.
+    cached_tokens: int = field(default=0, compare=False)
+    seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
