@@ -399,7 +399,10 @@ def _merge_calls(
         # An agent reads the answers to all of its searches.
         read = [[reply for i in part if (reply := ranking.replies[i]) is not None] for part in parts]
         replies = tuple("\n".join(texts) if texts else None for texts in read)
-    joined = replace(Ranking.of_lists(tools, failed), replies=replies)
+    notes = None
+    if ranking.notes is not None:
+        notes = tuple(f"[{', '.join(ranking.notes[i] or 'null' for i in part)}]" for part in parts)
+    joined = replace(Ranking.of_lists(tools, failed), replies=replies, notes=notes)
     return joined, _empty_failed_sets(joined, sets)
 
 

@@ -7,6 +7,7 @@ queries are asked again.
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -50,6 +51,10 @@ class Batch:
             arrays["failed"] = self.ranking.failed
         if self.reply_tokens is not None:
             arrays["reply_tokens"] = self.reply_tokens
+        if self.ranking.notes is not None:
+            # As bytes: an array of texts would drop zeros at their ends, and hold no half of a surrogate pair.
+            text = json.dumps(self.ranking.notes).encode()
+            arrays["notes"] = np.frombuffer(text, dtype=np.uint8)
         if self.sets is not None:
             arrays["set_starts"], arrays["set_tools"] = self.sets.starts, self.sets.tools
         # Made in memory first: zip archives are written with seeks, which a full disk turns into nonsense.
@@ -68,7 +73,12 @@ class Batch:
             sets = ToolSets(arrays["set_starts"], arrays["set_tools"]) if "set_starts" in arrays else None
             batch = Batch(
                 arrays["positions"],
-                Ranking(arrays["tools"], arrays.get("scores"), arrays.get("failed")),
+                Ranking(
+                    arrays["tools"],
+                    arrays.get("scores"),
+                    arrays.get("failed"),
+                    notes=tuple(json.loads(arrays["notes"].tobytes())) if "notes" in arrays else None,
+                ),
                 Beyond(arrays["beyond"], gold),
                 sets,
                 float(arrays["seconds"]),

@@ -298,7 +298,8 @@ class Runner:
             resumed=resumed,
             scoring=scoring_code(scored.metrics.metrics),
         )
-        result = write_result(item.folder, manifest, scored.metrics, scored.run, scored.per_query, scored.repeats)
+        tables = (scored.run, scored.per_query, scored.repeats, scored.notes)
+        result = write_result(item.folder, manifest, scored.metrics, *tables)
         forget(batches)
         return result
 

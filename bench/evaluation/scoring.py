@@ -42,6 +42,7 @@ class ScoredAnswers:
     run: pa.Table
     per_query: pa.Table
     repeats: pa.Table | None = None
+    notes: pa.Table | None = None
 
 
 def score(
@@ -130,10 +131,11 @@ def score(
         for answers, part in zip(repeats, parts, strict=True)
     ]
     runs = [_run_table(dataset, rows, answers, has_scores=has_bands) for answers in repeats]
+    notes = _notes_table(dataset, rows, rankings)
     if len(parts) == 1:
-        return ScoredAnswers(result_metrics, runs[0], tables[0])
+        return ScoredAnswers(result_metrics, runs[0], tables[0], notes=notes)
     per_query = _per_query_table(dataset, rows, repeats[0], scores, silent)
-    return ScoredAnswers(result_metrics, _stack(runs), per_query, _stack(tables))
+    return ScoredAnswers(result_metrics, _stack(runs), per_query, _stack(tables), notes)
 
 
 def with_bands(metrics: Metrics, bands: Sequence[TieBand]) -> Metrics:
@@ -280,6 +282,15 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, h
         else arrow.numbers(scores[query, place].astype(np.float64)),
     }
     return pa.table(columns, RUN_SCHEMA)
+
+
+def _notes_table(dataset: Dataset, rows: NDArray[np.int64], rankings: Sequence[Ranking]) -> pa.Table | None:
+    """The notes of all repeats below one another; None where a repeat has none."""
+    ids = arrow.strings(_query_ids(dataset, rows))
+    tables = [
+        pa.table({"query_id": ids, "note": arrow.texts(ranking.notes)}) for ranking in rankings if ranking.notes
+    ]
+    return _stack(tables) if len(tables) == len(rankings) else None
 
 
 def unit_names(dataset: Dataset, rows: NDArray[np.int64]) -> pa.Array:

@@ -29,6 +29,8 @@ class Ranking:
             method does not say. It lets the tie band see past the depth.
         replies: one text per query, as the search sent it and an agent would read it, None where there is none; None
             altogether where no search outside of the method answers. Their tokens are counted, and they are not kept.
+        notes: one text per query (JSON, as a rule) of how its answer came about, None where there is nothing to tell;
+            None altogether for most methods. They are kept with the result, and no number is made of them.
 
     Examples:
         >>> ranking = bench.Ranking.of_lists([[4, 1], [2]])
@@ -43,6 +45,7 @@ class Ranking:
     failed: NDArray[np.bool_] | None = None
     tied_beyond: NDArray[np.uint8] | None = None
     replies: tuple[str | None, ...] | None = None
+    notes: tuple[str | None, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -84,11 +87,13 @@ class Ranking:
             None if self.failed is None else self.failed[positions],
             None if self.tied_beyond is None else self.tied_beyond[positions],
             None if self.replies is None else tuple(self.replies[int(position)] for position in positions),
+            None if self.notes is None else tuple(self.notes[int(position)] for position in positions),
         )
 
     @staticmethod
     def join(parts: Sequence[Ranking]) -> Ranking:
-        """Consecutive batches as one, without replies and what ties beyond the depth; scores only if all have them."""
+        """Consecutive batches as one, without replies and what ties beyond the depth; scores and notes only if all have
+        them."""
         width = max((part.tools.shape[1] for part in parts), default=0)
 
         def padded(array: NDArray[Any], value: float) -> NDArray[Any]:
@@ -98,10 +103,12 @@ class Ranking:
             return Ranking.empty(0)
         scores = [padded(part.scores, -np.inf) for part in parts if part.scores is not None]
         failed = [np.zeros(len(part), dtype=np.bool_) if part.failed is None else part.failed for part in parts]
+        notes = [part.notes for part in parts if part.notes is not None]
         return Ranking(
             np.concatenate([padded(part.tools, PAD) for part in parts]),
             np.concatenate(scores) if len(scores) == len(parts) else None,
             np.concatenate(failed),
+            notes=tuple(note for part in notes for note in part) if len(notes) == len(parts) else None,
         )
 
 
@@ -188,7 +195,8 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
     checked = None if scores is None else _check_scores(scores, tools, present)
     failed = _check_failed(ranking.failed, queries)
     tied = _check_tied(ranking.tied_beyond, queries, library)
-    replies = _check_replies(ranking.replies, queries)
+    replies = _check_texts(ranking.replies, queries, "replies")
+    notes = _check_texts(ranking.notes, queries, "notes")
     if checked is not None:
         tools, checked = in_order(tools, checked)
     if failed is not None and failed.any():
@@ -196,7 +204,7 @@ def validate(ranking: Ranking, queries: int, library: int, depth: int) -> Rankin
         tools = np.where(failed[:, None], np.int32(PAD), tools)
         checked = None if checked is None else np.where(failed[:, None], checked.dtype.type(-np.inf), checked)
         tied = None if tied is None else np.where(failed[:, None], np.uint8(0), tied)
-    return Ranking(tools, checked, failed, tied, replies)
+    return Ranking(tools, checked, failed, tied, replies, notes)
 
 
 def _no_duplicates(tools: NDArray[np.int32]) -> None:
@@ -233,15 +241,16 @@ def _check_tied(tied: NDArray[np.uint8] | None, queries: int, library: int) -> N
     return tied
 
 
-def _check_replies(replies: tuple[str | None, ...] | None, queries: int) -> tuple[str | None, ...] | None:
-    if replies is None:
+def _check_texts(texts: tuple[str | None, ...] | None, queries: int, name: str) -> tuple[str | None, ...] | None:
+    if texts is None:
         return None
-    if not isinstance(replies, tuple) or len(replies) != queries:
-        raise Violation("did not return `replies` as a tuple with one text or None per query")
-    for row, reply in enumerate(replies):
-        if reply is not None and not isinstance(reply, str):
-            raise Violation("did not return `replies` as a tuple with one text or None per query", row)
-    return replies
+    what = f"did not return `{name}` as a tuple with one text or None per query"
+    if not isinstance(texts, tuple) or len(texts) != queries:
+        raise Violation(what)
+    for row, text in enumerate(texts):
+        if text is not None and not isinstance(text, str):
+            raise Violation(what, row)
+    return texts
 
 
 def in_order(tools: NDArray[np.int32], scores: Scores) -> tuple[NDArray[np.int32], Scores]:

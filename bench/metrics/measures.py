@@ -150,6 +150,21 @@ def set_f1(sets: SetSizes) -> Values:
     return 2 * sets.hits / (sets.size + sets.n)
 
 
+def set_exact(sets: SetSizes) -> Values:
+    """1 if R = G."""
+    return np.where((sets.hits == sets.n) & (sets.size == sets.n), 1.0, 0.0)
+
+
+def set_hit(sets: SetSizes) -> Values:
+    """1 if R holds a gold tool."""
+    return np.where(sets.hits > 0, 1.0, 0.0)
+
+
+def set_pass(sets: SetSizes) -> Values:
+    """1 if R holds every gold tool."""
+    return np.where(sets.hits == sets.n, 1.0, 0.0)
+
+
 def size_difference(sets: SetSizes) -> Values:
     """| |R| - n |."""
     values: Values = np.abs(sets.size - sets.n).astype(np.float64)
@@ -387,6 +402,39 @@ MEASURES: tuple[Measure, ...] = (
         "harmonic mean of set precision and set recall (van Rijsbergen 1979)",
         chosen=set_f1,
         formula=r"\frac{2 |R \cap G|}{|R| + n}",
+        span=_SHARE,
+    ),
+    Measure(
+        "set_exact",
+        "set",
+        _BARE,
+        "1 if the recommended set is the gold set, else 0",
+        "R = ∅ gives 0.",
+        "exact match (subset accuracy) of a set",
+        chosen=set_exact,
+        formula=_either("1", "R = G"),
+        span=_SHARE,
+    ),
+    Measure(
+        "set_hit",
+        "set",
+        _BARE,
+        "1 if a gold tool is recommended, else 0",
+        "As `hit`, on the recommended set.",
+        "this protocol",
+        chosen=set_hit,
+        formula=_either("1", r"R \cap G \neq \emptyset"),
+        span=_SHARE,
+    ),
+    Measure(
+        "set_pass",
+        "set",
+        _BARE,
+        "1 if every gold tool is recommended, else 0",
+        "As `pass`, on the recommended set, however large.",
+        "this protocol",
+        chosen=set_pass,
+        formula=_either("1", r"G \subseteq R"),
         span=_SHARE,
     ),
     Measure(

@@ -6,6 +6,7 @@ RESULTS/<dataset>/<method>-<id>/
     run.parquet         query_id, rank, tool_id, score
     per_query.parquet   query_id, n_gold, failed, tied_beyond, tied_beyond_gold, recommended, one column a metric
     repeats.parquet     the same of each repeat, only of a run with several; then run.parquet holds all their rankings
+    notes.parquet       repeat, query_id, note: how an answer came about, only of a method that tells
 
 Both tables of all repeats have a column `repeat`, from 1, and hold one repeat after the other. In `per_query.parquet`
 of such a run, a metric is the mean over the repeats, `failed` says that some repeat failed, and the other columns are
@@ -47,6 +48,7 @@ METRICS = "metrics.json"
 RUN = "run.parquet"
 PER_QUERY = "per_query.parquet"
 REPEATS = "repeats.parquet"
+NOTES = "notes.parquet"
 
 RUN_SCHEMA = pa.schema(
     [("query_id", pa.string()), ("rank", pa.int32()), ("tool_id", pa.string()), ("score", pa.float64())]
@@ -67,9 +69,10 @@ PER_QUERY_SCHEMA = pa.schema(
 _REPEAT = pa.field("repeat", pa.int32())
 REPEATED_RUN_SCHEMA = pa.schema([_REPEAT, *RUN_SCHEMA])
 REPEATS_SCHEMA = pa.schema([_REPEAT, *PER_QUERY_SCHEMA])
+NOTES_SCHEMA = pa.schema([_REPEAT, ("query_id", pa.string()), ("note", pa.string())])
 
 #: Columns whose cells may be empty: a method may give no scores, or no set.
-_EMPTY = frozenset({"score", "recommended"})
+_EMPTY = frozenset({"score", "recommended", "note"})
 
 M = TypeVar("M", bound=BaseModel)
 #: Bytes of a manifest or a file of metrics; submissions may have fewer.
@@ -123,7 +126,7 @@ class StoredResult:
         A ranking that is kept elsewhere is passed over.
         """
         for name, digest in self.manifest.files.items():
-            if name in {PER_QUERY, REPEATS, RUN} and (name != RUN or self.has_run):
+            if name in {PER_QUERY, REPEATS, NOTES, RUN} and (name != RUN or self.has_run):
                 _read_file(self.folder / name, digest)
 
     def check_ids(self, dataset: Dataset, *, ranking: bool = True) -> None:
@@ -191,6 +194,13 @@ class StoredResult:
                 f"{self.folder / REPEATS} has not {self.manifest.repeats} rows for every query; run it again."
             )
         return table
+
+    @cached_property
+    def notes(self) -> pa.Table | None:
+        """What the method tells of its answers: repeat (from 1), query_id, note; None where it tells nothing."""
+        if NOTES not in self.manifest.files:
+            return None
+        return _read_table(self.folder / NOTES, self.manifest.files[NOTES], NOTES_SCHEMA)
 
     def of_repeat(self, number: int = 1) -> StoredResult:
         """The result as if one repeat were all of it: its rankings and per-query values, beside the means of all.
@@ -367,10 +377,12 @@ def write_result(
     run: pa.Table | None,
     per_query: pa.Table,
     repeats: pa.Table | None = None,
+    notes: pa.Table | None = None,
 ) -> StoredResult:
     """Write a result folder and put it in its place whole. The caller holds the result's lock.
 
-    A result whose ranking is kept elsewhere (`run` is None) keeps the sha256 that its manifest has of it.
+    A result whose ranking is kept elsewhere (`run` is None) keeps the sha256 that its manifest has of it, and one that
+    has notes keeps them, unless others are given.
 
     Returns:
         The result, its manifest completed with the sha256 of each file.
@@ -379,8 +391,10 @@ def write_result(
         StorageError: the disk is full or the folder cannot be written; the previous content is kept.
     """
     with replace_folder(folder) as fresh:
-        given = {RUN: run, PER_QUERY: per_query, REPEATS: repeats}
+        given = {RUN: run, PER_QUERY: per_query, REPEATS: repeats, NOTES: notes}
         tables = {name: table for name, table in given.items() if table is not None}
+        if notes is None and NOTES in manifest.files:
+            shutil.copyfile(folder / NOTES, fresh / NOTES)
         for name, table in tables.items():
             pq.write_table(table, fresh / name, compression="zstd")
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
@@ -404,7 +418,7 @@ def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentit
     folder = result.folder
     with replace_folder(folder) as fresh:
         same = metrics == result.metrics
-        for name in (RUN, PER_QUERY, REPEATS, *([METRICS] if same else [])):
+        for name in (RUN, PER_QUERY, REPEATS, NOTES, *([METRICS] if same else [])):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, fresh / name)
         if not same:
@@ -441,7 +455,7 @@ def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
     """
     root, spec = result.folder.parent.parent, parse(manifest.method.spec)
     folder = result.folder.with_name(result_folder(root, "", spec.name, manifest.result_id).name)
-    tables = [name for name in (RUN, PER_QUERY, REPEATS) if (result.folder / name).is_file()]
+    tables = [name for name in (RUN, PER_QUERY, REPEATS, NOTES) if (result.folder / name).is_file()]
     with result_lock(root, folder):
         if not is_complete(folder):
             metrics = result.metrics.model_copy(update={"result_id": manifest.result_id})

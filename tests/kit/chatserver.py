@@ -69,6 +69,7 @@ class ChatServer:
         faults: what spoils the next requests, one entry each; None spoils nothing.
         fault: what spoils every request that no entry of `faults` is for.
         answer: gives the text for the body of a chat request.
+        calls: gives the tool calls (name, arguments) for the body of a chat request.
         vector: gives the vector of a text.
         most_at_once: the most requests that were open at one moment.
         flooded: bytes that `flood` could send.
@@ -80,6 +81,7 @@ class ChatServer:
         self.faults: deque[Fault | None] = deque()
         self.fault: Fault | None = None
         self.answer: Callable[[Body], str] = lambda body: f"reply to: {body['messages'][-1]['content']}"
+        self.calls: Callable[[Body], list[tuple[str, str]]] = lambda body: []
         self.vector: Callable[[str], list[float]] = lambda text: (
             [float(text.count(letter)) for letter in "aeiost"] + [1]
         )
@@ -130,14 +132,21 @@ class ChatServer:
             rows = [{"object": "embedding", "index": i, "embedding": self.vector(text)} for i, text in enumerate(texts)]
             used = sum(len(text.split()) or 1 for text in texts)
             return {"data": rows, "model": body["model"], "usage": {"prompt_tokens": used, "total_tokens": used}}
-        text = self.answer(body)
+        called = [
+            {"id": f"call-{i}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for i, (name, arguments) in enumerate(self.calls(body))
+        ]
+        text = "" if called else self.answer(body)
         given = sum(len(message["content"].split()) for message in body["messages"])
-        made = len(text.split())
+        made = len(text.split()) + len(called)
+        message: Body = {"role": "assistant", "content": text}
+        if called:
+            message = {"role": "assistant", "content": None, "tool_calls": called}
         return {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "model": f"{body['model']}-served",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": given or 1, "completion_tokens": made, "total_tokens": (given or 1) + made},
         }
 

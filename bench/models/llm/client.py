@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.text import one_line
 from bench.models.llm.budget import Held, WorkStopped
 from bench.models.llm.completion import Completion, input_bound, payload, read_completion
-from bench.models.llm.journal import Journal, JournalAnswer, JournalLine, JournalRequest, journal_at
+from bench.models.llm.journal import Journal, JournalAnswer, JournalCall, JournalLine, JournalRequest, journal_at
 from bench.models.llm.local import FileTransport, file_settings, is_file_model, name_by_content
 from bench.models.llm.messages import Failure, Message, Reply, Request, Usage, describe_request, request_key
 from bench.models.llm.settings import OFFLINE, EndpointSettings, chat_settings
@@ -252,7 +253,7 @@ class LanguageModel:
                 endpoint=settings.url,
                 request=JournalRequest.model_validate({**describe_request(request), "repeat": repeat}),
                 cost=cost,
-                **vars(got),
+                **{**vars(got), "calls": [JournalCall(name=call.name, arguments=call.arguments) for call in got.calls]},
             )
             answer = self._journal.append(line)
             held.recorded = True
@@ -270,13 +271,18 @@ class LanguageModel:
     def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
         """What the endpoint makes of a request."""
 
+        begun = 0.0
+
         def send(client: Any) -> Any:
+            nonlocal begun
+            begun = time.perf_counter()
             return client.chat.completions.with_streaming_response.create(**payload(self.model, request, name))
 
         while True:
             name = self._length_name
             try:
-                return self._transport.call(send, lambda body: read_completion(body, request), held, stop)
+                got = self._transport.call(send, lambda body: read_completion(body, request), held, stop)
+                return replace(got, seconds=round(time.perf_counter() - begun, 3))
             except Unsupported as error:
                 if name != "max_tokens":
                     raise UsageError(f"{self._settings.url} takes no limit of a reply's length ({error}).") from None
@@ -354,7 +360,16 @@ class LanguageModel:
 def _result(answer: JournalAnswer, *, from_journal: bool) -> Reply | Failure:
     if answer.kind != "reply":
         return Failure(answer.text)
-    return Reply(answer.text, answer.input_tokens, answer.output_tokens, answer.finish, from_journal)
+    return Reply(
+        answer.text,
+        answer.input_tokens,
+        answer.output_tokens,
+        answer.finish,
+        from_journal,
+        answer.calls,
+        answer.cached_tokens,
+        answer.seconds,
+    )
 
 
 def _next(items: _Queue[T]) -> T:

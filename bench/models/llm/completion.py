@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from bench.base.text import one_line
-from bench.models.llm.messages import Request, clean_text, describe_request
+from bench.models.llm.messages import Request, ToolCall, clean_text, describe_request
 from bench.models.llm.transport import Malformed
 
 #: Tokens that a model's template may put around a message, and before the first.
 _PER_MESSAGE = 16
 _PER_REQUEST = 64
+#: Around the definition of a tool.
+_PER_TOOL = 32
 _MOST_TOKENS = 10**9
+#: A reply that calls more often is cut: no request of ours asks for so many.
+_MOST_CALLS = 128
+_LONGEST_NAME, _LONGEST_ARGUMENTS = 200, 20_000
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,9 @@ class Completion:
         text: the content, or the reason of the failure.
         estimated: the endpoint counted no tokens, or absurdly.
         served: the model that the endpoint says has answered.
+        calls: the tools that it calls, at most `_MOST_CALLS`.
+        cached_tokens: input tokens that the endpoint says it had read before.
+        seconds: how long the answer took.
     """
 
     kind: Literal["reply", "refusal", "gave-up"]
@@ -32,12 +41,31 @@ class Completion:
     output_tokens: int = 0
     estimated: bool = False
     served: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    cached_tokens: int = 0
+    seconds: float | None = None
 
 
 def payload(model: str, request: Request, length_name: str) -> dict[str, Any]:
     """The arguments of `chat.completions.create`; `length_name` is what the endpoint calls `max_tokens`."""
     sent = describe_request(request)
-    del sent["sample"]
+    for name in ("sample", "tools", "definitions", "reply_schema"):
+        sent.pop(name, None)
+    if request.tools:
+        sent["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": clean_text(tool.description),
+                    "parameters": json.loads(tool.parameters),
+                },
+            }
+            for tool in request.tools
+        ]
+    if request.reply_schema:
+        form = {"name": "reply", "strict": True, "schema": json.loads(request.reply_schema)}
+        sent["response_format"] = {"type": "json_schema", "json_schema": form}
     sent[length_name] = sent.pop("max_tokens")
     if sent["top_p"] == 1.0:
         # The protocol's default; some models refuse to be told.
@@ -48,7 +76,11 @@ def payload(model: str, request: Request, length_name: str) -> dict[str, Any]:
 def input_bound(request: Request) -> int:
     """The most tokens that the messages can be: every tokeniser in use takes at least a byte for a token."""
     sizes = (len(message["content"].encode()) + _PER_MESSAGE for message in describe_request(request)["messages"])
-    return sum(sizes) + _PER_REQUEST
+    tools = (
+        len((tool.name + tool.description + tool.parameters).encode("utf-8", "replace")) + _PER_TOOL
+        for tool in request.tools
+    )
+    return sum(sizes) + sum(tools) + len(request.reply_schema.encode()) + _PER_REQUEST
 
 
 def read_completion(body: Any, request: Request) -> Completion:
@@ -68,15 +100,17 @@ def read_completion(body: Any, request: Request) -> Completion:
     if not isinstance(content, str | None):
         raise Malformed("the content of the reply is not text")
     text = clean_text(content or "")
+    calls = _calls(message.get("tool_calls"))
     finish = clean_text(finish) if isinstance(finish, str) else "unknown"
     reason = ""
     if isinstance(refusal, str) and refusal.strip():
         reason = f"the model refused: {one_line(refusal, 200)}"
     elif finish == "content_filter":
         reason = "the endpoint's filter withheld the reply"
-    elif not text.strip():
+    elif not text.strip() and not calls:
         reason = f"the reply is empty (finish reason {finish})"
-    input_tokens, output_tokens, estimated = _tokens(body.get("usage"), request, text)
+    usage = body.get("usage")
+    input_tokens, output_tokens, estimated = _tokens(usage, request, text)
     served = body.get("model")
     return Completion(
         kind="refusal" if reason else "reply",
@@ -86,7 +120,34 @@ def read_completion(body: Any, request: Request) -> Completion:
         output_tokens=output_tokens,
         estimated=estimated,
         served=clean_text(served)[:200] if isinstance(served, str) else "",
+        calls=() if reason else calls,
+        cached_tokens=0 if estimated else _cached(usage, input_tokens),
     )
+
+
+def _calls(raw: Any) -> tuple[ToolCall, ...]:
+    """The calls of a reply; raises `Malformed` where they are none of the protocol's."""
+    if raw is None:
+        return ()
+    if not isinstance(raw, list):
+        raise Malformed("the tool calls of the reply are no list")
+    calls = []
+    for one in raw[:_MOST_CALLS]:
+        function = one.get("function") if isinstance(one, dict) else None
+        name, arguments = (
+            (function.get("name"), function.get("arguments", "")) if isinstance(function, dict) else (None, None)
+        )
+        if not isinstance(name, str) or not isinstance(arguments, str):
+            raise Malformed("a tool call of the reply has no name, or arguments that are not text")
+        calls.append(ToolCall(clean_text(name)[:_LONGEST_NAME], clean_text(arguments)[:_LONGEST_ARGUMENTS]))
+    return tuple(calls)
+
+
+def _cached(usage: Any, input_tokens: int) -> int:
+    """Input tokens that were read from a cache, as the endpoint counts them; 0 where it does not, or absurdly."""
+    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return cached if type(cached) is int and 0 <= cached <= input_tokens else 0
 
 
 def _tokens(usage: Any, request: Request, text: str) -> tuple[int, int, bool]:

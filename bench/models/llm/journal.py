@@ -22,6 +22,7 @@ from bench.base.locks import lock
 from bench.base.paths import storage_errors
 from bench.base.records import Sparing
 from bench.models.llm.budget import SpendingBudget
+from bench.models.llm.messages import ToolCall
 
 Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]
@@ -39,8 +40,20 @@ class JournalMessage(BaseModel):
     content: str
 
 
+class JournalCall(BaseModel):
+    """A tool call of a recorded reply."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    name: str
+    arguments: str
+
+
 class JournalRequest(Sparing):
-    """A recorded request. `repeat` is that of the run that asked, and left out if it is the first."""
+    """A recorded request. `repeat` is that of the run that asked, and left out if it is the first.
+
+    `tools` are the names of the tools that could be called, `definitions` the sha256 of all that was said of them.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -50,10 +63,14 @@ class JournalRequest(Sparing):
     max_tokens: int
     sample: int
     repeat: Annotated[int, Field(ge=1)] = 1
-    spared: ClassVar[frozenset[str]] = frozenset({"repeat"})
+    tools: list[str] = []
+    definitions: str = ""
+    tool_choice: str = ""
+    reply_schema: str = ""
+    spared: ClassVar[frozenset[str]] = frozenset({"repeat", "tools", "definitions", "tool_choice", "reply_schema"})
 
 
-class JournalLine(BaseModel):
+class JournalLine(Sparing):
     """One line of a journal.
 
     Attributes:
@@ -64,6 +81,9 @@ class JournalLine(BaseModel):
         endpoint: where it was asked; for information.
         served: the model that the endpoint says has answered.
         text: the reply, or the reason of a failure.
+        calls: the tools that the reply calls.
+        cached_tokens: input tokens that the endpoint had read before.
+        seconds: how long the reply took.
         estimated: the endpoint counted no tokens, or absurdly; the figures are upper bounds.
         cost: what it may have cost with all its tries; null where no prices were set.
         made: when, in UTC.
@@ -83,10 +103,14 @@ class JournalLine(BaseModel):
     finish: str = ""
     input_tokens: Count = 0
     output_tokens: Count = 0
+    calls: list[JournalCall] = []
+    cached_tokens: Count = 0
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     estimated: bool = False
     cost: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
     made: str = Field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     check: str = ""
+    spared: ClassVar[frozenset[str]] = frozenset({"calls", "cached_tokens", "seconds"})
 
 
 class JournalAnswer(NamedTuple):
@@ -98,6 +122,9 @@ class JournalAnswer(NamedTuple):
     input_tokens: int
     output_tokens: int
     endpoint: str
+    calls: tuple[ToolCall, ...] = ()
+    cached_tokens: int = 0
+    seconds: float | None = None
 
 
 class Journal:
@@ -243,7 +270,11 @@ _OPEN: dict[Path, Journal] = {}
 
 
 def _answer(line: JournalLine) -> JournalAnswer:
-    return JournalAnswer(line.kind, line.text, line.finish, line.input_tokens, line.output_tokens, line.endpoint)
+    calls = tuple(ToolCall(call.name, call.arguments) for call in line.calls)
+    counts = (line.input_tokens, line.output_tokens)
+    return JournalAnswer(
+        line.kind, line.text, line.finish, *counts, line.endpoint, calls, line.cached_tokens, line.seconds
+    )
 
 
 def _line_bytes(line: JournalLine) -> bytes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
+#: Whether the model may call a tool, or must call one.
+ToolChoice = Literal["auto", "required"]
 
 #: Part of every key: a change of what a key is made of must not find old answers.
 _KEY_VERSION = 1
@@ -22,6 +24,29 @@ class Message:
 
 
 @dataclass(frozen=True)
+class ToolDefinition:
+    """A tool that a model may call.
+
+    Attributes:
+        name: as the provider allows it: 1 to 64 letters, digits, `_` and `-`.
+        description: what it does.
+        parameters: a JSON Schema of its arguments, as JSON.
+    """
+
+    name: str
+    description: str
+    parameters: str
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that a model asks for; neither the name nor the arguments (JSON, as a rule) are checked."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
 class Request:
     """One request for one reply.
 
@@ -29,6 +54,9 @@ class Request:
         messages: the conversation, oldest message first.
         temperature, top_p, max_tokens: as the chat-completions protocol has them.
         sample: which draw of the same prompt this is. It is not sent; it lets one prompt have several replies.
+        tools: what the model may call, in the provider's own form.
+        tool_choice: whether it may, or must.
+        reply_schema: a JSON Schema, as JSON, that the text of the reply has to follow; empty for none.
     """
 
     messages: tuple[Message, ...]
@@ -36,6 +64,9 @@ class Request:
     top_p: float = 1.0
     max_tokens: int = 1024
     sample: int = 0
+    tools: tuple[ToolDefinition, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    reply_schema: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,10 +74,13 @@ class Reply:
     """What the model said.
 
     Attributes:
-        text: the content of the reply, never blank.
+        text: the content of the reply; blank only beside calls.
         input_tokens, output_tokens: as the endpoint counted them; upper bounds where its count is missing or absurd.
         finish: why the model stopped: `stop`, or `length` for a reply cut short at `max_tokens`.
         from_journal: True when no call was made for it.
+        calls: the tools that it calls, in its order.
+        cached_tokens: how many of the input tokens the endpoint had read before, by its own count.
+        seconds: from sending the request that was answered to the end of the reply; None in journals that lack it.
     """
 
     text: str
@@ -54,6 +88,10 @@ class Reply:
     output_tokens: int
     finish: str
     from_journal: bool
+    calls: tuple[ToolCall, ...] = ()
+    # How it was served is no part of what was said: two replies may be equal without it.
+    cached_tokens: int = field(default=0, compare=False)
+    seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -89,14 +127,25 @@ def clean_text(text: str) -> str:
 
 
 def describe_request(request: Request) -> dict[str, Any]:
-    """The request as the journal records it: every text is valid Unicode."""
-    return {
+    """The request as the journal records it: every text is valid Unicode.
+
+    Of tools it has the names and the sha256 of their definitions, which may be longer than all else together.
+    """
+    described: dict[str, Any] = {
         "messages": [{"role": message.role, "content": clean_text(message.content)} for message in request.messages],
         "temperature": float(request.temperature),
         "top_p": float(request.top_p),
         "max_tokens": request.max_tokens,
         "sample": request.sample,
     }
+    if request.tools:
+        definitions = json.dumps([vars(tool) for tool in request.tools], sort_keys=True)
+        described["tools"] = [tool.name for tool in request.tools]
+        described["definitions"] = hashlib.sha256(definitions.encode()).hexdigest()
+        described["tool_choice"] = request.tool_choice
+    if request.reply_schema:
+        described["reply_schema"] = request.reply_schema
+    return described
 
 
 def request_key(model: str, request: Request, repeat: int = 1) -> str:

@@ -1,0 +1,170 @@
+"""What became of each choice of a language model among retrieved tools (`methods/choose.py`).
+
+A choice is a result like any other: the shown tools are its ranking, the called ones its recommended set. This reads
+from the stored values alone why a choice is not the gold set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+
+from bench.base.errors import ResultError, UsageError
+from bench.base.records import Record, first_fault
+from bench.base.spec import parse
+from bench.results.store import StoredResult
+
+#: Exactly one for each query, the first that is true.
+Outcome = Literal[
+    "failed",
+    "right",
+    "called without need",
+    "not retrieved",
+    "unreadable",
+    "abstained",
+    "not all chosen",
+    "wrong tools too",
+    "wrong tools",
+]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: What they mean, for readers.
+MEANINGS: dict[Outcome, str] = {
+    "failed": "the endpoint gave no reply",
+    "right": "the called tools are the gold tools; without gold, none was called",
+    "called without need": "no tool of the library answers the request, and one was called",
+    "not retrieved": "a gold tool was not among the shown tools",
+    "unreadable": "all gold was shown; the reply could not be read, was cut short, or wrote its call as text",
+    "abstained": "all gold was shown; no tool was called",
+    "not all chosen": "all gold was shown; only gold tools were called, and not all of them",
+    "wrong tools too": "all gold was shown and called, and other tools as well",
+    "wrong tools": "all gold was shown; other tools were called, and not all gold tools",
+}
+assert tuple(MEANINGS) == OUTCOMES
+
+#: Faults of a reply by which nothing of it could be read.
+_UNREADABLE = frozenset({"unreadable", "call in text", "cut short"})
+#: `recall@100` is over the whole ranking of a choice, which holds the shown tools.
+_SHOWN_RECALL, _CHOSEN_RECALL, _PRECISION = "recall@100", "set_recall", "set_precision"
+
+
+class ChoiceNote(Record):
+    """What a choice tells of one query.
+
+    Attributes:
+        shown: ids of the shown tools, in the order in which they were shown.
+        called: the names that it called, as it wrote them; the first ones.
+        faults: what was wrong with the reply.
+        input_tokens, cached_tokens, output_tokens: as the endpoint counted them; cached ones are among the input.
+        seconds: how long the reply took; null in replays of journals that lack it.
+        failed: why there was no reply.
+    """
+
+    shown: list[str] = []
+    called: list[str] = []
+    faults: list[str] = []
+    input_tokens: int = Field(0, ge=0)
+    cached_tokens: int = Field(0, ge=0)
+    output_tokens: int = Field(0, ge=0)
+    seconds: float | None = Field(None, ge=0)
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of one result, by query.
+
+    Attributes:
+        queries: their ids.
+        outcomes: one for each.
+        notes: one for each; None for a query that was not put to the model.
+        units: (queries,) the unit of independence of each.
+    """
+
+    queries: list[str]
+    outcomes: list[Outcome]
+    notes: list[ChoiceNote | None]
+    units: NDArray[np.int64]
+
+    def counts(self) -> dict[Outcome, int]:
+        """How many queries had each outcome, those that none had included."""
+        counted = Counter(self.outcomes)
+        return {outcome: counted[outcome] for outcome in OUTCOMES}
+
+    def mean_tokens(self) -> tuple[float, float, float]:
+        """Mean input, cached and output tokens of the queries that were put to the model; zeros without any."""
+        asked = [note for note in self.notes if note is not None and not note.failed]
+        if not asked:
+            return 0.0, 0.0, 0.0
+        rows = [(note.input_tokens, note.cached_tokens, note.output_tokens) for note in asked]
+        given, cached, made = np.mean(rows, axis=0).tolist()
+        return given, cached, made
+
+
+def is_choice(result: StoredResult) -> bool:
+    """Whether a result is that of a choice."""
+    return result.manifest.method.full_spec.startswith("choose(")
+
+
+def read_choices(result: StoredResult) -> Choices:
+    """The choices of a result; of one with repeats, those of the first.
+
+    Raises:
+        UsageError: it is no choice.
+        ResultError: its notes are missing, damaged, or of other queries.
+    """
+    if not is_choice(result):
+        raise UsageError(f"{result.label} is no choice of a language model; `bench choose` makes them.")
+    one = result.of_repeat()
+    table = one.per_query
+    ids: list[str] = table["query_id"].to_pylist()
+    n_gold = table["n_gold"].to_pylist()
+    failed = table["failed"].to_pylist()
+    sizes = [len(tools or ()) for tools in table["recommended"].to_pylist()]
+    shown, chosen, precision = (one.values(name) for name in (_SHOWN_RECALL, _CHOSEN_RECALL, _PRECISION))
+    # The whole library is shown, and the ranking cut at its depth.
+    everything = dict(parse(result.manifest.method.full_spec).arguments).get("shown") == 0
+    notes = _notes(result, ids)
+    outcomes = []
+    for i, note in enumerate(notes):
+        outcome: Outcome
+        if note is not None and note.failed:
+            outcome = "failed"
+        elif not n_gold[i]:
+            outcome = "called without need" if sizes[i] else "right"
+        elif shown[i] < 1 and not everything:
+            outcome = "not retrieved"
+        elif sizes[i] == 0:
+            broken = note is not None and not _UNREADABLE.isdisjoint(note.faults)
+            outcome = "unreadable" if broken else "abstained"
+        elif chosen[i] == 1:
+            outcome = "right" if precision[i] == 1 else "wrong tools too"
+        else:
+            outcome = "not all chosen" if precision[i] == 1 else "wrong tools"
+        # A query that failed before the model was asked has nothing shown.
+        outcomes.append("failed" if failed[i] and note is None and n_gold[i] else outcome)
+    return Choices(ids, outcomes, notes, one.units)
+
+
+def _notes(result: StoredResult, ids: list[str]) -> list[ChoiceNote | None]:
+    table = result.notes
+    if table is None:
+        raise ResultError(f"{result.label} has no notes; run it again.")
+    rows = [
+        (query, note)
+        for repeat, query, note in zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+        if repeat == 1
+    ]
+    if [query for query, _ in rows] != ids:
+        raise ResultError(f"the notes of {result.label} are of other queries than its values; run it again.")
+    try:
+        return [None if note in (None, "null") else ChoiceNote.model_validate(json.loads(note)) for _, note in rows]
+    except ValidationError as error:
+        raise ResultError(f"a note of {result.label} is not valid ({first_fault(error)}); run it again.") from None
+    except (ValueError, RecursionError):
+        raise ResultError(f"a note of {result.label} is no JSON; run it again.") from None

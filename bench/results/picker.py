@@ -1,0 +1,185 @@
+"""Is a language model fit to judge rankings by its choices?
+
+Before the choices of a model say anything about retrievers, the model has to choose by what the tools say. It is shown
+the gold among other tools, in an order drawn anew for each query: if it does not find the gold more often than a draw
+of as many tools would, or if its success hangs on where the gold stands, its choices measure the model and not the
+retriever.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.results.choices import Choices, read_choices
+from bench.results.store import StoredResult
+from bench.results.units import number_units
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.noninferiority import enough_units
+
+#: The permutations of the test of positions, and the level at which it speaks.
+PERMUTATIONS = 10_000
+LEVEL = 0.01
+#: Success hangs on the position if the spread between the best and the worst is more than so much of the mean.
+SPREAD = 0.5
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """How a model chooses where the gold is known to be shown.
+
+    Attributes:
+        n: queries with gold, all of it shown, and a reply.
+        hit: share of them in which a gold tool was called.
+        above_chance, low, high: mean of the success less that of as many tools drawn from the shown ones, with its 95%
+            interval by units; the ends are None for too few units.
+        positions: share of successes by the position of the gold tool, over queries with one; `at_position` queries.
+        position_p: p-value of the permutation test of no difference between positions; None without two positions.
+        unknown, unreadable: queries with a call of a name that was not shown, and without a readable reply.
+        same: share of queries with the same set of tools in the first two repeats; None of a run without repeats.
+    """
+
+    n: int
+    hit: float
+    above_chance: float
+    low: float | None
+    high: float | None
+    positions: tuple[float, ...]
+    at_position: tuple[int, ...]
+    position_p: float | None
+    unknown: int
+    unreadable: int
+    same: float | None
+    decided: bool
+
+    @property
+    def faults(self) -> list[str]:
+        """Why the model is not fit to judge, in sentences without a full stop; empty if it is."""
+        told = []
+        if not self.decided:
+            told.append("too few groups of queries decide nothing")
+        elif self.low is None or self.low <= 0:
+            told.append("it does not find the gold more often than chance")
+        seen = [share for share, count in zip(self.positions, self.at_position, strict=True) if count]
+        hangs = self.position_p is not None and self.position_p < LEVEL
+        if hangs and max(seen) - min(seen) > SPREAD * self.hit:
+            told.append(f"its success hangs on the position of the gold ({min(seen):.2f} to {max(seen):.2f})")
+        return told
+
+
+def chance_of_hit(shown: int, gold: int, called: int) -> float:
+    """The probability that `called` tools drawn from the shown ones hold one of the gold tools among them.
+
+    1 - C(shown - gold, called) / C(shown, called), the complement of a hypergeometric draw without a hit.
+    """
+    called = min(called, shown)
+    return 1.0 - math.comb(shown - gold, called) / math.comb(shown, called)
+
+
+def position_test(position: NDArray[np.int64], hit: NDArray[np.float64], seed: int = _SEED) -> float | None:
+    """p-value of the hypothesis that success does not depend on the position of the gold.
+
+    Positions are drawn for each query independently of all else, so that every assignment of them to the queries was as
+    likely: an exact permutation test, also where queries depend on each other. The statistic is the variance between
+    positions, weighted by their queries.
+
+    Args:
+        position: (queries,) from 0.
+        hit: (queries,) 1 for a success, else 0.
+        seed: of the permutations.
+
+    Returns:
+        (1 + permutations at least as extreme) / (1 + permutations); None with fewer than two positions.
+    """
+    if len(np.unique(position)) < 2:
+        return None
+    counts = np.bincount(position)
+    used = counts > 0
+    random = np.random.default_rng(seed)
+
+    def spread(values: NDArray[np.float64]) -> float:
+        sums = np.bincount(position, values, minlength=len(counts))[used]
+        return float((sums**2 / counts[used]).sum())
+
+    observed = spread(hit)
+    extreme = sum(spread(random.permutation(hit)) >= observed * (1 - 1e-12) for _ in range(PERMUTATIONS))
+    return (1 + extreme) / (1 + PERMUTATIONS)
+
+
+def fitness(result: StoredResult) -> Fitness:
+    """How the model of a choice with planted gold chooses.
+
+    Raises:
+        BenchError: as of `read_choices`.
+    """
+    choices = read_choices(result)
+    one = result.of_repeat()
+    n_gold = np.array(one.per_query["n_gold"].to_pylist(), dtype=np.int64)
+    called = [tools or [] for tools in one.per_query["recommended"].to_pylist()]
+    hits, all_shown = one.values("set_hit"), one.values("recall@100")
+    rows = [
+        i
+        for i, note in enumerate(choices.notes)
+        if note is not None and not note.failed and n_gold[i] and all_shown[i] == 1
+    ]
+    hit = hits[rows]
+    chance = np.array([chance_of_hit(len(_shown(choices, i)), int(n_gold[i]), len(called[i])) for i in rows])
+    above = hit - chance
+    units = number_units(choices.units[rows])
+    low, high = (
+        (None if math.isnan(end) else float(end))
+        for end in bca_intervals(above[:, None], seed=_SEED, units=units, span=(-1.0, 1.0))[0]
+    )
+    position, single = _positions(result, choices, [i for i in rows if n_gold[i] == 1])
+    at = hits[single]
+    counts = np.bincount(position)
+    shares = np.bincount(position, at, minlength=len(counts)) / np.maximum(counts, 1)
+    notes = [note for note in choices.notes if note is not None]
+    return Fitness(
+        n=len(rows),
+        hit=float(hit.mean()) if len(rows) else 0.0,
+        above_chance=float(above.mean()) if len(rows) else 0.0,
+        low=low,
+        high=high,
+        positions=tuple(map(float, shares)),
+        at_position=tuple(map(int, counts)),
+        position_p=position_test(position, at) if len(single) else None,
+        unknown=sum("unknown name" in note.faults for note in notes),
+        unreadable=sum(outcome == "unreadable" for outcome in choices.outcomes),
+        same=_same(result),
+        decided=len(rows) > 1 and enough_units(units),
+    )
+
+
+def _shown(choices: Choices, query: int) -> list[str]:
+    note = choices.notes[query]
+    return [] if note is None else note.shown
+
+
+def _positions(result: StoredResult, choices: Choices, rows: list[int]) -> tuple[NDArray[np.int64], list[int]]:
+    """(queries,) the place among the shown tools of the only gold tool of each of these queries, and which they are."""
+    one = result.of_repeat()
+    ranked: dict[str, list[str]] = {}
+    for query, tool in zip(one.run["query_id"].to_pylist(), one.run["tool_id"].to_pylist(), strict=True):
+        ranked.setdefault(query, []).append(tool)
+    first = one.values("mrr@100")
+    places, kept = [], []
+    for i in rows:
+        # With one gold tool, 1 / mrr is its rank.
+        if first[i] > 0:
+            gold = ranked[choices.queries[i]][round(1 / first[i]) - 1]
+            places.append(_shown(choices, i).index(gold))
+            kept.append(i)
+    return np.array(places, dtype=np.int64), kept
+
+
+def _same(result: StoredResult) -> float | None:
+    """The share of queries that got the same set in the first two repeats."""
+    if result.manifest.repeats < 2:
+        return None
+    one, two = (result.of_repeat(number).per_query["recommended"].to_pylist() for number in (1, 2))
+    return float(np.mean([set(a or ()) == set(b or ()) for a, b in zip(one, two, strict=True)]))
