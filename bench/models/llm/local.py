@@ -119,7 +119,7 @@ def file_settings(name: str) -> EndpointSettings:
         named=found is not None,
         price=None,
         limit=None,
-        # Replies that are made together may differ in last bits from one made alone.
+        # Sums of replies that are made together differ in last bits from those of one made alone, and so do words.
         concurrency=settings.concurrency if os.environ.get("BENCH_LLM_CONCURRENCY", "").strip() else 1,
         timeout=settings.timeout if os.environ.get("BENCH_LLM_TIMEOUT", "").strip() else _TIMEOUT,
     )
