@@ -317,11 +317,10 @@ def provider_schema(tool: Tool) -> dict[str, Any]:
 def arguments_fit(arguments: str, tool: Tool) -> bool:
     """Whether the arguments of a call are a JSON object that the tool's schema allows.
 
-    Patterns are not tried, which may take for ever, and references to other documents are not followed. A schema that
-    is none allows every object.
+    Patterns are not tried, which may take for ever, and references to other documents are not followed. What is no schema
+    allows every object.
     """
     from jsonschema import Draft202012Validator
-    from referencing import Registry
 
     try:
         given = json.loads(arguments or "{}")
@@ -330,19 +329,26 @@ def arguments_fit(arguments: str, tool: Tool) -> bool:
     if not isinstance(given, dict):
         return False
     try:
-        return bool(Draft202012Validator(_without_patterns(provider_schema(tool)), registry=Registry()).is_valid(given))
+        return bool(Draft202012Validator(_harmless(provider_schema(tool))).is_valid(given))
     except Exception:  # the validator meets what no author of a schema would write
         return True
 
 
-def _without_patterns(schema: Any) -> Any:
-    if isinstance(schema, dict):
-        return {
-            name: _without_patterns(value)
-            for name, value in schema.items()
-            if name not in {"pattern", "patternProperties"} or isinstance(value, dict) is (name == "pattern")
-        }
-    return [_without_patterns(value) for value in schema] if isinstance(schema, list) else schema
+def _harmless(schema: Any) -> Any:
+    """A schema without patterns and without references to other documents, at any depth.
+
+    A property may be called as a keyword is: then its value is an object (of `pattern` and `$ref`) or it is no keyword.
+    """
+    if isinstance(schema, list):
+        return [_harmless(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {}
+    for name, value in schema.items():
+        elsewhere = name in {"$ref", "$dynamicRef"} and isinstance(value, str) and not value.startswith("#")
+        if not (elsewhere or (name == "pattern" and isinstance(value, str)) or name == "patternProperties"):
+            kept[name] = _harmless(value)
+    return kept
 
 
 def _holds_call(text: str, codes: Mapping[str, int]) -> bool:

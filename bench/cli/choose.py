@@ -14,9 +14,10 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder
+from bench.base.text import terminal_text
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
-from bench.cli.output import console, print_json, say
+from bench.cli.output import console, print_json
 from bench.results.choices import Outcome, read_choices
 from bench.results.manifest import MetricValue
 from bench.show.tables import Table, mean_cell
@@ -159,7 +160,8 @@ def _estimate(rows: list[_Row], plans: list[Plan], prepared: Iterable[Prepared])
         source = known[str(plan.dataset)]
         queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
         each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
-        shown = dict(plan.method.arguments).get("shown") or source.manifest.dataset.tools
+        arguments = dict(plan.method.arguments)
+        shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
         calls += queries
         tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
     price = chat_settings().price
@@ -167,52 +169,49 @@ def _estimate(rows: list[_Row], plans: list[Plan], prepared: Iterable[Prepared])
     return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
 
 
-def _verdict(tests: Mapping[str, Fitness]) -> str:
-    """Whether the model is fit to judge on a dataset, in a sentence."""
-    faults = tests["random"].faults
-    return "fit to judge" if not faults else f"NOT fit to judge: {'; '.join(faults)}"
-
-
 def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> None:
     for dataset, tests in tested.items():
+        faults = tests["random"].faults
+        verdict = f"NOT fit to judge: {'; '.join(faults)}" if faults else "fit to judge"
         table = Table(
-            ["gold with", "n", "hit", "above chance", "by position", "same twice", "unknown names", "unreadable"],
+            ["gold among", "n", "hit", "above chance", "by position", "same twice", "unknown", "unreadable"],
             right=(1, 2, 3, 5, 6, 7),
+            whole=(0, 3),
         )
         for name, test in tests.items():
-            mean = MetricValue(mean=test.above_chance, low=test.low, high=test.high, n=test.n)
-            by_position = " ".join(f"{share:.2f}" for share in test.positions)
+            above = MetricValue(mean=test.above_chance, low=test.low, high=test.high, n=test.n)
             p = "" if test.position_p is None else f" (p {test.position_p:.2g})"
-            same = "" if test.same is None else f"{test.same:.2f}"
             table.add(
-                {"random": "random tools", "hard": "hard tools", "alone": "no other"}[name],
+                {"random": "random tools", "hard": "hard tools", "alone": "none"}[name],
                 str(test.n),
                 f"{test.hit:.3f}",
-                mean_cell(mean),
-                by_position + p,
-                same,
+                mean_cell(above),
+                " ".join(f"{share:.2f}" for share in test.positions) + p if name != "alone" else "",
+                "" if test.same is None else f"{test.same:.2f}",
                 str(test.unknown),
                 str(test.unreadable),
             )
-        say(f"{dataset}: {_verdict(tests)}")
+        click.echo(terminal_text(f"{dataset}: {verdict}"))
         console().print(table)
-    table = Table(["method", "shown", "n", "exact", "hit", "tokens in", "cached", "out", *_SPLIT], right=range(1, 16))
+    right = Table(
+        ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"],
+        right=range(1, 8),
+        whole=(3, 4),
+    )
+    split = Table(["method", "shown", *_SPLIT], right=range(1, 8))
     for row, result in chosen:
         choices = read_choices(result)
+        label = row.source.manifest.method.label
+        if row.arm != "retrieved":
+            label = row.arm if row.arm in {"gold", "library"} else f"{label}, {row.arm}"
+        shown = str(row.shown or "all")
+        tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
+        hit = result.metrics.metrics.get("set_hit")
+        right.add(label, shown, str(len(choices.queries)), mean_cell(choices.accuracy()), mean_cell(hit), *tokens)
         counts = choices.counts()
-        given, cached, made = choices.mean_tokens()
-        values = result.metrics.metrics
-        label = row.source.manifest.method.label if row.arm in {"retrieved", "with-gold", "without-gold"} else row.arm
-        table.add(
-            label if row.arm == "retrieved" else f"{label}, {row.arm}" if label != row.arm else label,
-            str(row.shown or "all"),
-            str(result.metrics.n),
-            mean_cell(values.get("set_exact")),
-            mean_cell(values.get("set_hit")),
-            *(f"{number:,.0f}" for number in (given, cached, made)),
-            *(str(sum(counts[outcome] for outcome in outcomes)) for outcomes in _SPLIT.values()),
-        )
-    console().print(table)
+        split.add(label, shown, *(str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values()))
+    console().print(right)
+    console().print(split)
 
 
 def _to_dict(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ Form = Literal["calls", "json", "names"]
 
 #: No dataset has more gold tools for a query.
 _ALL_GOLD = 100
-#: How the calibration is run: so many tools, and every request twice.
+#: How the calibration is run: so many tools, and the requests with hard ones twice.
 CALIBRATION_TOOLS, CALIBRATION_REPEATS = 5, 2
 
 
@@ -35,7 +35,8 @@ class Chooser:
 
     def spec(self, base: Spec, shown: int) -> Spec:
         """The method that has it choose among the first tools of another one."""
-        return Spec.of("choose", {"base": base, "llm": self.model, "shown": shown, "form": self.form})
+        given: dict[str, Value] = {"base": _value(base), "llm": self.model, "shown": shown, "form": self.form}
+        return Spec.of("choose", given)
 
 
 def arm_spec(chooser: Chooser, base: Spec, arm: Arm, shown: int) -> Spec:
@@ -54,8 +55,13 @@ def arm_spec(chooser: Chooser, base: Spec, arm: Arm, shown: int) -> Spec:
         return chooser.spec(Spec("oracle"), _ALL_GOLD)
     if arm == "retrieved":
         return chooser.spec(base, shown)
-    planted: dict[str, Value] = {"base": base, **({"gold": "out"} if arm == "without-gold" else {})}
+    planted: dict[str, Value] = {"base": _value(base), **({"gold": "out"} if arm == "without-gold" else {})}
     return chooser.spec(Spec.of("planted", planted), shown)
+
+
+def _value(spec: Spec) -> Value:
+    """A method as an argument of another: the name alone where it has no parameters, as people write it."""
+    return spec if spec.arguments else spec.name
 
 
 def choice_plans(
@@ -96,8 +102,9 @@ def choice_plans(
 
 
 def calibration_plans(plan: Plan, chooser: Chooser) -> dict[str, Plan]:
-    """The runs that show whether a model is fit to judge on a dataset: the gold with random tools, with hard ones, and
-    alone; the first two twice.
+    """The runs that show whether a model is fit to judge on a dataset.
+
+    The gold is shown with random tools, with hard ones (asked twice: random ones would be drawn anew), and alone.
 
     Args:
         plan: any run on the dataset, whose settings are taken.
@@ -112,7 +119,7 @@ def calibration_plans(plan: Plan, chooser: Chooser) -> dict[str, Plan]:
         name: replace(
             plan,
             method=arm_spec(chooser, Spec(base), arm, CALIBRATION_TOOLS),
-            repeats=1 if arm == "gold" else CALIBRATION_REPEATS,
+            repeats=CALIBRATION_REPEATS if name == "hard" else 1,
         )
         for name, (arm, base) in arms.items()
     }

@@ -287,9 +287,7 @@ def _run_table(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, *, h
 def _notes_table(dataset: Dataset, rows: NDArray[np.int64], rankings: Sequence[Ranking]) -> pa.Table | None:
     """The notes of all repeats below one another; None where a repeat has none."""
     ids = arrow.strings(_query_ids(dataset, rows))
-    tables = [
-        pa.table({"query_id": ids, "note": arrow.texts(ranking.notes)}) for ranking in rankings if ranking.notes
-    ]
+    tables = [pa.table({"query_id": ids, "note": arrow.texts(ranking.notes)}) for ranking in rankings if ranking.notes]
     return _stack(tables) if len(tables) == len(rankings) else None
 
 

@@ -17,8 +17,12 @@ from pydantic import Field, ValidationError
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.records import Record, first_fault
-from bench.base.spec import parse
+from bench.base.spec import Spec, parse
+from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
+from bench.results.units import number_units
+from bench.stats.bootstrap import bca_intervals
 
 #: Exactly one for each query, the first that is true.
 Outcome = Literal[
@@ -36,8 +40,8 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: What they mean, for readers.
 MEANINGS: dict[Outcome, str] = {
     "failed": "the endpoint gave no reply",
-    "right": "the called tools are the gold tools; without gold, none was called",
-    "called without need": "no tool of the library answers the request, and one was called",
+    "right": "the called tools are the gold tools; without gold among the shown tools by design, none was called",
+    "called without need": "no shown tool answers the request by design, and one was called",
     "not retrieved": "a gold tool was not among the shown tools",
     "unreadable": "all gold was shown; the reply could not be read, was cut short, or wrote its call as text",
     "abstained": "all gold was shown; no tool was called",
@@ -96,6 +100,13 @@ class Choices:
         counted = Counter(self.outcomes)
         return {outcome: counted[outcome] for outcome in OUTCOMES}
 
+    def accuracy(self) -> MetricValue:
+        """The share of right choices among all queries, with its 95% interval by units."""
+        right = np.array([outcome == "right" for outcome in self.outcomes], dtype=np.float64)
+        ends = bca_intervals(right[:, None], seed=BOOTSTRAP_SEED, units=number_units(self.units), span=(0.0, 1.0))[0]
+        low, high = (None if np.isnan(end) else float(end) for end in ends)
+        return MetricValue(mean=float(right.mean()), low=low, high=high, n=len(right))
+
     def mean_tokens(self) -> tuple[float, float, float]:
         """Mean input, cached and output tokens of the queries that were put to the model; zeros without any."""
         asked = [note for note in self.notes if note is not None and not note.failed]
@@ -128,14 +139,17 @@ def read_choices(result: StoredResult) -> Choices:
     sizes = [len(tools or ()) for tools in table["recommended"].to_pylist()]
     shown, chosen, precision = (one.values(name) for name in (_SHOWN_RECALL, _CHOSEN_RECALL, _PRECISION))
     # The whole library is shown, and the ranking cut at its depth.
-    everything = dict(parse(result.manifest.method.full_spec).arguments).get("shown") == 0
+    arguments = dict(parse(result.manifest.method.full_spec).arguments)
+    everything = arguments.get("shown") == 0
+    base = arguments.get("base")
+    left_out = isinstance(base, Spec) and base.name == "planted" and dict(base.arguments).get("gold") == "out"
     notes = _notes(result, ids)
     outcomes = []
     for i, note in enumerate(notes):
         outcome: Outcome
         if note is not None and note.failed:
             outcome = "failed"
-        elif not n_gold[i]:
+        elif not n_gold[i] or left_out:
             outcome = "called without need" if sizes[i] else "right"
         elif shown[i] < 1 and not everything:
             outcome = "not retrieved"

@@ -1,0 +1,158 @@
+"""`bench choose` whole, against a scripted endpoint: calibration, arms, what became of each query, replay."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit.chatserver import Body, ChatServer
+
+from bench.__main__ import run
+from bench.results.choices import OUTCOMES, read_choices
+from bench.results.finding import find_result
+from bench.results.store import NOTES, StoredResult, find_results
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]{4,}", text.lower()))
+
+
+def by_words(body: Body) -> list[tuple[str, str]]:
+    """Calls the tool that has most words of the request, none where no tool has any."""
+    wanted = words(body["messages"][-1]["content"])
+    tools = [tool["function"] for tool in body["tools"]]
+    score, name = max(
+        (len(wanted & words(f"{t['name'].replace('_', ' ')} {t['description']}")), t["name"]) for t in tools
+    )
+    return [(name, "{}")] if score else []
+
+
+@pytest.fixture
+def choose(tmp_path: Path, chat_server: ChatServer, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `bench choose` over bm25 on the first queries of starter; gives the exit code, the output and the JSON."""
+    results = tmp_path / "results"
+    assert run(["run", "-m", "bm25", "-d", "starter", "--limit", "40", "--results", str(results), "-q"]) == 0
+    capsys.readouterr()
+
+    def choose(*more: str) -> tuple[int, str, Any]:
+        words = ["choose", "bm25@starter", "--model", "scripted", "--results", str(results), *more]
+        code = run(words)
+        out, err = capsys.readouterr()
+        return code, out + err, json.loads(out) if "--json" in more and code == 0 else None
+
+    return choose
+
+
+def test_choices_are_results_of_their_own(choose: Any, chat_server: ChatServer, tmp_path: Path) -> None:
+    chat_server.calls, chat_server.answer = by_words, (lambda body: "no tool fits")
+    code, told, _ = choose("--shown", "1,5")
+    assert code == 0
+    assert "fit to judge" in told
+    assert re.search(r"at most \d+ calls, with about [\d,]+ tokens of tools", told)
+    asked = len(chat_server.requests)
+    code, _, report = choose("--shown", "1,5", "--json", "-q")
+    assert code == 0
+    assert len(chat_server.requests) == asked
+    test = report["calibration"]["starter"]["random"]
+    # A picker that reads words finds the gold among random tools more often than chance.
+    assert test["faults"] == []
+    assert test["above_chance"] > test["low"] > 0
+    assert report["calibration"]["starter"]["hard"]["same"] == 1.0
+    assert [(row["arm"], row["shown"]) for row in report["choices"]] == [("retrieved", 1), ("retrieved", 5)]
+    for row in report["choices"]:
+        assert list(row["outcomes"]) == list(OUTCOMES)
+        assert sum(row["outcomes"].values()) == 40
+        assert row["outcomes"]["right"] == round(40 * share_right(Path(row["folder"])))
+    # By hand: with one tool shown, the gold set of a query with one gold tool is chosen where bm25 ranks it first and
+    # the script calls it.
+    assert 0 < report["choices"][0]["outcomes"]["not retrieved"] < 40
+
+
+def share_right(folder: Path) -> float:
+    return read_choices(StoredResult.read(folder)).accuracy().mean
+
+
+def test_every_arm(choose: Any, chat_server: ChatServer) -> None:
+    chat_server.calls, chat_server.answer = by_words, (lambda body: "no tool fits")
+    arms = ["retrieved", "gold", "library", "with-gold", "without-gold"]
+    code, told, report = choose("--json", "-q", *(word for arm in arms for word in ("--arm", arm)))
+    assert code == 0, told
+    by_arm = {row["arm"]: row["outcomes"] for row in report["choices"]}
+    assert list(by_arm) == arms
+    assert by_arm["gold"]["not retrieved"] == by_arm["library"]["not retrieved"] == 0
+    # A query with more gold tools than are shown.
+    assert by_arm["with-gold"]["not retrieved"] <= 1 < by_arm["retrieved"]["not retrieved"]
+    # Nothing that is shown is right: it is right to call none.
+    assert by_arm["without-gold"]["right"] + by_arm["without-gold"]["called without need"] == 40
+    assert by_arm["without-gold"]["called without need"] > 0
+
+
+def test_a_picker_that_always_takes_the_first_is_unfit(choose: Any, chat_server: ChatServer) -> None:
+    chat_server.calls = lambda body: [(body["tools"][0]["function"]["name"], "{}")]
+    code, told, report = choose("--json", "-q")
+    assert code == 0, told
+    test = report["calibration"]["starter"]["random"]
+    assert "it does not find the gold more often than chance" in " ".join(test["faults"])
+    code, told, _ = choose()
+    assert "NOT fit to judge" in told
+
+
+def test_a_replay_makes_the_same_bytes(
+    choose: Any, chat_server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat_server.calls = by_words
+    assert choose("-q")[0] == 0
+    results = tmp_path / "results"
+
+    def files() -> dict[str, bytes]:
+        found = [item for item in find_results(results) if isinstance(item, StoredResult)]
+        return {
+            f"{item.folder.name}/{name}": (item.folder / name).read_bytes()
+            for item in found
+            if item.manifest.method.full_spec.startswith("choose")
+            for name in (NOTES, "run.parquet", "per_query.parquet")
+        }
+
+    first = files()
+    assert len(first) == 4 * 3
+    for item in list(results.glob("*/choose-*/manifest.json")):
+        item.unlink()
+    chat_server.close()
+    monkeypatch.setenv("BENCH_OFFLINE", "1")
+    code, told, _ = choose("-q")
+    assert code == 0, told
+    assert files() == first
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--shown", "0"], "list of numbers from 1 to 100"),
+        (["--shown", "a,b"], "list of numbers from 1 to 100"),
+        (["--budget", "3"], "BENCH_LLM_PRICE"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_sentence(
+    more: list[str], said: str, choose: Any, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BENCH_LLM_LIMIT", raising=False)
+    monkeypatch.setenv("BENCH_LLM_LIMIT", "")  # restored after the test, whatever the command sets
+    code, told, _ = choose(*more)
+    assert code == 2
+    assert said in told
+    assert "Traceback" not in told
+    assert chat_server.requests == []
+
+
+def test_a_choice_is_no_source_of_choices(choose: Any, chat_server: ChatServer, tmp_path: Path, capsys: Any) -> None:
+    chat_server.calls = by_words
+    _, _, report = choose("--json", "-q")
+    identifier = report["choices"][0]["manifest"]["result_id"]
+    results = tmp_path / "results"
+    assert run(["choose", identifier, "--model", "scripted", "--results", str(results)]) == 2
+    assert "is a choice itself" in capsys.readouterr().err
+    with pytest.raises(Exception, match="is no choice"):
+        read_choices(find_result(results, "bm25@starter"))
