@@ -317,8 +317,8 @@ def provider_schema(tool: Tool) -> dict[str, Any]:
 def arguments_fit(arguments: str, tool: Tool) -> bool:
     """Whether the arguments of a call are a JSON object that the tool's schema allows.
 
-    Patterns are not tried, which may take for ever, and references to other documents are not followed. What is no schema
-    allows every object.
+    Patterns are not tried, which may take for ever, and references to other documents are not followed. What is no
+    schema allows every object.
     """
     from jsonschema import Draft202012Validator
 
