@@ -21,7 +21,7 @@ from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.models.cache import CachedModel, Row, load_once, token_batches
 from bench.models.compiled import Backend, Run, compile_model, computed_by, require_backend
-from bench.models.files import folder_revision, model_folder, quiet_transformers
+from bench.models.files import check_whole, folder_revision, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
 
 #: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
@@ -103,9 +103,10 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
         """Say now what would stop the work later.
 
         Raises:
-            UnavailableError: the model or the backend's package is missing.
+            UnavailableError: the model is missing or not whole, or the backend's package is missing.
         """
         self.labels  # noqa: B018 - reads the model's settings, or says that they are missing
+        check_whole(self.folder)
         require_backend(self.backend)
 
     def logits(self, inputs: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:

@@ -23,7 +23,14 @@ from bench.base.progress import QUIET, Progress
 from bench.models.cache import CachedModel, Row, load_once, token_batches
 from bench.models.compiled import Backend, compile_model, computed_by, require_backend
 from bench.models.endpoints import PREFIX, EndpointModel
-from bench.models.files import EMBEDDED, embedded_model, folder_revision, model_folder, quiet_transformers
+from bench.models.files import (
+    EMBEDDED,
+    check_whole,
+    embedded_model,
+    folder_revision,
+    model_folder,
+    quiet_transformers,
+)
 from bench.models.vectorcache import text_key
 
 __all__ = ["EMBEDDED", "Encoder", "embedded_model"]
@@ -89,11 +96,13 @@ class Encoder(CachedModel[str]):
 
         Raises:
             UsageError: a backend is chosen for a model behind an endpoint.
-            UnavailableError: the files or the backend's package are missing.
+            UnavailableError: the files are missing or not whole, or the backend's package is missing.
         """
         if self.backend != "torch" and self.name.startswith(PREFIX):
             raise UsageError(f"backend={self.backend} is for models on this machine; {self.name} is not.")
         require_backend(self.backend)
+        if not self.paid:
+            check_whole(model_folder(self.name))
         self.revision  # noqa: B018
 
     def again(self) -> partial[Encoder] | None:

@@ -47,8 +47,8 @@ def model_folder(name: str) -> Path:
     """The folder of a model: the embedded one, a folder, or what the hub has of that name.
 
     Raises:
-        UnavailableError: neither a folder nor in the hub's cache, and offline; a folder that is not whole; or the
-            libraries that read models are not installed.
+        UnavailableError: neither a folder nor in the hub's cache, and offline; or the libraries that read models are
+            not installed.
     """
     require("torch", "transformers", "sentence_transformers", what=f"the model {name!r}")
     if name == EMBEDDED:
@@ -59,18 +59,18 @@ def model_folder(name: str) -> Path:
             raise UnavailableError(
                 f"the folder {path} does not contain a sentence-transformers model (no config.json)."
             )
-        _check_whole(path)
+        list(_files_of(path))
         return path
     if name.startswith(("/", ".", "~")):
         raise UnavailableError(f"the model folder {path} does not exist.")
     return _from_hub(name)
 
 
-def _check_whole(folder: Path) -> None:
+def check_whole(folder: Path) -> None:
     """Say now what a copy or a download that stopped has left out; those who load models say it late and at length.
 
     Raises:
-        UnavailableError: weights are cut off or missing, or a part that `modules.json` or an index names is.
+        UnavailableError: weights are cut off or missing, or a file that an index names is.
     """
     files = list(_files_of(folder))
     again = "copy or download the model again."
@@ -82,10 +82,6 @@ def _check_whole(folder: Path) -> None:
             index = _json_of(path)
             parts = index.get("weight_map") if isinstance(index, dict) else None
             named = [str(name) for name in parts.values()] if isinstance(parts, dict) else []
-        elif path.name == "modules.json":
-            modules = _json_of(path)
-            parts = modules if isinstance(modules, list) else []
-            named = [str(part.get("path", "")) for part in parts if isinstance(part, dict)]
         for name in sorted(set(named)):
             if not (path.parent / name).exists():
                 raise UnavailableError(f"{path} names {name}, which is missing; {again}")

@@ -172,7 +172,7 @@ def test_the_oracle_puts_the_most_relevant_tools_first_and_equals_by_code() -> N
 
 @pytest.mark.parametrize("name", method_names())
 def test_an_oracle_is_known_by_its_class_alone(name: str) -> None:
-    assert isinstance(build_method(name), OracleMethod) == (name in {"oracle", "toolrerank-oracle"})
+    assert isinstance(build_method(name), OracleMethod) == (name in {"oracle", "planted", "toolrerank-oracle"})
     # A mark that a class could set or forget would be one too many.
     assert not hasattr(method_class(name), "oracle")
 

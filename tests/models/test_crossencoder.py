@@ -257,10 +257,6 @@ def _leave_out_a_shard(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def _leave_out_a_module(folder: Path) -> None:
-    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}]))
-
-
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
@@ -270,7 +266,6 @@ def _leave_out_a_module(folder: Path) -> None:
         (_no_tensors, "its header cannot be read"),
         (_leave_out_weights, "has no weights"),
         (_leave_out_a_shard, "model-00002-of-00002.safetensors, which is missing"),
-        (_leave_out_a_module, "modules.json names 1_Pooling, which is missing"),
     ],
 )
 @pytest.mark.parametrize("kind", [CrossEncoder, Encoder])
