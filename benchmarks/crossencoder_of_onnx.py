@@ -36,7 +36,8 @@ def weights(model: Any) -> dict[str, NDArray[np.float32]]:
 
     def dequantised(name: str) -> NDArray[np.float32]:
         zero, scale = held[f"{name}_zero_point"], held[f"{name}_scale"]
-        return ((held[f"{name}_quantized"].astype(np.float32) - zero.astype(np.float32)) * scale).astype(np.float32)
+        whole: NDArray[np.float32] = (held[f"{name}_quantized"].astype(np.float32) - zero.astype(np.float32)) * scale
+        return whole.astype(np.float32)
 
     found = {name: value for name, value in held.items() if name.startswith(("bert.", "classifier."))}
     found = {
@@ -70,8 +71,8 @@ def convert(folder: Path, out: Path) -> BertForSequenceClassification:
         num_attention_heads=width // 32,
         intermediate_size=len(found["bert.encoder.layer.0.intermediate.dense.bias"]),
         max_position_embeddings=len(found["bert.embeddings.position_embeddings.weight"]),
-        num_labels=1,
     )
+    config.num_labels = 1
     network = BertForSequenceClassification(config)
     network.load_state_dict({name: torch.from_numpy(value.copy()) for name, value in found.items()}, strict=True)
     network.eval().save_pretrained(str(out))

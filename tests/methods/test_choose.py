@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.chatserver import Body, ChatServer, changed, message
+from kit.chatserver import Body, ChatServer, changed, message, usage
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
@@ -163,7 +163,7 @@ def test_the_endpoints_count_of_cached_tokens_is_kept(make: Make, prepared: Prep
 
     data = make(TOOLS)
     for seed, (said, kept) in enumerate([(64, 64), (91, 0), (-1, 0), ("64", 0), (True, 0)]):
-        chat_server.fault = changed(lambda body, said=said: body.update(usage=count(said)))
+        chat_server.fault = usage(count(said))
         note = chosen(prepared(SHOWN.format(f", seed={seed + 1}"), data), f"word {seed}")[2]
         assert (note["input_tokens"], note["cached_tokens"], note["output_tokens"]) == (90, kept, 3)
 

@@ -343,8 +343,8 @@ def test_with_lora_only_adapters_learn_and_only_from_the_answer(
         seen.append(output.logits)
         return output
 
-    trainer.model.forward = keep  # type: ignore[method-assign]
-    trainer.loss(np.array([0])).backward()  # type: ignore[no-untyped-call]
+    trainer.model.forward = keep
+    trainer.loss(np.array([0])).backward()
     prompt, answer = trainer._examples[0]
     grad = seen[0].grad
     assert grad is not None
