@@ -56,7 +56,7 @@ def completed(interpreter: Interpreter, tmp_path: Path) -> Completed:
         (["to"], {"tools"}),
         (["data", "f"], {"fetch", "from-traffic"}),
         (["run", "--method", "bm"], {"bm25", "bm25-fields", "bm25-okapi"}),
-        (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-single"}),
+        (["run", "-m", "bm25", "-d", "meta"], {"metatool", "metatool-ptr", "metatool-single"}),
         (["run", "--cut", "g"], {"gap"}),
         (["run", "--template", "name"], {"name_description", "name_parameters"}),
         (["data", "im"], {"import"}),

@@ -34,7 +34,7 @@ def test_methods_are_listed_with_their_parameters(bench: Bench) -> None:
         "ptr",
         "random-bundle",
     }
-    assert [row["name"] for row in rows if row["oracle"]] == ["oracle", "toolrerank-oracle"]
+    assert [row["name"] for row in rows if row["oracle"]] == ["oracle", "planted", "toolrerank-oracle"]
     table = bench("list", "methods").out
     assert all(f"\n {name} " in table for name in method_names())
     assert "neighbours=10" in table

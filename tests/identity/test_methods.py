@@ -102,7 +102,7 @@ with config_context(cache=False):
 print(json.dumps(found))
 """
 #: Methods that rank without a model that must be trained first, and without something to ask.
-_NEEDY = {"rerank", "toolrerank", "toolrerank-oracle", "http", "command", "mcp", "rankgpt"}
+_NEEDY = {"rerank", "toolrerank", "toolrerank-oracle", "http", "command", "mcp", "rankgpt", "choose"}
 RUNNABLE = {name: name for name in method_names() if name not in _NEEDY}
 RUNNABLE |= {
     "tgr": "tgr(base=bm25)",
