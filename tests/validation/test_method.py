@@ -75,7 +75,7 @@ def with_models(name: str, models: dict[str, str]) -> str:
     return f"{name}({', '.join(f'{key}={value}' for key, value in given.items())})"
 
 
-#: `choose`, `http`, `command`, `mcp` and `rankgpt` need something to ask: they are checked with theirs in tests/methods.
+#: `choose`, `http`, `command`, `mcp` and `rankgpt` need something to ask, and are checked with theirs in tests/methods.
 @pytest.mark.parametrize("name", sorted(set(method_names()) - {"choose", "http", "command", "mcp", "rankgpt"}))
 def test_every_built_in_method_passes(name: str, tiny_models: dict[str, str]) -> None:
     result = checked(lambda: build_method(with_models(name, tiny_models)))
