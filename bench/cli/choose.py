@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +25,6 @@ from bench.show.tables import Table, mean_cell
 if TYPE_CHECKING:
     from bench.evaluation.choosing import Arm, Form
     from bench.evaluation.plan import Plan
-    from bench.evaluation.runner import Prepared
     from bench.results.picker import Fitness
     from bench.results.store import StoredResult
 
@@ -124,7 +123,7 @@ def command(
     plans = [*(plan for each in calibrations.values() for plan in each.values()), *(row.plan for row in rows)]
     # All is checked, and what it takes is told, before the first call.
     prepared = runner.check(plans)
-    bars.note(_estimate(rows, [item.plan for item in prepared if not runner.keeps(item)], prepared))
+    bars.note(_estimate(rows, [item.plan for item in prepared if not runner.keeps(item)]))
     made = deque(_one(outcome) for outcome in runner.run_checked(prepared))
     tested = {dataset: {name: fitness(made.popleft()) for name in each} for dataset, each in calibrations.items()}
     chosen = [(row, made.popleft()) for row in rows]
@@ -150,7 +149,7 @@ def _one(outcome: StoredResult | BenchError) -> StoredResult:
     return outcome
 
 
-def _estimate(rows: list[_Row], plans: list[Plan], prepared: Iterable[Prepared]) -> str:
+def _estimate(rows: list[_Row], plans: list[Plan]) -> str:
     """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
     from bench.models.llm.settings import chat_settings
 

@@ -126,6 +126,11 @@ def fitness(result: StoredResult) -> Fitness:
         for i, note in enumerate(choices.notes)
         if note is not None and not note.failed and n_gold[i] and all_shown[i] == 1
     ]
+    notes = [note for note in choices.notes if note is not None]
+    unknown = sum("unknown name" in note.faults for note in notes)
+    unreadable = sum(outcome == "unreadable" for outcome in choices.outcomes)
+    if not rows:
+        return Fitness(0, 0.0, 0.0, None, None, (), (), None, unknown, unreadable, _same(result), decided=False)
     hit = hits[rows]
     chance = np.array([chance_of_hit(len(_shown(choices, i)), int(n_gold[i]), len(called[i])) for i in rows])
     above = hit - chance
@@ -138,20 +143,19 @@ def fitness(result: StoredResult) -> Fitness:
     at = hits[single]
     counts = np.bincount(position)
     shares = np.bincount(position, at, minlength=len(counts)) / np.maximum(counts, 1)
-    notes = [note for note in choices.notes if note is not None]
     return Fitness(
         n=len(rows),
-        hit=float(hit.mean()) if len(rows) else 0.0,
-        above_chance=float(above.mean()) if len(rows) else 0.0,
+        hit=float(hit.mean()),
+        above_chance=float(above.mean()),
         low=low,
         high=high,
         positions=tuple(map(float, shares)),
         at_position=tuple(map(int, counts)),
         position_p=position_test(position, at) if len(single) else None,
-        unknown=sum("unknown name" in note.faults for note in notes),
-        unreadable=sum(outcome == "unreadable" for outcome in choices.outcomes),
+        unknown=unknown,
+        unreadable=unreadable,
         same=_same(result),
-        decided=len(rows) > 1 and enough_units(units),
+        decided=enough_units(units),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.chatserver import Body, ChatServer
+from kit.chatserver import Body, ChatServer, message
 
 from bench.__main__ import run
 from bench.results.choices import OUTCOMES, read_choices
@@ -98,6 +98,15 @@ def test_a_picker_that_always_takes_the_first_is_unfit(choose: Any, chat_server:
     assert "it does not find the gold more often than chance" in " ".join(test["faults"])
     code, told, _ = choose()
     assert "NOT fit to judge" in told
+
+
+def test_a_model_that_always_refuses_is_unfit(choose: Any, chat_server: ChatServer) -> None:
+    chat_server.fault = message(refusal="no")
+    code, told, report = choose("--json", "-q")
+    assert code == 0, told
+    test = report["calibration"]["starter"]["random"]
+    assert (test["n"], test["faults"]) == (0, ["too few groups of queries decide nothing"])
+    assert report["choices"][0]["outcomes"]["failed"] == 40
 
 
 def test_a_replay_makes_the_same_bytes(

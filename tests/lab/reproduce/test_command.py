@@ -84,7 +84,7 @@ def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) ->
     assert [item.needs[-1] for item in block.lacking] == [
         "the paper's annotation, which is not published: ours is taken"
     ] * 2
-    assert "--dataset apibank-full" in block.lacking[0].commands[-1]
+    assert block.lacking[0].commands[-1] == "bench data add apibank-full --from FOLDER"
 
     # Annotated edges: pass@10 up by a tenth or more, p < 0.05 after correction.
     gain = annotated["pass@10"].direction
