@@ -190,7 +190,8 @@ def challenger(kind: str, values: NDArray[np.float64], seed: int) -> NDArray[np.
     random = np.random.default_rng(seed)
     base: NDArray[np.float64] = values[:, int(random.integers(values.shape[1]))].copy()
     if kind == "near copy":
-        base += random.choice([0.0, 1e-9, 0.001, 0.1]) * random.normal(size=len(base))
+        # Not less: beside values of a million, sums are rounded by more than a thousandth of it.
+        base += random.choice([0.0, 1e-6, 0.001, 0.1]) * random.normal(size=len(base))
     if kind == "noise":
         return (random.random(len(base)) < random.random()).astype(np.float64)
     if kind in {"above", "below"}:
