@@ -118,7 +118,7 @@ class StoredResult:
 
     def verify(self) -> None:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
-        _ = self.run, self.per_query, self.repeats
+        _ = self.run, self.per_query, self.repeats, self.notes
 
     def check_digests(self) -> None:
         """Hold the bytes of its files against their digests, without parsing them; raises `ResultError`.

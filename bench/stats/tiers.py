@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import RESAMPLES, resampled_sums
+from bench.stats.bootstrap import RESAMPLES, resampled_sums, scaled_sums
 from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import LEVEL
@@ -84,22 +84,18 @@ def rank_intervals(
     ranked = _ranked_among(references, systems)
     if queries < 2 or (codes is not None and not codes.any()):
         return np.column_stack([np.ones(systems, dtype=np.int64), 1 + ranked.sum(axis=1)])
-    # One unit for all systems, since their sums are compared.
-    whole = as_integers(table.reshape(-1, 1))[0].reshape(queries, systems)
-    # How far rounding moves the difference of two sums at most: by half a unit for each query, in each of the two.
-    rounding = np.full((resamples, 1), float(queries))
-    if codes is None:
-        sums = resampled_sums(whole, resamples, np.random.default_rng(seed))
-    else:
-        by_unit, sizes = whole_sums(whole, codes), np.bincount(codes)[:, None]
-        # A draw may hold the largest unit as often as there are units: coarser steps keep its sum exact.
-        step = 2.0 ** max(0, int(np.frexp(np.abs(by_unit).max() * len(by_unit))[1]) - 52)
-        drawn = np.hstack([np.rint(by_unit / step), sizes.astype(np.float64)])
-        sums = resampled_sums(drawn, resamples, np.random.default_rng(seed))
-        sums, rounding = sums[:, :-1], sums[:, -1:] / step + len(by_unit)
+    # Each system has whole steps of its own, so that how finely two are compared does not depend on a third.
+    sums, sizes, step = scaled_sums(table, np.arange(queries) if codes is None else codes)
+    drawn = np.column_stack([sums, sizes])
+    drawn = resampled_sums(drawn, resamples, np.random.default_rng(seed))
+    # How far rounding moves a sum at most: by half a step for each query, and for each unit.
+    halves = (drawn[:, -1:] + (0 if codes is None else len(sums))) / 2
     intervals = np.empty((systems, 2), dtype=np.int64)
     for system in range(systems):
-        ahead = sums[:, ranked[system]] - sums[:, [system]]
+        others = ranked[system]
+        # Steps are powers of two: the products are exact.
+        ahead = drawn[:, :-1][:, others] * step[others] - drawn[:, [system]] * step[system]
+        rounding = halves * (step[others] + step[system])
         best = 1 + np.count_nonzero(ahead > rounding, axis=1)
         worst = 1 + np.count_nonzero(ahead >= -rounding, axis=1)
         intervals[system] = (

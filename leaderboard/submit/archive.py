@@ -25,7 +25,7 @@ from bench.base.errors import ResultError
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, StoredResult
+from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult
 
 #: Members that every archive has.
 MEMBERS = tuple(sorted((*PARTS, SUBMISSION)))
@@ -57,8 +57,14 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
         code: source files of its method, by the names of their members (`bench.leaderboard.submit.code.source_files`).
 
     Raises:
-        ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced.
+        ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced; or
+            it has notes.
     """
+    if NOTES in result.manifest.files:
+        raise ResultError(
+            f"{result.label} cannot be submitted: it has notes of what a language model chose, which no board takes; "
+            "submit the result that it chose from."
+        )
     result.verify()
     parts = {}
     for name in parts_of(result.manifest):

@@ -11,6 +11,7 @@ import pytest
 from kit.chatserver import Body, ChatServer, message
 
 from bench.__main__ import run
+from bench.base.errors import ResultError
 from bench.results.choices import OUTCOMES, read_choices
 from bench.results.finding import find_result
 from bench.results.store import NOTES, StoredResult, find_results
@@ -127,6 +128,10 @@ def test_a_replay_makes_the_same_bytes(
 
     first = files()
     assert len(first) == 4 * 3
+    damaged = next(results.glob("*/choose-*/notes.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(ResultError, match=r"notes\.parquet is truncated or changed"):
+        StoredResult.read(damaged.parent).verify()
     for item in list(results.glob("*/choose-*/manifest.json")):
         item.unlink()
     chat_server.close()

@@ -190,8 +190,7 @@ def challenger(kind: str, values: NDArray[np.float64], seed: int) -> NDArray[np.
     random = np.random.default_rng(seed)
     base: NDArray[np.float64] = values[:, int(random.integers(values.shape[1]))].copy()
     if kind == "near copy":
-        # Not less: beside values of a million, sums are rounded by more than a thousandth of it.
-        base += random.choice([0.0, 1e-6, 0.001, 0.1]) * random.normal(size=len(base))
+        base += random.choice([0.0, 1e-9, 0.001, 0.1]) * random.normal(size=len(base))
     if kind == "noise":
         return (random.random(len(base)) < random.random()).astype(np.float64)
     if kind in {"above", "below"}:
@@ -234,6 +233,18 @@ def test_a_challenger_changes_nothing_of_references_and_of_other_challengers(
             if references[system] and len(members) > len(alone):
                 continue
             assert (tier[system], *ranks[system]) == (few[1][i], *few[2][i])
+
+
+@pytest.mark.parametrize("units", [None, np.arange(40) // 2])
+def test_a_system_of_large_values_does_not_coarsen_the_others(units: NDArray[np.int64] | None) -> None:
+    random = np.random.default_rng(0)
+    first = random.integers(0, 4, 40) / 3
+    # Better by a billionth on every query: so it is on every resample.
+    values = np.column_stack([first, random.integers(0, 4, 40) / 3, first + 1e-9, 1e6 * first])
+    references = np.array([True, True, False, False])
+    assert rank_intervals(values, units=units, references=references)[2, 1] == 2
+    few = rank_intervals(values[:, :3], units=units, references=references[:3])
+    assert rank_intervals(values, units=units, references=references)[:3].tolist() == few.tolist()
 
 
 def test_pairs_that_are_not_tested_are_not_corrected() -> None:

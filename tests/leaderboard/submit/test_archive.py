@@ -102,6 +102,19 @@ def test_a_result_that_is_made_anew_while_it_is_packed_is_not_packed(
         (tmp_path / name).write_bytes(made.parts[name])
 
 
+def test_a_choice_of_a_language_model_is_not_packed(made: Any, tmp_path: Path) -> None:
+    from bench.results.store import StoredResult
+
+    def with_notes(raw: Any) -> None:
+        raw["files"]["notes.parquet"] = "0" * 64
+        raw["digest"] = ""
+
+    for name, data in made.members(manifest=with_notes).items():
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(ResultError, match="notes of what a language model chose"):
+        pack(StoredResult.read(tmp_path))
+
+
 def test_a_result_whose_id_is_none_is_not_packed(made: Any, tmp_path: Path) -> None:
     from bench.results.store import StoredResult
 
