@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bench.api.catalogue import build_method, import_tools, load_dataset
+    from bench.api.choosing import Choices, choose
     from bench.api.comparing import compare, explain, plot
     from bench.api.gating import GateResult, bless, gate
     from bench.api.listing import datasets, methods, metrics
@@ -73,6 +74,8 @@ _EXPORTS: dict[str, str] = {
     "Result": "bench.api.results",
     "Results": "bench.api.results",
     # Judge
+    "choose": "bench.api.choosing",
+    "Choices": "bench.api.choosing",
     "compare": "bench.api.comparing",
     "Comparison": "bench.comparison.report",
     "explain": "bench.api.comparing",
@@ -117,6 +120,7 @@ __all__ = [
     "Audit",
     "BenchError",
     "Blessed",
+    "Choices",
     "Comparison",
     "Context",
     "Dataset",
@@ -149,6 +153,7 @@ __all__ = [
     "audit",
     "bless",
     "build_method",
+    "choose",
     "compare",
     "config_context",
     "datasets",

@@ -8,12 +8,15 @@ from typing import get_args
 
 from bench.base.errors import UsageError
 from bench.comparison.report import Correction
+from bench.evaluation.choosing import Arm, Form
 from bench.evaluation.runner import Overwrite
 
 #: The values that an argument of each of these names may have, as its type says.
 _CHOICES = {
     "overwrite": get_args(Overwrite),
     "correction": get_args(Correction),
+    "arm": get_args(Arm),
+    "form": get_args(Form),
 }
 
 

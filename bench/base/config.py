@@ -82,6 +82,7 @@ class Session:
         meters: they count the requests to language models.
         timing: set while latencies are measured.
         repeat: which of the repeats of a run is under way, from 1; 1 for whatever is done once.
+        budget: the most to spend on language models, in the currency of the prices; None for `BENCH_LLM_LIMIT`.
     """
 
     offline: bool
@@ -92,6 +93,7 @@ class Session:
     meters: list[Meter] = field(default_factory=list)
     timing: Timing | None = None
     repeat: int = 1
+    budget: float | None = None
 
     @staticmethod
     def from_environment() -> Session:
@@ -117,6 +119,7 @@ def config_context(
     mirror: str | Path | None = None,
     progress: bool | Progress | None = None,
     repeat: int | None = None,
+    budget: float | None = None,
 ) -> Iterator[Session]:
     """Settings for a block: whatever runs inside obeys them, methods of plug-ins and their models included.
 
@@ -129,6 +132,8 @@ def config_context(
         mirror: a folder with copies of upstream's files, read in place of the network; `BENCH_MIRROR` is the same.
         progress: True for the bars and notes of the command line, on standard error; or where work reports to.
         repeat: which of the repeats of a run is under way; the harness sets it.
+        budget: the most to spend on language models, in the currency of `BENCH_LLM_PRICE`; `BENCH_LLM_LIMIT` is the
+            same.
 
     Examples:
         >>> with bench.config_context(offline=True):
@@ -143,6 +148,7 @@ def config_context(
         progress=above.progress if progress is None else _reporter(progress),
         loaded=above.loaded,
         repeat=above.repeat if repeat is None else repeat,
+        budget=above.budget if budget is None else budget,
     )
     with _active(opened):
         yield opened

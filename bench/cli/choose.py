@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from bench.base.bars import progress
-from bench.base.errors import BenchError, UsageError
+from bench.base.config import config_context
+from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import terminal_text
 from bench.cli.help import VerbCommand, more_option
@@ -23,10 +21,7 @@ from bench.results.manifest import MetricValue
 from bench.show.tables import Table, mean_cell
 
 if TYPE_CHECKING:
-    from bench.evaluation.choosing import Arm, Form
-    from bench.evaluation.plan import Plan
-    from bench.results.picker import Fitness
-    from bench.results.store import StoredResult
+    from bench.evaluation.choosing import Arm, Calibration, Choice, Form
 
 #: Columns of the table -> the outcomes that they count.
 _SPLIT: dict[str, tuple[Outcome, ...]] = {
@@ -37,6 +32,7 @@ _SPLIT: dict[str, tuple[Outcome, ...]] = {
     "unreadable": ("unreadable", "failed"),
 }
 _ARMS = ("retrieved", "gold", "library", "with-gold", "without-gold")
+_AMONG = {"random": "random tools", "hard": "hard tools", "reordered": "hard, reordered", "alone": "none"}
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, ...]:
@@ -95,23 +91,13 @@ def command(
     Before any row, the model is calibrated on the same queries: it is shown the gold among random tools, and among hard
     ones. Choices are results: `bench compare`, `bench gate` and the site take them like any other.
     """
-    from bench.evaluation.choosing import Chooser, calibration_plans, choice_plans
+    from bench.evaluation.choosing import Chooser, estimate, make_choices
     from bench.evaluation.runner import Runner
     from bench.registry import build_method, load_dataset
     from bench.results.finding import find_result
-    from bench.results.picker import fitness
 
     bars = progress(quiet)
     folder = results or results_folder()
-    if budget is not None:
-        # Methods make their models themselves, and these read the environment.
-        os.environ["BENCH_LLM_LIMIT"] = repr(budget)
-    chooser = Chooser(model, cast("Form", form))
-    rows = [
-        _Row(source, arm, k, plan)
-        for source in (find_result(folder, name) for name in names)
-        for (arm, k), plan in choice_plans(source, chooser, shown, cast("tuple[Arm, ...]", arms), limit).items()
-    ]
     runner = Runner(
         folder,
         load=lambda spec: load_dataset(spec, bars),
@@ -119,69 +105,37 @@ def command(
         progress=bars,
         overwrite="missing",
     )
-    calibrations = {str(row.plan.dataset): calibration_plans(row.plan, chooser) for row in rows}
-    plans = [*(plan for each in calibrations.values() for plan in each.values()), *(row.plan for row in rows)]
-    # All is checked, and what it takes is told, before the first call.
-    prepared = runner.check(plans)
-    bars.note(_estimate(rows, [item.plan for item in prepared if not runner.keeps(item)]))
-    made = deque(_one(outcome) for outcome in runner.run_checked(prepared))
-    tested = {dataset: {name: fitness(made.popleft()) for name in each} for dataset, each in calibrations.items()}
-    chosen = [(row, made.popleft()) for row in rows]
+    with config_context(budget=budget):
+        tested, chosen = make_choices(
+            runner,
+            [find_result(folder, name) for name in names],
+            Chooser(model, cast("Form", form)),
+            shown,
+            cast("tuple[Arm, ...]", arms),
+            limit,
+            lambda runs, plans: bars.note(estimate(runs, plans)),
+        )
     if as_json:
-        print_json(_to_dict(chosen, tested))
+        calibration = {dataset: each.to_dict() for dataset, each in tested.items()}
+        print_json({"calibration": calibration, "choices": [choice.to_dict() for choice in chosen]})
     else:
         _print(chosen, tested)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One run of a choice: over which stored result, what is shown of it, and the plan."""
-
-    source: StoredResult
-    arm: Arm
-    shown: int
-    plan: Plan
-
-
-def _one(outcome: StoredResult | BenchError) -> StoredResult:
-    if isinstance(outcome, BenchError):
-        raise outcome
-    return outcome
-
-
-def _estimate(rows: list[_Row], plans: list[Plan]) -> str:
-    """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
-    from bench.models.llm.settings import chat_settings
-
-    known = {str(row.plan.dataset): row.source for row in rows}
-    calls = tokens = 0.0
-    for plan in plans:
-        source = known[str(plan.dataset)]
-        queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
-        each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
-        arguments = dict(plan.method.arguments)
-        shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
-        calls += queries
-        tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
-    price = chat_settings().price
-    cost = "" if price is None else f", about {price.of(round(tokens), round(calls * 40)):.2g} at today's prices"
-    return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
-
-
-def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> None:
-    for dataset, tests in tested.items():
-        faults = tests["random"].faults
+def _print(chosen: list[Choice], tested: Mapping[str, Calibration]) -> None:
+    for dataset, calibration in tested.items():
+        faults = calibration.faults
         verdict = f"NOT fit to judge: {'; '.join(faults)}" if faults else "fit to judge"
         table = Table(
             ["gold among", "n", "hit", "above chance", "by position", "same twice", "unknown", "unreadable"],
             right=(1, 2, 3, 5, 6, 7),
             whole=(0, 3),
         )
-        for name, test in tests.items():
+        for name, test in calibration.tests.items():
             above = MetricValue(mean=test.above_chance, low=test.low, high=test.high, n=test.n)
             p = "" if test.position_p is None else f" (p {test.position_p:.2g})"
             table.add(
-                {"random": "random tools", "hard": "hard tools", "alone": "none"}[name],
+                _AMONG[name],
                 str(test.n),
                 f"{test.hit:.3f}",
                 mean_cell(above),
@@ -192,41 +146,21 @@ def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping
             )
         click.echo(terminal_text(f"{dataset}: {verdict}"))
         console().print(table)
+        click.echo(f"the same choice in another order of the hard tools: {calibration.same_reordered:.2f} of queries")
     right = Table(
         ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"],
         right=range(1, 8),
         whole=(3, 4),
     )
     split = Table(["method", "shown", *_SPLIT], right=range(1, 8))
-    for row, result in chosen:
-        choices = read_choices(result)
-        label = row.source.manifest.method.label
-        if row.arm != "retrieved":
-            label = row.arm if row.arm in {"gold", "library"} else f"{label}, {row.arm}"
-        shown = str(row.shown or "all")
+    for choice in chosen:
+        choices = read_choices(choice.result)
+        shown = str(choice.run.shown or "all")
         tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
-        hit = result.metrics.metrics.get("set_hit")
+        hit = choice.result.metrics.metrics.get("set_hit")
+        label = choice.label
         right.add(label, shown, str(len(choices.queries)), mean_cell(choices.accuracy()), mean_cell(hit), *tokens)
         counts = choices.counts()
         split.add(label, shown, *(str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values()))
     console().print(right)
     console().print(split)
-
-
-def _to_dict(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> dict[str, Any]:
-    return {
-        "calibration": {
-            dataset: {name: {**asdict(test), "faults": test.faults} for name, test in tests.items()}
-            for dataset, tests in tested.items()
-        },
-        "choices": [
-            {
-                "of": row.source.manifest.result_id,
-                "arm": row.arm,
-                "shown": row.shown,
-                "outcomes": read_choices(result).counts(),
-                **result.to_dict(),
-            }
-            for row, result in chosen
-        ],
-    }

@@ -6,13 +6,18 @@ is run, resumed, replayed, stored, compared and gated as any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
-from bench.base.errors import UsageError
+from bench.base.errors import BenchError, UsageError
 from bench.base.spec import Spec, Value, parse
 from bench.evaluation.plan import Plan
+from bench.evaluation.runner import Runner
+from bench.models.llm.settings import chat_settings
+from bench.results.choices import read_choices
+from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.store import StoredResult
 
 #: What is shown to the model: the first k of the ranking; the gold alone; the whole library; the first k with the gold
@@ -28,14 +33,17 @@ CALIBRATION_TOOLS, CALIBRATION_REPEATS = 5, 2
 
 @dataclass(frozen=True)
 class Chooser:
-    """Who chooses, and how it is asked."""
+    """Who chooses, how it is asked, and the seed of the order in which it sees the tools."""
 
     model: str
     form: Form = "calls"
+    seed: int = 0
 
     def spec(self, base: Spec, shown: int) -> Spec:
         """The method that has it choose among the first tools of another one."""
         given: dict[str, Value] = {"base": _value(base), "llm": self.model, "shown": shown, "form": self.form}
+        if self.seed:
+            given["seed"] = self.seed
         return Spec.of("choose", given)
 
 
@@ -104,7 +112,8 @@ def choice_plans(
 def calibration_plans(plan: Plan, chooser: Chooser) -> dict[str, Plan]:
     """The runs that show whether a model is fit to judge on a dataset.
 
-    The gold is shown with random tools, with hard ones (asked twice: random ones would be drawn anew), and alone.
+    The gold is shown with random tools, with hard ones (asked twice: random ones would be drawn anew), with the same
+    hard ones in another order, and alone.
 
     Args:
         plan: any run on the dataset, whose settings are taken.
@@ -113,13 +122,143 @@ def calibration_plans(plan: Plan, chooser: Chooser) -> dict[str, Plan]:
     arms: dict[str, tuple[Arm, str]] = {
         "random": ("with-gold", "random"),
         "hard": ("with-gold", "dense"),
+        "reordered": ("with-gold", "dense"),
         "alone": ("gold", "oracle"),
     }
+    reordered = replace(chooser, seed=chooser.seed + 1)
     return {
         name: replace(
             plan,
-            method=arm_spec(chooser, Spec(base), arm, CALIBRATION_TOOLS),
+            method=arm_spec(reordered if name == "reordered" else chooser, Spec(base), arm, CALIBRATION_TOOLS),
             repeats=CALIBRATION_REPEATS if name == "hard" else 1,
         )
         for name, (arm, base) in arms.items()
     }
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How a model chooses on a dataset where the gold is shown.
+
+    Attributes:
+        tests: by what the gold is among: `random` tools, `hard` ones, the same `reordered`, or `alone`.
+        same_reordered: the share of queries with the same choice in another order of the hard tools.
+    """
+
+    tests: dict[str, Fitness]
+    same_reordered: float
+
+    @property
+    def faults(self) -> list[str]:
+        """Why the model is not fit to judge on this dataset; empty if it is."""
+        return self.tests["random"].faults
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        tests = {name: {**asdict(test), "faults": test.faults} for name, test in self.tests.items()}
+        return {**tests, "same_reordered": self.same_reordered, "faults": self.faults}
+
+
+@dataclass(frozen=True)
+class ChoiceRun:
+    """One run of a choice: of which stored result, which arm, how many tools (0: all), and the plan."""
+
+    source: StoredResult
+    arm: Arm
+    shown: int
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What came of a run."""
+
+    run: ChoiceRun
+    result: StoredResult
+
+    @property
+    def label(self) -> str:
+        """What was shown, in a few words: the method, the arm, or both."""
+        method = self.run.source.manifest.method.label
+        if self.run.arm == "retrieved":
+            return method
+        return self.run.arm if self.run.arm in {"gold", "library"} else f"{method}, {self.run.arm}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result, what it is of, and what became of its queries, for JSON."""
+        return {
+            "of": self.run.source.manifest.result_id,
+            "arm": self.run.arm,
+            "shown": self.run.shown,
+            "outcomes": read_choices(self.result).counts(),
+            **self.result.to_dict(),
+        }
+
+
+def make_choices(
+    runner: Runner,
+    sources: Sequence[StoredResult],
+    chooser: Chooser,
+    shown: Sequence[int],
+    arms: Sequence[Arm],
+    limit: int | None,
+    tell: Callable[[Sequence[ChoiceRun], Sequence[Plan]], None],
+) -> tuple[dict[str, Calibration], list[Choice]]:
+    """Calibrate a model on the datasets of stored results, and let it choose among the tools that they ranked.
+
+    Args:
+        runner: runs what is not stored yet.
+        sources: whose rankings are shown.
+        chooser: who chooses.
+        shown: numbers of tools.
+        arms: what is shown.
+        limit: number of queries; None for those of each result.
+        tell: is told all runs of choices, and the plans of calibrations and choices that are not stored yet, when all
+            is checked and before the first call.
+
+    Returns:
+        Dataset -> calibration, and the choices in the order of sources, arms and numbers.
+
+    Raises:
+        BenchError: a plan cannot be run, or a run failed; what was answered is kept.
+    """
+    runs = [
+        ChoiceRun(source, arm, k, plan)
+        for source in sources
+        for (arm, k), plan in choice_plans(source, chooser, shown, arms, limit).items()
+    ]
+    calibrations = {str(run.plan.dataset): calibration_plans(run.plan, chooser) for run in runs}
+    prepared = runner.check(
+        [*(plan for plans in calibrations.values() for plan in plans.values()), *(run.plan for run in runs)]
+    )
+    tell(runs, [item.plan for item in prepared if not runner.keeps(item)])
+    made = deque(_made(outcome) for outcome in runner.run_checked(prepared))
+    tested = {}
+    for dataset, plans in calibrations.items():
+        results = {name: made.popleft() for name in plans}
+        tests = {name: fitness(result) for name, result in results.items()}
+        tested[dataset] = Calibration(tests, same_in_another_order(results["hard"], results["reordered"]))
+    return tested, [Choice(run, made.popleft()) for run in runs]
+
+
+def estimate(runs: Sequence[ChoiceRun], plans: Sequence[Plan]) -> str:
+    """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
+    known = {str(run.plan.dataset): run.source for run in runs}
+    calls = tokens = 0.0
+    for plan in plans:
+        source = known[str(plan.dataset)]
+        queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
+        each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
+        arguments = dict(plan.method.arguments)
+        shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
+        calls += queries
+        tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
+    price = chat_settings().price
+    cost = "" if price is None else f", about {price.of(round(tokens), round(calls * 40)):.2g} at today's prices"
+    return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
+
+
+def _made(outcome: StoredResult | BenchError) -> StoredResult:
+    if isinstance(outcome, BenchError):
+        raise outcome
+    return outcome

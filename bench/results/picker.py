@@ -40,7 +40,7 @@ class Fitness:
         positions: share of successes by the position of the gold tool, over queries with one; `at_position` queries.
         position_p: p-value of the permutation test of no difference between positions; None without two positions.
         unknown, unreadable: queries with a call of a name that was not shown, and without a readable reply.
-        same: share of queries with the same set of tools in the first two repeats; None of a run without repeats.
+        same: share of queries with the same set of tools when asked the same again; None of a run without repeats.
     """
 
     n: int
@@ -182,8 +182,18 @@ def _positions(result: StoredResult, choices: Choices, rows: list[int]) -> tuple
 
 
 def _same(result: StoredResult) -> float | None:
-    """The share of queries that got the same set in the first two repeats."""
-    if result.manifest.repeats < 2:
-        return None
-    one, two = (result.of_repeat(number).per_query["recommended"].to_pylist() for number in (1, 2))
-    return float(np.mean([set(a or ()) == set(b or ()) for a, b in zip(one, two, strict=True)]))
+    return None if result.manifest.repeats < 2 else _agreement(result.of_repeat(1), result.of_repeat(2))
+
+
+def same_in_another_order(one: StoredResult, other: StoredResult) -> float:
+    """The share of queries for which two choices called the same set: of the same tools in two orders, what order does.
+
+    Args:
+        one, other: on the same queries.
+    """
+    return _agreement(one.of_repeat(), other.of_repeat())
+
+
+def _agreement(one: StoredResult, other: StoredResult) -> float:
+    sets = (each.per_query["recommended"].to_pylist() for each in (one, other))
+    return float(np.mean([set(a or ()) == set(b or ()) for a, b in zip(*sets, strict=True)]))

@@ -127,7 +127,7 @@ def test_a_replay_makes_the_same_bytes(
         }
 
     first = files()
-    assert len(first) == 4 * 3
+    assert len(first) == 5 * 3
     damaged = next(results.glob("*/choose-*/notes.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:-1])
     with pytest.raises(ResultError, match=r"notes\.parquet is truncated or changed"):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.base.paths import cache_folder
 from bench.base.secrets import keep
@@ -70,7 +71,7 @@ def chat_settings(limit: float | None = None) -> EndpointSettings:
     """Settings of the endpoint for chat completions.
 
     Args:
-        limit: the most to spend, in the currency of the prices [default: `BENCH_LLM_LIMIT`].
+        limit: the most to spend, in the currency of the prices [default: that of the session, or `BENCH_LLM_LIMIT`].
 
     Raises:
         UsageError: a variable of the environment holds what it cannot mean.
@@ -102,6 +103,8 @@ def _settings(
             f"{key_name} contains a character that is invalid in a key (a space, a line end, an accent); set it again."
         )
     keep(key)
+    if limit is None:
+        limit = current_session().budget
     if limit is None:
         limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()
