@@ -79,6 +79,16 @@ def chat_settings(limit: float | None = None) -> EndpointSettings:
     return _settings(urls, keys, "BENCH_LLM_PRICE", _pair, limit)
 
 
+def provider_settings(url_name: str, url: str, key_name: str) -> EndpointSettings:
+    """Settings of a provider's own API; raises `UsageError` as `chat_settings` does.
+
+    Args:
+        url_name, key_name: the variables that its package reads.
+        url: where the API is if `url_name` does not say.
+    """
+    return _settings((url_name,), (key_name,), "BENCH_LLM_PRICE", _pair, own=(url, key_name))
+
+
 def embedding_settings() -> EndpointSettings:
     """Settings of the endpoint for embeddings; raises `UsageError` as `chat_settings` does."""
     urls = ("BENCH_EMBEDDING_URL", "BENCH_LLM_URL", "OPENAI_BASE_URL")
@@ -92,10 +102,12 @@ def _settings(
     price_name: str,
     read_price: Callable[[str], Price],
     limit: float | None = None,
+    own: tuple[str, str] = (OPENAI_URL, _OPENAI_KEY),
 ) -> EndpointSettings:
-    url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", OPENAI_URL))
+    own_url, own_key = own
+    url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", own_url))
     # Set and empty means no key: an endpoint of one's own need not get the key of OpenAI's.
-    key_name = next((name for name in key_names if name in os.environ), _OPENAI_KEY)
+    key_name = next((name for name in key_names if name in os.environ), own_key)
     key = os.environ.get(key_name, "").strip()
     if not all("!" <= sign <= "~" for sign in key):
         raise UsageError(
@@ -113,8 +125,8 @@ def _settings(
         key=key,
         url_name=url_name or url_names[0],
         # Never suggest putting another provider's key into OpenAI's variable.
-        key_name=key_names[0] if key_name == _OPENAI_KEY and (url_name or not key) else key_name,
-        named=bool(url_name) or (key_name == _OPENAI_KEY and bool(key)),
+        key_name=key_names[0] if key_name == own_key and (url_name or not key) else key_name,
+        named=bool(url_name) or (key_name == own_key and bool(key)),
         journal=Path(journal).expanduser() if journal else cache_folder() / "llm" / "journal.jsonl",
         price=read_price(prices) if prices else None,
         limit=limit,
