@@ -18,13 +18,16 @@ from bench.base.text import terminal_text
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
+from bench.results.choice_costs import CachedBreakEven, cost_of_100
 from bench.results.choices import Outcome, read_choices
 from bench.results.manifest import MetricValue
+from bench.show.numbers import money
 from bench.show.tables import Table, mean_cell
 
 if TYPE_CHECKING:
     from bench.evaluation.choosing import Arm, Form
     from bench.evaluation.plan import Plan
+    from bench.models.llm.settings import Price
     from bench.results.picker import Fitness
     from bench.results.store import StoredResult
 
@@ -74,6 +77,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask only N queries of each result.")
 @click.option("--budget", type=click.FloatRange(0, min_open=True), help="Most to spend, in the currency of the prices.")
+@click.option("--price", "priced", metavar="MODEL", help="Tell costs by this model's prices [default: its own].")
 @results_option
 @source_options
 @more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
@@ -86,6 +90,7 @@ def command(
     form: str,
     limit: int | None,
     budget: float | None,
+    priced: str | None,
     results: Path | None,
     quiet: bool,
     as_json: bool,
@@ -106,6 +111,7 @@ def command(
     if budget is not None:
         # Methods make their models themselves, and these read the environment.
         os.environ["BENCH_LLM_LIMIT"] = repr(budget)
+    price = _price(model, priced)
     chooser = Chooser(model, cast("Form", form))
     rows = [
         _Row(source, arm, k, plan)
@@ -123,14 +129,14 @@ def command(
     plans = [*(plan for each in calibrations.values() for plan in each.values()), *(row.plan for row in rows)]
     # All is checked, and what it takes is told, before the first call.
     prepared = runner.check(plans)
-    bars.note(_estimate(rows, [item.plan for item in prepared if not runner.keeps(item)]))
+    bars.note(_estimate(rows, [item.plan for item in prepared if not runner.keeps(item)], price))
     made = deque(_one(outcome) for outcome in runner.run_checked(prepared))
     tested = {dataset: {name: fitness(made.popleft()) for name in each} for dataset, each in calibrations.items()}
     chosen = [(row, made.popleft()) for row in rows]
     if as_json:
-        print_json(_to_dict(chosen, tested))
+        print_json(_to_dict(chosen, tested, price))
     else:
-        _print(chosen, tested)
+        _print(chosen, tested, price)
 
 
 @dataclass(frozen=True)
@@ -143,16 +149,51 @@ class _Row:
     plan: Plan
 
 
+@dataclass(frozen=True)
+class _Priced:
+    """Prices, and where they are from."""
+
+    price: Price
+    told: dict[str, str]
+
+    def __str__(self) -> str:
+        return ", ".join(self.told.values())
+
+
+def _price(model: str, priced: str | None) -> _Priced | None:
+    """The prices of a model: of the row that is named, else of the environment, else of its own row."""
+    from bench.models.llm.local import is_file_model
+    from bench.models.llm.prices import listed_price, price_table
+    from bench.models.llm.settings import chat_settings
+
+    own = None if is_file_model(model) else chat_settings().price
+    if priced is None and own is not None:
+        return _Priced(own, {"source": "BENCH_LLM_PRICE"})
+    row = price_table().of(model) if priced is None else listed_price(priced)
+    if row is None:
+        return None
+    told = {"model": row.model, "currency": row.currency, "date": str(row.date), "source": row.source}
+    return _Priced(row.price, told)
+
+
+def _break_even(row: _Row, result: StoredResult, price: _Priced | None) -> CachedBreakEven | None:
+    """The search of a row against the whole library in a cached prompt; None without prices or counts of tokens."""
+    counts, tools = row.source.metrics.tokens, row.source.manifest.dataset.tools
+    if price is None or row.arm != "retrieved" or not {"definitions", "definitions_top_5"} <= counts.keys():
+        return None
+    given, _, made = read_choices(result).mean_tokens()
+    shown = counts["definitions_top_5"] / 5 * row.shown
+    return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, price.price)
+
+
 def _one(outcome: StoredResult | BenchError) -> StoredResult:
     if isinstance(outcome, BenchError):
         raise outcome
     return outcome
 
 
-def _estimate(rows: list[_Row], plans: list[Plan]) -> str:
+def _estimate(rows: list[_Row], plans: list[Plan], price: _Priced | None) -> str:
     """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
-    from bench.models.llm.settings import chat_settings
-
     known = {str(row.plan.dataset): row.source for row in rows}
     calls = tokens = 0.0
     for plan in plans:
@@ -163,12 +204,13 @@ def _estimate(rows: list[_Row], plans: list[Plan]) -> str:
         shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
         calls += queries
         tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
-    price = chat_settings().price
-    cost = "" if price is None else f", about {price.of(round(tokens), round(calls * 40)):.2g} at today's prices"
+    cost = "" if price is None else f", about {price.price.of(tokens, calls * 40):.2g} by {price}"
     return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
 
 
-def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> None:
+def _print(
+    chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]], price: _Priced | None
+) -> None:
     for dataset, tests in tested.items():
         faults = tests["random"].faults
         verdict = f"NOT fit to judge: {'; '.join(faults)}" if faults else "fit to judge"
@@ -193,8 +235,8 @@ def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping
         click.echo(terminal_text(f"{dataset}: {verdict}"))
         console().print(table)
     right = Table(
-        ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"],
-        right=range(1, 8),
+        ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out", "cost of 100"],
+        right=range(1, 9),
         whole=(3, 4),
     )
     split = Table(["method", "shown", *_SPLIT], right=range(1, 8))
@@ -204,17 +246,37 @@ def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping
         if row.arm != "retrieved":
             label = row.arm if row.arm in {"gold", "library"} else f"{label}, {row.arm}"
         shown = str(row.shown or "all")
-        tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
+        means = choices.mean_tokens()
+        tokens = [f"{number:,.0f}" for number in means]
+        cost = money(None if price is None else cost_of_100(means, price.price))
         hit = result.metrics.metrics.get("set_hit")
-        right.add(label, shown, str(len(choices.queries)), mean_cell(choices.accuracy()), mean_cell(hit), *tokens)
+        right.add(label, shown, str(len(choices.queries)), mean_cell(choices.accuracy()), mean_cell(hit), *tokens, cost)
         counts = choices.counts()
         split.add(label, shown, *(str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values()))
     console().print(right)
     console().print(split)
+    if price is not None:
+        click.echo(terminal_text(f"Costs by {price}."))
+        for row, result in chosen:
+            against = _break_even(row, result, price)
+            if against is not None:
+                click.echo(terminal_text(_against_library(row, against)))
 
 
-def _to_dict(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> dict[str, Any]:
+def _against_library(row: _Row, against: CachedBreakEven) -> str:
+    n = "never" if against.from_tools is None else f"from {against.from_tools:,} tools on"
+    return (
+        f"{row.source.manifest.method.label}: 100 requests with {row.shown} tools of a search cost "
+        f"{money(100 * against.search_cost)}; with all {against.tools:,} tools in a cached prompt "
+        f"({against.hit_share:.0%} hits) {money(100 * against.library_cost)}; a search is cheaper {n}."
+    )
+
+
+def _to_dict(
+    chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]], price: _Priced | None
+) -> dict[str, Any]:
     return {
+        "prices": None if price is None else price.told,
         "calibration": {
             dataset: {name: {**asdict(test), "faults": test.faults} for name, test in tests.items()}
             for dataset, tests in tested.items()
@@ -225,8 +287,21 @@ def _to_dict(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mappi
                 "arm": row.arm,
                 "shown": row.shown,
                 "outcomes": read_choices(result).counts(),
+                "cost_of_100": None if price is None else cost_of_100(read_choices(result).mean_tokens(), price.price),
+                "break_even": _break_even_dict(_break_even(row, result, price)),
                 **result.to_dict(),
             }
             for row, result in chosen
         ],
+    }
+
+
+def _break_even_dict(against: CachedBreakEven | None) -> dict[str, Any] | None:
+    if against is None:
+        return None
+    return {
+        "hit_share": against.hit_share,
+        "search_cost_of_100": 100 * against.search_cost,
+        "library_cost_of_100": 100 * against.library_cost,
+        "search_cheaper_from_tools": against.from_tools,
     }

@@ -51,7 +51,7 @@ class AnthropicTransport(ChatTransport):
 
     def _told(self, error: Any) -> dict[str, Any]:
         body = error.body if isinstance(error.body, dict) else {}
-        told = body.get("error") if isinstance(body.get("error"), dict) else body
+        told: Any = body.get("error") if isinstance(body.get("error"), dict) else body
         said, code, parameter = str(told.get("message") or ""), str(told.get("type")), ""
         if "credit balance" in said:
             code = "insufficient_quota"
@@ -116,7 +116,7 @@ def _as_chat(body: Any) -> dict[str, Any]:
         if block.get("type") == "tool_use"
     ]
     reason = body.get("stop_reason")
-    usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
+    usage: Any = body.get("usage") if isinstance(body.get("usage"), dict) else {}
     # `input_tokens` are those that were neither read from the cache nor written to it.
     read = usage.get("cache_read_input_tokens") or 0
     given = [usage.get("input_tokens"), usage.get("cache_creation_input_tokens") or 0, read]

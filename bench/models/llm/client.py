@@ -70,7 +70,7 @@ class LanguageModel:
         self._in_a_row = 0
         self._counting = threading.Lock()
         self._counted: set[str] = set()
-        self._calls = self._from_journal = self._failures = self._input = self._output = 0
+        self._calls = self._from_journal = self._failures = self._input = self._cached = self._output = 0
         self._told = False
         self._under_way: set[Held] = set()
 
@@ -128,7 +128,7 @@ class LanguageModel:
     def usage(self) -> Usage:
         """What was asked so far."""
         price = self._settings.price
-        cost = None if price is None else price.of(self._input, self._output)
+        cost = None if price is None else price.of(self._input, self._output, self._cached)
         return Usage(self._calls, self._from_journal, self._failures, self._input, self._output, cost)
 
     def preflight(self) -> None:
@@ -261,7 +261,8 @@ class LanguageModel:
                 raise
             finally:
                 self._under_way.discard(held)
-            paid = 0.0 if price is None else price.of(got.input_tokens, got.output_tokens) + held.lost
+            counts = (got.input_tokens, got.output_tokens, got.cached_tokens)
+            paid = 0.0 if price is None else price.of(*counts) + held.lost
             cost = None if price is None else max(0.0, paid - held.settled)
             line = JournalLine(
                 key=key,
@@ -313,14 +314,16 @@ class LanguageModel:
             self._failures += answer.kind != "reply"
             self._input += answer.input_tokens
             self._output += answer.output_tokens
+            self._cached += answer.cached_tokens
             price = self._settings.price
+            counts = (answer.input_tokens, answer.output_tokens, answer.cached_tokens)
             for meter in self._session().meters:
                 meter.count(
                     sent=sent,
                     failed=answer.kind != "reply",
                     input_tokens=answer.input_tokens,
                     output_tokens=answer.output_tokens,
-                    cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
+                    cost=None if price is None else price.of(*counts),
                 )
 
     def _tell_of_another_endpoint(self, answer: JournalAnswer) -> None:

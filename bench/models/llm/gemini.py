@@ -50,7 +50,7 @@ class GeminiTransport(ChatTransport):
 
     def _told(self, error: Any) -> dict[str, Any]:
         body = error.details if isinstance(error.details, dict) else {}
-        told = body.get("error") if isinstance(body.get("error"), dict) else body
+        told: Any = body.get("error") if isinstance(body.get("error"), dict) else body
         details = told.get("details")
         details = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
         wrong_key = any(one.get("reason") == "API_KEY_INVALID" for one in details)
@@ -138,11 +138,12 @@ def _as_chat(body: Any, request: Request) -> dict[str, Any]:
         raise Malformed("the reply is no object")
     candidates, feedback = body.get("candidates"), body.get("promptFeedback")
     message: dict[str, Any]
+    finish: str | None
     if not candidates and isinstance(feedback, dict) and feedback.get("blockReason"):
         message, finish = {"content": ""}, "content_filter"
     else:
         message, finish = _message(candidates, request)
-    usage = body.get("usageMetadata") if isinstance(body.get("usageMetadata"), dict) else {}
+    usage: Any = body.get("usageMetadata") if isinstance(body.get("usageMetadata"), dict) else {}
     # Thoughts are charged as output, and not among the tokens of the candidate.
     made = [usage.get("candidatesTokenCount") or 0, usage.get("thoughtsTokenCount") or 0]
     counted = all(type(number) is int and number >= 0 for number in made)

@@ -28,14 +28,25 @@ _PER = 1_000_000  # prices are for a million tokens
 
 @dataclass(frozen=True)
 class Price:
-    """Money for a token, in any currency: limits and costs are in the same."""
+    """Money for a token, in any currency: limits and costs are in the same.
+
+    Attributes:
+        input, output: for a token of each kind.
+        cached: for a token of the input that is read from a cache; None where it is not known, and counts as any other.
+        written: for a token of the input that is written to a cache; None as well.
+    """
 
     input: float
     output: float
+    cached: float | None = None
+    written: float | None = None
 
-    def of(self, input_tokens: int, output_tokens: int) -> float:
-        """The price of a call."""
-        return self.input * input_tokens + self.output * output_tokens
+    def of(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
+        """The price of a call; cached tokens are among those of the input."""
+        if self.cached is None:
+            return self.input * input_tokens + self.output * output_tokens
+        plain = self.input * (input_tokens - cached_tokens)
+        return plain + self.cached * cached_tokens + self.output * output_tokens
 
 
 @dataclass(frozen=True)
@@ -76,7 +87,7 @@ def chat_settings(limit: float | None = None) -> EndpointSettings:
         UsageError: a variable of the environment holds what it cannot mean.
     """
     urls, keys = ("BENCH_LLM_URL", "OPENAI_BASE_URL"), ("BENCH_LLM_KEY", _OPENAI_KEY)
-    return _settings(urls, keys, "BENCH_LLM_PRICE", _pair, limit)
+    return _settings(urls, keys, "BENCH_LLM_PRICE", _chat_price, limit)
 
 
 def provider_settings(url_name: str, url: str, key_name: str) -> EndpointSettings:
@@ -86,7 +97,7 @@ def provider_settings(url_name: str, url: str, key_name: str) -> EndpointSetting
         url_name, key_name: the variables that its package reads.
         url: where the API is if `url_name` does not say.
     """
-    return _settings((url_name,), (key_name,), "BENCH_LLM_PRICE", _pair, own=(url, key_name))
+    return _settings((url_name,), (key_name,), "BENCH_LLM_PRICE", _chat_price, own=(url, key_name))
 
 
 def embedding_settings() -> EndpointSettings:
@@ -165,11 +176,13 @@ def _number(name: str, kind: Callable[[str], N], expected: str, least: float = 0
     return number
 
 
-def _pair(text: str) -> Price:
+def _chat_price(text: str) -> Price:
     parts = text.split("/")
-    if len(parts) != 2:
-        raise _bad_price("BENCH_LLM_PRICE", text, "two prices per million tokens, input/output, such as 0.15/0.60")
-    return Price(*(_amount("BENCH_LLM_PRICE", part) for part in parts))
+    if len(parts) not in {2, 3}:
+        expected = "prices per million tokens, input/output or input/cached/output, such as 0.15/0.60"
+        raise _bad_price("BENCH_LLM_PRICE", text, expected)
+    given, *cached, made = (_amount("BENCH_LLM_PRICE", part) for part in parts)
+    return Price(given, made, *cached)
 
 
 def _single(text: str) -> Price:
