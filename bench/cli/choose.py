@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder
 from bench.base.text import terminal_text
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option, source_options
+from bench.cli.options import budget_option, complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.results.choice_costs import CachedBreakEven, cost_of_100
 from bench.results.choices import Outcome, read_choices
@@ -76,7 +75,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     help="How it is asked: the provider's tool calls, a JSON object of names, or one name on each line.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask only N queries of each result.")
-@click.option("--budget", type=click.FloatRange(0, min_open=True), help="Most to spend, in the currency of the prices.")
+@budget_option
 @click.option("--price", "priced", metavar="MODEL", help="Tell costs by this model's prices [default: its own].")
 @results_option
 @source_options
@@ -89,7 +88,6 @@ def command(
     arms: tuple[str, ...],
     form: str,
     limit: int | None,
-    budget: float | None,
     priced: str | None,
     results: Path | None,
     quiet: bool,
@@ -108,9 +106,6 @@ def command(
 
     bars = progress(quiet)
     folder = results or results_folder()
-    if budget is not None:
-        # Methods make their models themselves, and these read the environment.
-        os.environ["BENCH_LLM_LIMIT"] = repr(budget)
     price = _price(model, priced)
     chooser = Chooser(model, cast("Form", form))
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -57,6 +58,32 @@ def results_option(function: F) -> F:
 def json_option(function: F) -> F:
     """`--json`: print for machines."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
+
+
+def budget_option(function: F) -> F:
+    """`--budget`: the most to spend. It holds until the command ends, for whatever asks models."""
+
+    @click.option(
+        "--budget",
+        type=click.FloatRange(0, min_open=True),
+        metavar="AMOUNT",
+        help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
+    )
+    @wraps(function)
+    def command(*arguments: Any, budget: float | None, **options: Any) -> Any:
+        if budget is None:
+            return function(*arguments, **options)
+        # Methods make their models themselves, and these read the environment.
+        before = os.environ.get("BENCH_LLM_LIMIT")
+        os.environ["BENCH_LLM_LIMIT"] = repr(budget)
+        try:
+            return function(*arguments, **options)
+        finally:
+            os.environ.pop("BENCH_LLM_LIMIT")
+            if before is not None:
+                os.environ["BENCH_LLM_LIMIT"] = before
+
+    return cast(F, command)
 
 
 def source_options(function: F) -> F:

@@ -176,11 +176,7 @@ def test_what_it_costs_is_told_by_prices_that_are_named(
         (["--budget", "3"], "BENCH_LLM_PRICE"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(
-    more: list[str], said: str, choose: Any, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("BENCH_LLM_LIMIT", raising=False)
-    monkeypatch.setenv("BENCH_LLM_LIMIT", "")  # restored after the test, whatever the command sets
+def test_what_cannot_be_is_said_in_a_sentence(more: list[str], said: str, choose: Any, chat_server: ChatServer) -> None:
     code, told, _ = choose(*more)
     assert code == 2
     assert said in told

@@ -50,13 +50,12 @@ class LanguageModel:
 
     Args:
         model: the name that the endpoint knows it by, `anthropic:NAME`, `gemini:NAME`, or `local:FILE.gguf`.
-        settings: the endpoint [default: what the environment names, see `docs/llm.md`].
         progress: where waiting for replies is reported.
     """
 
     needs_llm = True
 
-    def __init__(self, model: str, *, settings: EndpointSettings | None = None, progress: Progress = QUIET) -> None:
+    def __init__(self, model: str, *, progress: Progress = QUIET) -> None:
         self.model = name_by_content(model)
         self._in_file = is_file_model(self.model)
         provider, _, name = self.model.partition(":")
@@ -64,7 +63,6 @@ class LanguageModel:
         self._asked_as = self.model if self._provider is None else name
         if not self._asked_as.strip():
             raise UsageError(f"llm={model} names no model; write {provider}:MODEL.")
-        self._given = settings
         self._progress = progress
         self._session = bound_session()
         self._in_a_row = 0
@@ -76,8 +74,6 @@ class LanguageModel:
 
     @cached_property
     def _settings(self) -> EndpointSettings:
-        if self._given is not None:
-            return self._given
         if self._provider is not None:
             return self._provider.settings()
         return file_settings(self.model) if self._in_file else chat_settings()

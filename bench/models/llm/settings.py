@@ -77,17 +77,14 @@ class EndpointSettings:
     timeout: float
 
 
-def chat_settings(limit: float | None = None) -> EndpointSettings:
+def chat_settings() -> EndpointSettings:
     """Settings of the endpoint for chat completions.
-
-    Args:
-        limit: the most to spend, in the currency of the prices [default: `BENCH_LLM_LIMIT`].
 
     Raises:
         UsageError: a variable of the environment holds what it cannot mean.
     """
     urls, keys = ("BENCH_LLM_URL", "OPENAI_BASE_URL"), ("BENCH_LLM_KEY", _OPENAI_KEY)
-    return _settings(urls, keys, "BENCH_LLM_PRICE", _chat_price, limit)
+    return _settings(urls, keys, "BENCH_LLM_PRICE", _chat_price)
 
 
 def provider_settings(url_name: str, url: str, key_name: str) -> EndpointSettings:
@@ -112,7 +109,6 @@ def _settings(
     key_names: tuple[str, ...],
     price_name: str,
     read_price: Callable[[str], Price],
-    limit: float | None = None,
     own: tuple[str, str] = (OPENAI_URL, _OPENAI_KEY),
 ) -> EndpointSettings:
     own_url, own_key = own
@@ -125,8 +121,7 @@ def _settings(
             f"{key_name} contains a character that is invalid in a key (a space, a line end, an accent); set it again."
         )
     keep(key)
-    if limit is None:
-        limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
+    limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()
     if limit is not None and not prices:
         raise UsageError(f"BENCH_LLM_LIMIT needs prices to count with: set {price_name} as well.")

@@ -393,7 +393,11 @@ def test_a_name_without_a_model_is_refused(name: str) -> None:
 
 
 def test_keys_of_requests_to_other_endpoints_are_as_they_were() -> None:
-    # From a journal of before there were other providers.
+    # From journals of before there were other providers.
+    tools = (ToolDefinition("t", "d", "{}"),)
+    assert request_key("m", Request((Message("user", "a"),), tools=tools)) == (
+        "026d05cc1e25557b4fb061dcb47cd7ea8f5b25f74183bd505447f7c2665c1a73"
+    )
     assert request_key("m", Request((Message("user", "a"),))) == (
         "4c4447fe9f0b13ff4ff069883fb06cea86e68c4d51a6dc7bf9a4d9674af692ea"
     )
