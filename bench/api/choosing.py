@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,13 @@ from bench.base.config import config_context, current_session
 from bench.base.paths import expand_path, results_folder
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.evaluation.choosing import Arm, Calibration, Choice, Chooser, Form, estimate, make_choices
+from bench.comparison.choices import ChoiceReport, estimate, priced_model
+from bench.evaluation.choosing import Arm, Chooser, Form, make_choices
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.choices import OUTCOMES, read_choices
 from bench.show.objects import Shown, frame
-from bench.show.tables import Table, mean_cell
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     import pandas
@@ -34,9 +35,10 @@ class Choices(Shown):
             is not fit to judge rankings there, and is empty if it is.
     """
 
-    def __init__(self, calibration: Mapping[str, Calibration], choices: Sequence[Choice]) -> None:
-        self.calibration = dict(calibration)
-        self._choices = list(choices)
+    def __init__(self, report: ChoiceReport) -> None:
+        self.calibration = dict(report.calibration)
+        self._report = report
+        self._choices = report.choices
 
     @property
     def results(self) -> list[Result]:
@@ -54,10 +56,7 @@ class Choices(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that was found, as `bench choose --json` prints it."""
-        return {
-            "calibration": {dataset: each.to_dict() for dataset, each in self.calibration.items()},
-            "choices": [choice.to_dict() for choice in self._choices],
-        }
+        return self._report.to_dict()
 
     def _rows(self) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = []
@@ -83,12 +82,7 @@ class Choices(Shown):
         return f"of {len(self._choices)} rankings on {', '.join(self.calibration)}"
 
     def _tables(self) -> list[Table]:
-        table = Table(["method", "dataset", "shown", "queries", "right"], right=(2, 3, 4), whole=(4,))
-        for choice in self._choices:
-            right = read_choices(choice.result).accuracy()
-            dataset = choice.result.manifest.dataset.spec
-            table.add(choice.label, dataset, str(choice.run.shown or "all"), str(right.n), mean_cell(right))
-        return [table]
+        return [table for _, table, _ in self._report.parts() if table is not None]
 
 
 def choose(
@@ -100,6 +94,7 @@ def choose(
     form: Form = "calls",
     limit: int | None = None,
     budget: float | None = None,
+    price: str | None = None,
     results: str | Path | None = None,
 ) -> Choices:
     """Let a language model choose among the tools that stored results have ranked. The same as `bench choose`.
@@ -116,6 +111,7 @@ def choose(
         form: how it is asked: the provider's tool `calls`, a `json` object of names, or `names`, one on each line.
         limit: ask only so many queries of each result.
         budget: the most to spend, in the currency of `BENCH_LLM_PRICE`.
+        price: a model of the table of prices by which costs are told; the model's own prices if None.
         results: the folder of results; `$BENCH_RESULTS` or `results` if None.
 
     Raises:
@@ -139,6 +135,7 @@ def choose(
         progress=progress,
         overwrite="missing",
     )
+    priced = priced_model(model, price)
     with config_context(budget=budget):
         calibration, choices = make_choices(
             runner,
@@ -147,6 +144,6 @@ def choose(
             [whole_number("shown", number) for number in numbers],
             tuple(arms),
             None if limit is None else whole_number("limit", limit),
-            lambda runs, plans: progress.note(estimate(runs, plans)),
+            lambda runs, plans: progress.note(estimate(runs, plans, priced)),
         )
-    return Choices(calibration, choices)
+    return Choices(ChoiceReport(calibration, choices, priced))

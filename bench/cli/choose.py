@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from bench.base.bars import progress
-from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import terminal_text
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option, source_options
+from bench.cli.options import budget_option, complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.results.choices import Outcome, read_choices
-from bench.results.manifest import MetricValue
-from bench.show.tables import Table, mean_cell
 
 if TYPE_CHECKING:
-    from bench.evaluation.choosing import Arm, Calibration, Choice, Form
+    from bench.evaluation.choosing import Arm, Form
 
-#: Columns of the table -> the outcomes that they count.
-_SPLIT: dict[str, tuple[Outcome, ...]] = {
-    "right": ("right",),
-    "not retrieved": ("not retrieved",),
-    "not chosen": ("not all chosen", "abstained"),
-    "wrong": ("wrong tools", "wrong tools too", "called without need"),
-    "unreadable": ("unreadable", "failed"),
-}
 _ARMS = ("retrieved", "gold", "library", "with-gold", "without-gold")
-_AMONG = {"random": "random tools", "hard": "hard tools", "reordered": "hard, reordered", "alone": "none"}
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, ...]:
@@ -69,7 +55,8 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     help="How it is asked: the provider's tool calls, a JSON object of names, or one name on each line.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask only N queries of each result.")
-@click.option("--budget", type=click.FloatRange(0, min_open=True), help="Most to spend, in the currency of the prices.")
+@budget_option
+@click.option("--price", "priced", metavar="MODEL", help="Tell costs by this model's prices [default: its own].")
 @results_option
 @source_options
 @more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
@@ -81,7 +68,7 @@ def command(
     arms: tuple[str, ...],
     form: str,
     limit: int | None,
-    budget: float | None,
+    priced: str | None,
     results: Path | None,
     quiet: bool,
     as_json: bool,
@@ -91,13 +78,15 @@ def command(
     Before any row, the model is calibrated on the same queries: it is shown the gold among random tools, and among hard
     ones. Choices are results: `bench compare`, `bench gate` and the site take them like any other.
     """
-    from bench.evaluation.choosing import Chooser, estimate, make_choices
+    from bench.comparison.choices import ChoiceReport, estimate, priced_model
+    from bench.evaluation.choosing import Chooser, make_choices
     from bench.evaluation.runner import Runner
     from bench.registry import build_method, load_dataset
     from bench.results.finding import find_result
 
     bars = progress(quiet)
     folder = results or results_folder()
+    price = priced_model(model, priced)
     runner = Runner(
         folder,
         load=lambda spec: load_dataset(spec, bars),
@@ -105,62 +94,23 @@ def command(
         progress=bars,
         overwrite="missing",
     )
-    with config_context(budget=budget):
-        tested, chosen = make_choices(
-            runner,
-            [find_result(folder, name) for name in names],
-            Chooser(model, cast("Form", form)),
-            shown,
-            cast("tuple[Arm, ...]", arms),
-            limit,
-            lambda runs, plans: bars.note(estimate(runs, plans)),
-        )
-    if as_json:
-        calibration = {dataset: each.to_dict() for dataset, each in tested.items()}
-        print_json({"calibration": calibration, "choices": [choice.to_dict() for choice in chosen]})
-    else:
-        _print(chosen, tested)
-
-
-def _print(chosen: list[Choice], tested: Mapping[str, Calibration]) -> None:
-    for dataset, calibration in tested.items():
-        faults = calibration.faults
-        verdict = f"NOT fit to judge: {'; '.join(faults)}" if faults else "fit to judge"
-        table = Table(
-            ["gold among", "n", "hit", "above chance", "by position", "same twice", "unknown", "unreadable"],
-            right=(1, 2, 3, 5, 6, 7),
-            whole=(0, 3),
-        )
-        for name, test in calibration.tests.items():
-            above = MetricValue(mean=test.above_chance, low=test.low, high=test.high, n=test.n)
-            p = "" if test.position_p is None else f" (p {test.position_p:.2g})"
-            table.add(
-                _AMONG[name],
-                str(test.n),
-                f"{test.hit:.3f}",
-                mean_cell(above),
-                " ".join(f"{share:.2f}" for share in test.positions) + p if name != "alone" else "",
-                "" if test.same is None else f"{test.same:.2f}",
-                str(test.unknown),
-                str(test.unreadable),
-            )
-        click.echo(terminal_text(f"{dataset}: {verdict}"))
-        console().print(table)
-        click.echo(f"the same choice in another order of the hard tools: {calibration.same_reordered:.2f} of queries")
-    right = Table(
-        ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"],
-        right=range(1, 8),
-        whole=(3, 4),
+    tested, chosen = make_choices(
+        runner,
+        [find_result(folder, name) for name in names],
+        Chooser(model, cast("Form", form)),
+        shown,
+        cast("tuple[Arm, ...]", arms),
+        limit,
+        lambda runs, plans: bars.note(estimate(runs, plans, price)),
     )
-    split = Table(["method", "shown", *_SPLIT], right=range(1, 8))
-    for choice in chosen:
-        choices = read_choices(choice.result)
-        shown = str(choice.run.shown or "all")
-        tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
-        hit = choice.result.metrics.metrics.get("set_hit")
-        label = choice.label
-        right.add(label, shown, str(len(choices.queries)), mean_cell(choices.accuracy()), mean_cell(hit), *tokens)
-        counts = choices.counts()
-        split.add(label, shown, *(str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values()))
-    console().print(right)
-    console().print(split)
+    report = ChoiceReport(tested, chosen, price)
+    if as_json:
+        print_json(report.to_dict())
+        return
+    for title, table, sentences in report.parts():
+        if title:
+            click.echo(terminal_text(title))
+        if table is not None:
+            console().print(table)
+        for sentence in sentences:
+            click.echo(terminal_text(sentence))

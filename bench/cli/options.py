@@ -59,6 +59,23 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
 
 
+def budget_option(function: F) -> F:
+    """`--budget`: the most to spend. It holds until the command ends, for whatever asks models."""
+
+    @click.option(
+        "--budget",
+        type=click.FloatRange(0, min_open=True),
+        metavar="AMOUNT",
+        help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
+    )
+    @wraps(function)
+    def command(*arguments: Any, budget: float | None, **options: Any) -> Any:
+        with config_context(budget=budget):
+            return function(*arguments, **options)
+
+    return cast(F, command)
+
+
 def source_options(function: F) -> F:
     """`--mirror` and `--offline`: they hold until the command ends, for whatever reads files or asks models."""
 

@@ -15,7 +15,6 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.spec import Spec, Value, parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.models.llm.settings import chat_settings
 from bench.results.choices import read_choices
 from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.store import StoredResult
@@ -239,23 +238,6 @@ def make_choices(
         tests = {name: fitness(result) for name, result in results.items()}
         tested[dataset] = Calibration(tests, same_in_another_order(results["hard"], results["reordered"]))
     return tested, [Choice(run, made.popleft()) for run in runs]
-
-
-def estimate(runs: Sequence[ChoiceRun], plans: Sequence[Plan]) -> str:
-    """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
-    known = {str(run.plan.dataset): run.source for run in runs}
-    calls = tokens = 0.0
-    for plan in plans:
-        source = known[str(plan.dataset)]
-        queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
-        each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
-        arguments = dict(plan.method.arguments)
-        shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
-        calls += queries
-        tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
-    price = chat_settings().price
-    cost = "" if price is None else f", about {price.of(round(tokens), round(calls * 40)):.2g} at today's prices"
-    return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
 
 
 def _made(outcome: StoredResult | BenchError) -> StoredResult:

@@ -141,6 +141,33 @@ def test_a_replay_makes_the_same_bytes(
     assert files() == first
 
 
+def test_what_it_costs_is_told_by_prices_that_are_named(
+    choose: Any, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat_server.calls = by_words
+    _, _, report = choose("--json", "-q", "--limit", "8")
+    (row,) = report["choices"]
+    assert (report["prices"], row["cost_of_100"], row["break_even"]) == (None, None, None)
+    _, _, report = choose("--json", "-q", "--limit", "8", "--price", "claude-sonnet-5-5")
+    assert report["prices"]["date"] == "2026-10-24"
+    (row,) = report["choices"]
+    tokens = read_choices(StoredResult.read(Path(row["folder"]))).mean_tokens()
+    # The script has read nothing from a cache.
+    assert row["cost_of_100"] == pytest.approx(100 * (tokens[0] * 2 + tokens[2] * 10) / 1e6)
+    assert row["break_even"]["hit_share"] == 0.9
+    # 5 tools at 2; a cached one costs 0.9 x 0.10 + 0.1 x 2.50 = 0.34: some 29 tools of the same size.
+    assert 10 < row["break_even"]["search_cheaper_from_tools"] < 60
+    # What the user says of prices counts before the table.
+    monkeypatch.setenv("BENCH_LLM_PRICE", "4/20")
+    code, told, _ = choose("-q", "--limit", "8")
+    assert code == 0
+    assert "Costs by BENCH_LLM_PRICE." in told
+    assert "in a cached prompt (90% hits)" in told
+    code, told, _ = choose("-q", "--limit", "8", "--price", "no-such-model")
+    assert code == 2
+    assert "the table of prices has no model no-such-model" in told
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -149,11 +176,7 @@ def test_a_replay_makes_the_same_bytes(
         (["--budget", "3"], "BENCH_LLM_PRICE"),
     ],
 )
-def test_what_cannot_be_is_said_in_a_sentence(
-    more: list[str], said: str, choose: Any, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("BENCH_LLM_LIMIT", raising=False)
-    monkeypatch.setenv("BENCH_LLM_LIMIT", "")  # restored after the test, whatever the command sets
+def test_what_cannot_be_is_said_in_a_sentence(more: list[str], said: str, choose: Any, chat_server: ChatServer) -> None:
     code, told, _ = choose(*more)
     assert code == 2
     assert said in told

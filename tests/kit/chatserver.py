@@ -7,6 +7,7 @@ text by its letters. `answer` and `vector` may be replaced, and each entry of `f
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -63,6 +64,7 @@ class ChatServer:
     """The server.
 
     Attributes:
+        base, paths, key_header: end of its address, what may be asked below it, and where the key is.
         url: its address, as BENCH_LLM_URL wants it.
         requests: bodies of all requests that came, spoilt ones too.
         keys: their Authorization headers.
@@ -74,6 +76,10 @@ class ChatServer:
         most_at_once: the most requests that were open at one moment.
         flooded: bytes that `flood` could send.
     """
+
+    base = "/v1"
+    paths = r"/chat/completions|/embeddings"
+    key_header = "Authorization"
 
     def __init__(self) -> None:
         self.requests: list[Body] = []
@@ -111,7 +117,7 @@ class ChatServer:
                 """A client that went away is no error of a test."""
 
         self._http = Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}{self.base}"
         threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
@@ -154,13 +160,13 @@ class ChatServer:
         body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
         with self._lock:
             self.requests.append(body)
-            self.keys.append(handler.headers.get("Authorization", ""))
+            self.keys.append(handler.headers.get(self.key_header, ""))
             fault = self.faults.popleft() if self.faults else self.fault
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)
         exchange = Exchange(self, handler, body)
         try:
-            if handler.path not in {"/v1/chat/completions", "/v1/embeddings"}:
+            if not re.fullmatch(f"{self.base}({self.paths})", handler.path):
                 exchange.send({"error": {"message": f"no such path: {handler.path}"}}, 404)
             elif fault is None:
                 exchange.send(exchange.reply)

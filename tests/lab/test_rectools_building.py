@@ -212,11 +212,11 @@ def test_a_build_that_was_stopped_goes_on_and_makes_the_same_folder(
     # One token costs one unit. The first build is stopped by its limit, on the way.
     monkeypatch.setenv("BENCH_LLM_PRICE", "1000000/1000000")
     monkeypatch.setenv("BENCH_LLM_CONCURRENCY", "1")
-    assert run(command(corpus, tmp_path / "first", "--spend-limit", "4500")) != 0
+    assert run(command(corpus, tmp_path / "first", "--budget", "4500")) != 0
     before = len(chat_server.requests)
     assert 0 < before < 40
     assert not (tmp_path / "first").exists()
-    assert run(command(corpus, tmp_path / "first", "--spend-limit", "1000000")) == 0
+    assert run(command(corpus, tmp_path / "first", "--budget", "1000000")) == 0
     assert len(chat_server.requests) == 40
     # And from the journal alone, without an endpoint.
     chat_server.close()

@@ -9,7 +9,7 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_datasets, json_option, source_options
+from bench.cli.options import budget_option, complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.show.numbers import estimate, money
 from bench.show.tables import Table
@@ -20,15 +20,10 @@ from bench.show.tables import Table
 @click.option("--llm", "model", required=True, help="Language model that judges the requests.")
 @click.option("--sample", type=click.IntRange(1), default=100, show_default=True, help="Requests to ask about.")
 @more_option("--seed", type=int, default=0, show_default=True, help="Random seed of the sample and the tools left out.")
-@click.option(
-    "--spend-limit",
-    type=click.FloatRange(0),
-    default=None,
-    help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
-)
+@budget_option
 @source_options
 @json_option
-def command(dataset: str, model: str, sample: int, seed: int, spend_limit: float | None, as_json: bool) -> None:
+def command(dataset: str, model: str, sample: int, seed: int, as_json: bool) -> None:
     """Ask a language model how many requests of DATASET are solved exactly by their gold tools.
 
     A request passes if its tools do all that is asked, and no longer do once one of them is left out (table 1 of the
@@ -40,12 +35,11 @@ def command(dataset: str, model: str, sample: int, seed: int, spend_limit: float
     from bench.lab.building.exact import check_exact
     from bench.lab.building.rectools import DROPPED
     from bench.models.llm.client import LanguageModel
-    from bench.models.llm.settings import chat_settings
     from bench.registry import load_dataset
 
     bars = progress()
     loaded = load_dataset(dataset, bars)
-    judge = LanguageModel(model, settings=chat_settings(limit=spend_limit), progress=bars)
+    judge = LanguageModel(model, progress=bars)
     found = check_exact(loaded, sample, seed, judge, bars)
     usage = judge.usage
     if as_json:

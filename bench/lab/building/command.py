@@ -13,7 +13,7 @@ from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_datasets, json_option, source_options
+from bench.cli.options import budget_option, complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.show.numbers import money
 from bench.show.tables import Table
@@ -65,12 +65,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     show_default=True,
     help="Proportion of requests in the test split.",
 )
-@click.option(
-    "--spend-limit",
-    type=click.FloatRange(0),
-    default=None,
-    help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
-)
+@budget_option
 @source_options
 @json_option
 def command(
@@ -83,7 +78,6 @@ def command(
     seed: int,
     split: str,
     test_share: float,
-    spend_limit: float | None,
     as_json: bool,
 ) -> None:
     """Build a dataset from the tools of LIBRARY with a language model, as RecTools was built.
@@ -103,11 +97,10 @@ def command(
     from bench.data.derive import SplitOptions
     from bench.lab.building.rectools import DROPPED, BuildSettings, build_dataset
     from bench.models.llm.client import LanguageModel
-    from bench.models.llm.settings import chat_settings
 
     bars = progress()
     tools, card = _library(library)
-    writer = LanguageModel(model, settings=chat_settings(limit=spend_limit), progress=bars)
+    writer = LanguageModel(model, progress=bars)
     options = SplitOptions.model_validate({"split": split, "seed": seed, "test_share": test_share})
     made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
     with replace_folder(Path(os.path.abspath(out))) as fresh:

@@ -11,21 +11,22 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.progress import QUIET, Progress
 from bench.base.text import one_line
+from bench.models.llm.anthropic import AnthropicTransport
 from bench.models.llm.budget import Held, WorkStopped
-from bench.models.llm.completion import Completion, input_bound, payload, read_completion
+from bench.models.llm.completion import ChatTransport, Completion, input_bound
+from bench.models.llm.gemini import GeminiTransport
 from bench.models.llm.journal import Journal, JournalAnswer, JournalCall, JournalLine, JournalRequest, journal_at
 from bench.models.llm.local import FileTransport, file_settings, is_file_model, name_by_content
 from bench.models.llm.messages import Failure, Message, Reply, Request, Usage, describe_request, request_key
 from bench.models.llm.settings import OFFLINE, EndpointSettings, chat_settings
-from bench.models.llm.transport import GaveUp, Refused, Transport, Unsupported
+from bench.models.llm.transport import GaveUp, Refused
 
 __all__ = ["Failure", "LanguageModel", "Message", "Reply", "Request", "Usage"]
 
@@ -37,36 +38,45 @@ _DOWN = 10
 _GRACE = 1.0  # seconds that replies just arrived have to reach the journal after Ctrl-C
 _LOOK = 0.5  # seconds between looks for Ctrl-C where waiting cannot be interrupted
 _SHOWN = 80  # characters of a prompt that an error shows
+#: What names of models begin with -> the provider's own API that answers.
+_PROVIDERS: dict[str, type[AnthropicTransport] | type[GeminiTransport]] = {
+    "anthropic": AnthropicTransport,
+    "gemini": GeminiTransport,
+}
 
 
 class LanguageModel:
     """A model behind an endpoint.
 
     Args:
-        model: the name that the endpoint knows it by, or `local:FILE.gguf`.
-        settings: the endpoint [default: what the environment names, see `docs/llm.md`].
+        model: the name that the endpoint knows it by, `anthropic:NAME`, `gemini:NAME`, or `local:FILE.gguf`.
         progress: where waiting for replies is reported.
     """
 
     needs_llm = True
 
-    def __init__(self, model: str, *, settings: EndpointSettings | None = None, progress: Progress = QUIET) -> None:
+    def __init__(self, model: str, *, progress: Progress = QUIET) -> None:
         self.model = name_by_content(model)
         self._in_file = is_file_model(self.model)
-        self._given = settings
+        provider, _, name = self.model.partition(":")
+        self._provider = _PROVIDERS.get(provider)
+        self._asked_as = self.model if self._provider is None else name
+        if not self._asked_as.strip():
+            raise UsageError(f"llm={model} names no model; write {provider}:MODEL.")
         self._progress = progress
         self._session = bound_session()
         self._in_a_row = 0
         self._counting = threading.Lock()
         self._counted: set[str] = set()
-        self._calls = self._from_journal = self._failures = self._input = self._output = 0
+        self._calls = self._from_journal = self._failures = self._input = self._cached = self._output = 0
         self._told = False
-        self._length_name = "max_tokens"
         self._under_way: set[Held] = set()
 
     @cached_property
     def _settings(self) -> EndpointSettings:
-        return self._given or (file_settings(self.model) if self._in_file else chat_settings())
+        if self._provider is not None:
+            return self._provider.settings()
+        return file_settings(self.model) if self._in_file else chat_settings()
 
     @property
     def _reachable(self) -> bool:
@@ -78,8 +88,10 @@ class LanguageModel:
         return journal_at(self._settings.journal)
 
     @cached_property
-    def _transport(self) -> Transport:
-        return FileTransport(self.model, self._settings) if self._in_file else Transport(self._settings)
+    def _transport(self) -> ChatTransport:
+        if self._in_file:
+            return FileTransport(self.model, self._settings)
+        return (self._provider or ChatTransport)(self._settings)
 
     @property
     def identity(self) -> str:
@@ -112,7 +124,7 @@ class LanguageModel:
     def usage(self) -> Usage:
         """What was asked so far."""
         price = self._settings.price
-        cost = None if price is None else price.of(self._input, self._output)
+        cost = None if price is None else price.of(self._input, self._output, self._cached)
         return Usage(self._calls, self._from_journal, self._failures, self._input, self._output, cost)
 
     def preflight(self) -> None:
@@ -131,7 +143,7 @@ class LanguageModel:
             if self._reachable and not recorded:
                 self._transport.start()
         elif self._reachable:
-            require("openai", what=f"the language model {self.model}")
+            require(self._transport.package, what=f"the language model {self.model}")
         if not self._reachable and not recorded:
             raise UnavailableError(
                 f"cannot call {self.model}: {self._obstacle()}, and the journal {self._settings.journal} "
@@ -245,7 +257,8 @@ class LanguageModel:
                 raise
             finally:
                 self._under_way.discard(held)
-            paid = 0.0 if price is None else price.of(got.input_tokens, got.output_tokens) + held.lost
+            counts = (got.input_tokens, got.output_tokens, got.cached_tokens)
+            paid = 0.0 if price is None else price.of(*counts) + held.lost
             cost = None if price is None else max(0.0, paid - held.settled)
             line = JournalLine(
                 key=key,
@@ -270,27 +283,12 @@ class LanguageModel:
 
     def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
         """What the endpoint makes of a request."""
-
-        begun = 0.0
-
-        def send(client: Any) -> Any:
-            nonlocal begun
-            begun = time.perf_counter()
-            return client.chat.completions.with_streaming_response.create(**payload(self.model, request, name))
-
-        while True:
-            name = self._length_name
-            try:
-                got = self._transport.call(send, lambda body: read_completion(body, request), held, stop)
-                return replace(got, seconds=round(time.perf_counter() - begun, 3))
-            except Unsupported as error:
-                if name != "max_tokens":
-                    raise UsageError(f"{self._settings.url} takes no limit of a reply's length ({error}).") from None
-                self._length_name = "max_completion_tokens"
-            except GaveUp as error:
-                return Completion("gave-up", str(error))
-            except Refused as error:
-                return Completion("refusal", str(error))
+        try:
+            return self._transport.complete(self._asked_as, request, held, stop)
+        except GaveUp as error:
+            return Completion("gave-up", str(error))
+        except Refused as error:
+            return Completion("refusal", str(error))
 
     def _check_that_it_is_up(self, answer: JournalAnswer) -> None:
         self._in_a_row = self._in_a_row + 1 if answer.kind == "gave-up" else 0
@@ -312,14 +310,16 @@ class LanguageModel:
             self._failures += answer.kind != "reply"
             self._input += answer.input_tokens
             self._output += answer.output_tokens
+            self._cached += answer.cached_tokens
             price = self._settings.price
+            counts = (answer.input_tokens, answer.output_tokens, answer.cached_tokens)
             for meter in self._session().meters:
                 meter.count(
                     sent=sent,
                     failed=answer.kind != "reply",
                     input_tokens=answer.input_tokens,
                     output_tokens=answer.output_tokens,
-                    cost=None if price is None else price.of(answer.input_tokens, answer.output_tokens),
+                    cost=None if price is None else price.of(*counts),
                 )
 
     def _tell_of_another_endpoint(self, answer: JournalAnswer) -> None:
@@ -345,13 +345,17 @@ class LanguageModel:
     def _obstacle(self) -> str:
         if self._in_file:
             return "its file is not here"
-        return OFFLINE if self._session().offline else "no endpoint is named"
+        if self._session().offline:
+            return OFFLINE
+        return "no endpoint is named" if self._provider is None else f"{self._settings.key_name} is not set"
 
     def _remedy(self) -> str:
         if self._in_file:
             return "Name the file with its folder, or a recorded journal in BENCH_LLM_JOURNAL."
         if self._session().offline and self._settings.named:
             return "Go online, or name the recorded journal in BENCH_LLM_JOURNAL."
+        if self._provider is not None:
+            return f"Set {self._settings.key_name}, or name a recorded journal in BENCH_LLM_JOURNAL."
         return (
             "Name an endpoint in BENCH_LLM_URL (its key in BENCH_LLM_KEY), or a recorded journal in BENCH_LLM_JOURNAL."
         )

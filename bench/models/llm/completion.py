@@ -1,14 +1,21 @@
-"""The chat-completions protocol: requests, maximum cost, and parsing of responses."""
+"""The chat-completions protocol: calls, requests, maximum cost, and parsing of responses."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from bench.base.errors import UsageError
 from bench.base.text import one_line
+from bench.models.llm.budget import Held
 from bench.models.llm.messages import Request, ToolCall, clean_text, describe_request
-from bench.models.llm.transport import Malformed
+from bench.models.llm.settings import EndpointSettings
+from bench.models.llm.transport import Malformed, Transport, Unsupported
 
 #: Tokens that a model's template may put around a message, and before the first.
 _PER_MESSAGE = 16
@@ -46,8 +53,49 @@ class Completion:
     seconds: float | None = None
 
 
-def payload(model: str, request: Request, length_name: str) -> dict[str, Any]:
-    """The arguments of `chat.completions.create`; `length_name` is what the endpoint calls `max_tokens`."""
+class ChatTransport(Transport):
+    """An endpoint that answers requests; subclasses have the protocols of other providers."""
+
+    def __init__(self, settings: EndpointSettings) -> None:
+        super().__init__(settings)
+        self._unsupported: set[str] = set()
+
+    def complete(self, model: str, request: Request, held: Held, stop: threading.Event) -> Completion:
+        """What the endpoint makes of a request; raises as `call` does, and never `Unsupported`."""
+        begun = 0.0
+
+        def send(client: Any) -> AbstractContextManager[Any]:
+            nonlocal begun
+            begun = time.perf_counter()
+            return self._begin(client, model, request, unsupported)
+
+        while True:
+            unsupported = frozenset(self._unsupported)
+            try:
+                got = self.call(send, lambda body: self._read(body, request), held, stop)
+                return replace(got, seconds=round(time.perf_counter() - begun, 3))
+            except Unsupported as error:
+                if error.name in unsupported:
+                    what = "limit of a reply's length" if error.name == "max_tokens" else error.name
+                    raise UsageError(f"{self._settings.url} takes no {what} ({error}).") from None
+                self._unsupported.add(error.name)
+
+    def _begin(
+        self, client: Any, model: str, request: Request, unsupported: AbstractSet[str]
+    ) -> AbstractContextManager[Any]:
+        """Begin a call of the package's client, without the unsupported parameters; gives its streamed response."""
+        response: AbstractContextManager[Any] = client.chat.completions.with_streaming_response.create(
+            **payload(model, request, unsupported)
+        )
+        return response
+
+    def _read(self, body: Any, request: Request) -> Completion:
+        """Read a reply; raises `Malformed`."""
+        return read_completion(body, request)
+
+
+def payload(model: str, request: Request, unsupported: AbstractSet[str] = frozenset()) -> dict[str, Any]:
+    """The arguments of `chat.completions.create`; an unsupported temperature is left out."""
     sent = describe_request(request)
     for name in ("sample", "tools", "definitions", "reply_schema"):
         sent.pop(name, None)
@@ -66,7 +114,10 @@ def payload(model: str, request: Request, length_name: str) -> dict[str, Any]:
     if request.reply_schema:
         form = {"name": "reply", "strict": True, "schema": json.loads(request.reply_schema)}
         sent["response_format"] = {"type": "json_schema", "json_schema": form}
-    sent[length_name] = sent.pop("max_tokens")
+    if "max_tokens" in unsupported:
+        sent["max_completion_tokens"] = sent.pop("max_tokens")
+    if "temperature" in unsupported:
+        del sent["temperature"]
     if sent["top_p"] == 1.0:
         # The protocol's default; some models refuse to be told.
         del sent["top_p"]

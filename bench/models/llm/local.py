@@ -30,8 +30,8 @@ from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.paths import cache_folder, write_text
 from bench.base.text import one_line
 from bench.models.files import remembered_sha256
+from bench.models.llm.completion import ChatTransport
 from bench.models.llm.settings import EndpointSettings, chat_settings
-from bench.models.llm.transport import Transport
 
 _NAMED = re.compile(r"local:(?P<file>.+\.gguf)(@sha256:(?P<pin>[0-9a-f]+))?", re.IGNORECASE | re.DOTALL)
 _PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
@@ -125,7 +125,7 @@ def file_settings(name: str) -> EndpointSettings:
     )
 
 
-class FileTransport(Transport):
+class FileTransport(ChatTransport):
     """Calls the server of a file, which starts with the first of them; one in a process, however many use it."""
 
     def __init__(self, name: str, settings: EndpointSettings) -> None:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
-#: Whether the model may call a tool, or must call one.
-ToolChoice = Literal["auto", "required"]
 
 #: Part of every key: a change of what a key is made of must not find old answers.
 _KEY_VERSION = 1
@@ -55,7 +53,6 @@ class Request:
         temperature, top_p, max_tokens: as the chat-completions protocol has them.
         sample: which draw of the same prompt this is. It is not sent; it lets one prompt have several replies.
         tools: what the model may call, in the provider's own form.
-        tool_choice: whether it may, or must.
         reply_schema: a JSON Schema, as JSON, that the text of the reply has to follow; empty for none.
     """
 
@@ -65,7 +62,6 @@ class Request:
     max_tokens: int = 1024
     sample: int = 0
     tools: tuple[ToolDefinition, ...] = ()
-    tool_choice: ToolChoice = "auto"
     reply_schema: str = ""
 
 
@@ -142,7 +138,7 @@ def describe_request(request: Request) -> dict[str, Any]:
         definitions = json.dumps([vars(tool) for tool in request.tools], sort_keys=True)
         described["tools"] = [tool.name for tool in request.tools]
         described["definitions"] = hashlib.sha256(definitions.encode()).hexdigest()
-        described["tool_choice"] = request.tool_choice
+        described["tool_choice"] = "auto"
     if request.reply_schema:
         described["reply_schema"] = request.reply_schema
     return described

@@ -29,14 +29,25 @@ _PER = 1_000_000  # prices are for a million tokens
 
 @dataclass(frozen=True)
 class Price:
-    """Money for a token, in any currency: limits and costs are in the same."""
+    """Money for a token, in any currency: limits and costs are in the same.
+
+    Attributes:
+        input, output: for a token of each kind.
+        cached: for a token of the input that is read from a cache; None where it is not known, and counts as any other.
+        written: for a token of the input that is written to a cache; None as well.
+    """
 
     input: float
     output: float
+    cached: float | None = None
+    written: float | None = None
 
-    def of(self, input_tokens: int, output_tokens: int) -> float:
-        """The price of a call."""
-        return self.input * input_tokens + self.output * output_tokens
+    def of(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float:
+        """The price of a call; cached tokens are among those of the input."""
+        if self.cached is None:
+            return self.input * input_tokens + self.output * output_tokens
+        plain = self.input * (input_tokens - cached_tokens)
+        return plain + self.cached * cached_tokens + self.output * output_tokens
 
 
 @dataclass(frozen=True)
@@ -67,17 +78,24 @@ class EndpointSettings:
     timeout: float
 
 
-def chat_settings(limit: float | None = None) -> EndpointSettings:
+def chat_settings() -> EndpointSettings:
     """Settings of the endpoint for chat completions.
-
-    Args:
-        limit: the most to spend, in the currency of the prices [default: that of the session, or `BENCH_LLM_LIMIT`].
 
     Raises:
         UsageError: a variable of the environment holds what it cannot mean.
     """
     urls, keys = ("BENCH_LLM_URL", "OPENAI_BASE_URL"), ("BENCH_LLM_KEY", _OPENAI_KEY)
-    return _settings(urls, keys, "BENCH_LLM_PRICE", _pair, limit)
+    return _settings(urls, keys, "BENCH_LLM_PRICE", _chat_price)
+
+
+def provider_settings(url_name: str, url: str, key_name: str) -> EndpointSettings:
+    """Settings of a provider's own API; raises `UsageError` as `chat_settings` does.
+
+    Args:
+        url_name, key_name: the variables that its package reads.
+        url: where the API is if `url_name` does not say.
+    """
+    return _settings((url_name,), (key_name,), "BENCH_LLM_PRICE", _chat_price, own=(url, key_name))
 
 
 def embedding_settings() -> EndpointSettings:
@@ -92,19 +110,19 @@ def _settings(
     key_names: tuple[str, ...],
     price_name: str,
     read_price: Callable[[str], Price],
-    limit: float | None = None,
+    own: tuple[str, str] = (OPENAI_URL, _OPENAI_KEY),
 ) -> EndpointSettings:
-    url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", OPENAI_URL))
+    own_url, own_key = own
+    url_name, url = next(((name, os.environ[name]) for name in url_names if os.environ.get(name)), ("", own_url))
     # Set and empty means no key: an endpoint of one's own need not get the key of OpenAI's.
-    key_name = next((name for name in key_names if name in os.environ), _OPENAI_KEY)
+    key_name = next((name for name in key_names if name in os.environ), own_key)
     key = os.environ.get(key_name, "").strip()
     if not all("!" <= sign <= "~" for sign in key):
         raise UsageError(
             f"{key_name} contains a character that is invalid in a key (a space, a line end, an accent); set it again."
         )
     keep(key)
-    if limit is None:
-        limit = current_session().budget
+    limit = current_session().budget
     if limit is None:
         limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()
@@ -116,8 +134,8 @@ def _settings(
         key=key,
         url_name=url_name or url_names[0],
         # Never suggest putting another provider's key into OpenAI's variable.
-        key_name=key_names[0] if key_name == _OPENAI_KEY and (url_name or not key) else key_name,
-        named=bool(url_name) or (key_name == _OPENAI_KEY and bool(key)),
+        key_name=key_names[0] if key_name == own_key and (url_name or not key) else key_name,
+        named=bool(url_name) or (key_name == own_key and bool(key)),
         journal=Path(journal).expanduser() if journal else cache_folder() / "llm" / "journal.jsonl",
         price=read_price(prices) if prices else None,
         limit=limit,
@@ -156,11 +174,13 @@ def _number(name: str, kind: Callable[[str], N], expected: str, least: float = 0
     return number
 
 
-def _pair(text: str) -> Price:
+def _chat_price(text: str) -> Price:
     parts = text.split("/")
-    if len(parts) != 2:
-        raise _bad_price("BENCH_LLM_PRICE", text, "two prices per million tokens, input/output, such as 0.15/0.60")
-    return Price(*(_amount("BENCH_LLM_PRICE", part) for part in parts))
+    if len(parts) not in {2, 3}:
+        expected = "prices per million tokens, input/output or input/cached/output, such as 0.15/0.60"
+        raise _bad_price("BENCH_LLM_PRICE", text, expected)
+    given, *cached, made = (_amount("BENCH_LLM_PRICE", part) for part in parts)
+    return Price(given, made, *cached)
 
 
 def _single(text: str) -> Price:

@@ -1,4 +1,4 @@
-"""Calls through the `openai` package with timeouts, retries and classified errors.
+"""Calls through the package of a provider with timeouts, retries and classified errors.
 
 Tried again, and then `GaveUp`: 429, 408, 409, 5xx, a time-out, a connection refused or dropped, a reply that is not as
 the protocol has it. `Refused` at once: the content is refused or longer than the model takes, so that another try would
@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from bench.base.errors import BenchError, UnavailableError, UsageError, require
 from bench.base.secrets import mask, mask_bytes, mask_json
@@ -25,6 +25,7 @@ from bench.models.llm.budget import Held, WorkStopped
 from bench.models.llm.settings import EndpointSettings
 
 T = TypeVar("T")
+_Kind: TypeAlias = type[Exception]
 
 #: Tries in all; the waits between them double from the first one, each shortened at random by up to a half.
 TRIES = 6
@@ -36,8 +37,11 @@ LONGEST_ASKED = 300.0
 _LARGEST_BODY = 32 << 20
 
 _REFUSALS = frozenset({"content_filter", "content_policy_violation"})
-#: What endpoints without a code for it say (OpenAI, vLLM; llama.cpp).
-_TOO_LONG = re.compile("context (length|size)", re.IGNORECASE)
+#: What endpoints without a code for it say (OpenAI, vLLM; llama.cpp; Anthropic; Gemini).
+_TOO_LONG = re.compile("context (length|size)|prompt is too long|input token count", re.IGNORECASE)
+_WRONG_KEY = "invalid_api_key"
+#: Parameters that can be said otherwise, or left out.
+_CAN_DO_WITHOUT = frozenset({"max_tokens", "temperature"})
 _AGAIN = frozenset({408, 409, 425, 429})
 
 
@@ -50,7 +54,15 @@ class Refused(Exception):
 
 
 class Unsupported(Exception):
-    """The endpoint does not know the parameter `max_tokens`; the text is what it says."""
+    """The endpoint does not take a parameter that it can be asked without; the text is what it says.
+
+    Attributes:
+        name: the parameter, `max_tokens` or `temperature`.
+    """
+
+    def __init__(self, name: str, said: str) -> None:
+        super().__init__(said)
+        self.name = name
 
 
 class Malformed(Exception):
@@ -72,7 +84,15 @@ class _Again(Exception):
 
 
 class Transport:
-    """One endpoint. The connection is made, and `openai` imported, with the first call; safe for several threads."""
+    """One endpoint. The connection is made, and the package imported, with the first call; safe for several threads.
+
+    What is said here of the `openai` package, a subclass says of another.
+    """
+
+    #: The module that makes the calls.
+    package: ClassVar[str] = "openai"
+    #: How its URLs end, for who has one that does not answer.
+    url_ends: ClassVar[str] = ": most end in /v1"
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
@@ -90,7 +110,7 @@ class Transport:
         """Make one call, trying again where that may help.
 
         Args:
-            send: begins the call on an `openai.OpenAI`, and gives its streamed response.
+            send: begins the call on a client of the package, and gives its streamed response.
             read: takes the reply, parsed as JSON; raises `Malformed`.
             held: the money held for the call; lost tries are charged to it.
             stop: ends the waiting.
@@ -101,7 +121,7 @@ class Transport:
         Raises:
             GaveUp: the last try has failed as well.
             Refused: the endpoint will not answer this request.
-            Unsupported: it wants the length of replies by another name.
+            Unsupported: it does not take a parameter by this name.
             Stopped: `stop` was set while it waited.
             BenchError: no request would get through: wrong key, unknown model, wrong address, limit reached.
         """
@@ -144,36 +164,50 @@ class Transport:
     def _client(self) -> Any:
         with self._connecting:
             if self._connected is None:
-                require("openai", what="a call of a model's endpoint")
+                require(self.package, what="a call of a model's endpoint")
                 import httpx2
-                import openai
 
-                self._connected = openai.OpenAI(
-                    # It insists on a key; endpoints that want none do not read it.
-                    api_key=self._settings.key or "none",
-                    base_url=self._settings.url,
-                    http_client=httpx2.Client(transport=_bounded_transport(self._settings.timeout)),
-                    max_retries=0,
+                # The packages insist on a key; endpoints that want none do not read it.
+                key = self._settings.key or "none"
+                self._connected = self._connect(
+                    key, httpx2.Client(transport=_bounded_transport(self._settings.timeout))
                 )
             return self._connected
+
+    def _connect(self, key: str, http: Any) -> Any:
+        """The package's client, which sends by an `httpx2.Client` and tries nothing again."""
+        import openai
+
+        return openai.OpenAI(api_key=key, base_url=self._settings.url, http_client=http, max_retries=0)
+
+    def _kinds(self) -> tuple[_Kind, _Kind, _Kind]:
+        """The package's errors: of an HTTP status, of a connection, of anything else."""
+        import openai
+
+        return openai.APIStatusError, openai.APIConnectionError, openai.OpenAIError
+
+    def _told(self, error: Any) -> dict[str, Any]:
+        """What the body of an error says, as OpenAI words it: `message`, `code`, `param`; and `wait`, in seconds."""
+        return error.body if isinstance(error.body, dict) else {}
 
     def _try(self, send: Callable[[Any], AbstractContextManager[Any]]) -> Any:
         """Send once; the reply as JSON."""
         client = self._client()
         import httpx2
-        import openai
 
         from bench.base.http import BrokenOff, TooLong
+
+        of_status, of_connection, of_any = self._kinds()
 
         settings = self._settings
         try:
             with send(client) as response:
                 data = response.read()
-        except openai.APIStatusError as error:
+        except of_status as error:
             raise self._of_status(error) from None
-        except openai.APIConnectionError as error:
+        except (of_connection, httpx2.HTTPError) as error:
             cause: BaseException | None = error
-            while isinstance(cause, openai.APIConnectionError | httpx2.HTTPError):
+            while isinstance(cause, of_connection | httpx2.HTTPError):
                 cause = cause.__cause__
             if isinstance(cause, TimeoutError):
                 raise _Again(f"no whole reply within {settings.timeout:g} s", charged=True) from None
@@ -185,9 +219,9 @@ class Transport:
             made = "Connect" not in type(cause).__name__
             reason = "the connection broke" if made else f"cannot connect to {settings.url}"
             raise _Again(reason, charged=made) from None
-        except openai.OpenAIError as error:
+        except of_any as error:
             raise UnavailableError(
-                f"the openai package cannot ask {settings.url}: {self._quote_endpoint(str(error))}."
+                f"the package of {self.package} cannot ask {settings.url}: {self._quote_endpoint(str(error))}."
             ) from None
         try:
             return mask_json(json.loads(data))
@@ -196,14 +230,15 @@ class Transport:
 
     def _of_status(self, error: Any) -> Exception:
         """What an HTTP status means."""
-        status, url = int(error.status_code), self._settings.url
-        body = error.body if isinstance(error.body, dict) else {}
+        status, url = int(error.response.status_code), self._settings.url
+        body = self._told(error)
         code, said = (
             str(body.get("code")),
             self._quote_endpoint(str(body.get("message") or body.get("detail") or "no reason given")),
         )
-        if status == 400 and body.get("param") == "max_tokens" and code == "unsupported_parameter":
-            return Unsupported(said)
+        parameter = body.get("param")
+        if status == 400 and parameter in _CAN_DO_WITHOUT and code in {"unsupported_parameter", "unsupported_value"}:
+            return Unsupported(parameter, said)
         if code in _REFUSALS:
             return Refused(f"the endpoint's filter refused the request: {said}")
         if code == "context_length_exceeded" or (status == 400 and _TOO_LONG.search(said)):
@@ -211,16 +246,17 @@ class Transport:
         if code == "insufficient_quota" or status == 402:
             return UnavailableError(f"{url} reports that no credit is left ({said}).")
         if status in _AGAIN or status >= 500:
-            wait = retry_after(error.response.headers.get("retry-after"), time.time())
+            wait = retry_after(error.response.headers.get("retry-after") or body.get("wait"), time.time())
             return _Again(f"the endpoint answered {status}: {said}", charged=False, wait=wait)
-        return self._refusal(status, said)
+        return self._refusal(status, said, code)
 
-    def _refusal(self, status: int, said: str) -> BenchError:
+    def _refusal(self, status: int, said: str, code: str) -> BenchError:
         url, url_name, key_name = self._settings.url, self._settings.url_name, self._settings.key_name
-        if status in {401, 403}:
+        if status in {401, 403} or code == _WRONG_KEY:
             return UnavailableError(f"{url} refused the key with {status} ({said}); set {key_name}.")
         if status == 404:
-            return UsageError(f"{url} answered 404 ({said}); check the model's name, and {url_name}: most end in /v1.")
+            check = f"check the model's name, and {url_name}{self.url_ends}"
+            return UsageError(f"{url} answered 404 ({said}); {check}.")
         return UsageError(f"{url} refused the request with {status} ({said}).")
 
     def _quote_endpoint(self, text: str) -> str:
@@ -229,7 +265,7 @@ class Transport:
 
 
 def _bounded_transport(seconds: float) -> Any:
-    """A transport for `openai` that reads within bounds, whatever the status: `openai` itself reads errors in full."""
+    """A transport of httpx2 that reads within bounds, whatever the status: `openai` itself reads errors in full."""
     import httpx
     import httpx2
 
@@ -249,7 +285,7 @@ def _bounded_transport(seconds: float) -> Any:
                     most=_LARGEST_BODY,
                 )
             except (TimeoutError, TooLong, BrokenOff, httpx.HTTPError, OSError) as error:
-                # What `openai` knows; `_try` looks at the cause.
+                # What the packages know; `_try` looks at the cause.
                 raise httpx2.TransportError(str(error)) from error
             body = mask_bytes(answered.body)
             return httpx2.Response(answered.status, headers=dict(answered.headers), content=body, request=request)

@@ -173,6 +173,19 @@ def test_an_endpoint_that_counts_in_completion_tokens_is_asked_in_its_words(
         LanguageModel("m").complete([request("d")])
 
 
+def test_a_temperature_that_a_model_does_not_take_is_left_out(chat_server: ChatServer) -> None:
+    no = status(400, "only the default", code="unsupported_value", param="temperature")
+    chat_server.fault = lambda exchange: (
+        no(exchange) if "temperature" in exchange.body else exchange.send(exchange.reply)
+    )
+    model = LanguageModel("m")
+    assert [model.complete([request(text)])[0].text for text in "ab"] == ["reply to: a", "reply to: b"]
+    assert ["temperature" in body for body in chat_server.requests] == [True, False, False]
+    chat_server.fault = no
+    with pytest.raises(UsageError, match=r"takes no temperature \(only the default\)\."):
+        LanguageModel("m").complete([request("c")])
+
+
 # Replay -------------------------------------------------------------------------------------------------------------
 
 REPLAY = """

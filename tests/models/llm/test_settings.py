@@ -109,7 +109,7 @@ WRONG = {
     ],
     "BENCH_LLM_KEY": ["two secrets", "se\ncret", "sécret", "secret\u2019", "secret\x00"[:-1] + "\x7f"],
     "BENCH_LLM_LIMIT": ["much", "-1", "nan", "inf", "1,5"],
-    "BENCH_LLM_PRICE": ["1", "1/2/3", "a/b", "-1/2", "nan/1", "1/inf", "/", "1/"],
+    "BENCH_LLM_PRICE": ["1", "1/2/3/4", "1//3", "a/b", "-1/2", "nan/1", "1/inf", "/", "1/"],
     "BENCH_LLM_CONCURRENCY": ["0", "-2", "1.5", "many"],
     "BENCH_LLM_TIMEOUT": ["0", "-1", "soon", "nan", "inf"],
 }

@@ -1,0 +1,216 @@
+"""What the choices of a language model among ranked tools show: calibration, accuracy, outcomes, costs, prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from bench.comparison.prediction import Prediction, prediction_table, predictions
+from bench.evaluation.choosing import Calibration, Choice, ChoiceRun
+from bench.evaluation.plan import Plan
+from bench.models.llm.local import is_file_model
+from bench.models.llm.prices import listed_price, price_table
+from bench.models.llm.settings import Price, chat_settings
+from bench.results.choice_costs import CachedBreakEven, cost_of_100
+from bench.results.choices import Outcome, read_choices
+from bench.results.manifest import MetricValue
+from bench.show.numbers import money
+from bench.show.tables import Table, mean_cell
+
+#: Columns of the table -> the outcomes that they count.
+_SPLIT: dict[str, tuple[Outcome, ...]] = {
+    "right": ("right",),
+    "not retrieved": ("not retrieved",),
+    "not chosen": ("not all chosen", "abstained"),
+    "wrong": ("wrong tools", "wrong tools too", "called without need"),
+    "unreadable": ("unreadable", "failed"),
+}
+_AMONG = {"random": "random tools", "hard": "hard tools", "reordered": "hard, reordered", "alone": "none"}
+#: Tokens of a reply, for an estimate.
+_REPLY = 40
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Prices, and where they are from."""
+
+    price: Price
+    told: dict[str, str]
+
+    def __str__(self) -> str:
+        return ", ".join(self.told.values())
+
+
+def priced_model(model: str, named: str | None = None) -> Priced | None:
+    """The prices of the model that is named, else those of the environment, else of the model's own row of the table.
+
+    Args:
+        model: the language model that chooses.
+        named: a model of the table of prices (`bench.models.llm.prices`).
+
+    Returns:
+        None for a model without a known price.
+
+    Raises:
+        UsageError: the table has no such model, or is damaged.
+    """
+    own = None if is_file_model(model) else chat_settings().price
+    if named is None and own is not None:
+        return Priced(own, {"source": "BENCH_LLM_PRICE"})
+    row = price_table().of(model) if named is None else listed_price(named)
+    if row is None:
+        return None
+    told = {"model": row.model, "currency": row.currency, "date": str(row.date), "source": row.source}
+    return Priced(row.price, told)
+
+
+def estimate(runs: Sequence[ChoiceRun], plans: Sequence[Plan], price: Priced | None) -> str:
+    """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
+    known = {str(run.plan.dataset): run.source for run in runs}
+    calls = tokens = 0.0
+    for plan in plans:
+        source = known[str(plan.dataset)]
+        queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
+        each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
+        arguments = dict(plan.method.arguments)
+        shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
+        calls += queries
+        tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
+    cost = "" if price is None else f", about {price.price.of(tokens, calls * _REPLY):.2g} by {price}"
+    return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
+
+
+@dataclass(frozen=True)
+class ChoiceReport:
+    """All that choices show.
+
+    Attributes:
+        calibration: dataset -> how the model chooses where the gold is shown.
+        choices: in the order in which they were asked for.
+        price: by which costs are told; None where none is known.
+    """
+
+    calibration: Mapping[str, Calibration]
+    choices: Sequence[Choice]
+    price: Priced | None
+
+    @cached_property
+    def prediction(self) -> tuple[Prediction, ...]:
+        """Which metric predicts the choice, by dataset with enough choices."""
+        return predictions([choice.result for choice in self.choices], [choice.run.source for choice in self.choices])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {
+            "prices": None if self.price is None else self.price.told,
+            "calibration": {dataset: each.to_dict() for dataset, each in self.calibration.items()},
+            "choices": [
+                {
+                    **choice.to_dict(),
+                    "cost_of_100": self._cost(choice),
+                    "break_even": _break_even_dict(self._break_even(choice)),
+                }
+                for choice in self.choices
+            ],
+            "prediction": [
+                {**asdict(item), "verdict": item.verdict, "conditional": item.conditional, "advice": item.advice}
+                for item in self.prediction
+            ],
+        }
+
+    def parts(self) -> Iterator[tuple[str, Table | None, list[str]]]:
+        """Title, table, and sentences below it, part by part, for the terminal."""
+        for dataset, calibration in self.calibration.items():
+            verdict = f"NOT fit to judge: {'; '.join(calibration.faults)}" if calibration.faults else "fit to judge"
+            again = f"the same choice in another order of the hard tools: {calibration.same_reordered:.2f} of queries"
+            yield f"{dataset}: {verdict}", _calibration_table(calibration), [again]
+        yield "", self.accuracy_table(), []
+        yield "", self._outcome_table(), []
+        for prediction in self.prediction:
+            told = [prediction.verdict, prediction.conditional, prediction.advice, *prediction.left_out]
+            yield "", prediction_table(prediction), [text for text in told if text]
+        if self.price is not None:
+            against = [(choice, self._break_even(choice)) for choice in self.choices]
+            told = [_against_library(choice, each) for choice, each in against if each is not None]
+            yield "", None, [f"Costs by {self.price}.", *told]
+
+    def accuracy_table(self) -> Table:
+        """One row a choice: share of right ones, tokens, cost."""
+        forbidden = any("forbidden" in choice.result.metrics.metrics for choice in self.choices)
+        columns = ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"]
+        columns += ["cost of 100"] * (self.price is not None) + ["a forbidden tool called"] * forbidden
+        table = Table(columns, right=range(1, len(columns)), whole=(3, 4))
+        for choice in self.choices:
+            choices, metrics = read_choices(choice.result), choice.result.metrics.metrics
+            tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
+            cells = [mean_cell(choices.accuracy()), mean_cell(metrics.get("set_hit")), *tokens]
+            cells += [money(self._cost(choice))] * (self.price is not None)
+            cells += [mean_cell(metrics.get("forbidden"))] * forbidden
+            table.add(choice.label, str(choice.run.shown or "all"), str(len(choices.queries)), *cells)
+        return table
+
+    def _outcome_table(self) -> Table:
+        table = Table(["method", "shown", *_SPLIT], right=range(1, 2 + len(_SPLIT)))
+        for choice in self.choices:
+            counts = read_choices(choice.result).counts()
+            split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
+            table.add(choice.label, str(choice.run.shown or "all"), *split)
+        return table
+
+    def _cost(self, choice: Choice) -> float | None:
+        return None if self.price is None else cost_of_100(read_choices(choice.result).mean_tokens(), self.price.price)
+
+    def _break_even(self, choice: Choice) -> CachedBreakEven | None:
+        """The search of a row against the whole library in a cached prompt; None without prices or counts of tokens."""
+        source = choice.run.source
+        counts, tools = source.metrics.tokens, source.manifest.dataset.tools
+        priced = self.price is not None and choice.run.arm == "retrieved"
+        if self.price is None or not priced or not {"definitions", "definitions_top_5"} <= counts.keys():
+            return None
+        given, _, made = read_choices(choice.result).mean_tokens()
+        shown = counts["definitions_top_5"] / 5 * choice.run.shown
+        return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
+
+
+def _calibration_table(calibration: Calibration) -> Table:
+    table = Table(
+        ["gold among", "n", "hit", "above chance", "by position", "same twice", "unknown", "unreadable"],
+        right=(1, 2, 3, 5, 6, 7),
+        whole=(0, 3),
+    )
+    for name, test in calibration.tests.items():
+        above = MetricValue(mean=test.above_chance, low=test.low, high=test.high, n=test.n)
+        p = "" if test.position_p is None else f" (p {test.position_p:.2g})"
+        table.add(
+            _AMONG[name],
+            str(test.n),
+            f"{test.hit:.3f}",
+            mean_cell(above),
+            " ".join(f"{share:.2f}" for share in test.positions) + p if name != "alone" else "",
+            "" if test.same is None else f"{test.same:.2f}",
+            str(test.unknown),
+            str(test.unreadable),
+        )
+    return table
+
+
+def _against_library(choice: Choice, against: CachedBreakEven) -> str:
+    n = "never" if against.from_tools is None else f"from {against.from_tools:,} tools on"
+    return (
+        f"{choice.label}: 100 requests with {choice.run.shown} tools of a search cost "
+        f"{money(100 * against.search_cost)}; with all {against.tools:,} tools in a cached prompt "
+        f"({against.hit_share:.0%} hits) {money(100 * against.library_cost)}; a search is cheaper {n}."
+    )
+
+
+def _break_even_dict(against: CachedBreakEven | None) -> dict[str, Any] | None:
+    if against is None:
+        return None
+    return {
+        "hit_share": against.hit_share,
+        "search_cost_of_100": 100 * against.search_cost,
+        "library_cost_of_100": 100 * against.library_cost,
+        "search_cheaper_from_tools": against.from_tools,
+    }

@@ -1,0 +1,185 @@
+"""Gemini's own API, through Google's package: `gemini:MODEL`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from bench.models.llm.completion import ChatTransport, Completion, read_completion
+from bench.models.llm.messages import Request, clean_text, describe_request
+from bench.models.llm.settings import EndpointSettings, provider_settings
+from bench.models.llm.transport import Malformed
+
+#: Why it stopped, as chat completions say it (https://ai.google.dev/api/generate-content#FinishReason).
+_FINISH = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"], "content_filter"),
+}
+
+
+class GeminiTransport(ChatTransport):
+    """`models.generateContent` (https://ai.google.dev/api/generate-content)."""
+
+    package = "google.genai"
+    url_ends = ""
+
+    @staticmethod
+    def settings() -> EndpointSettings:
+        """Settings from `GEMINI_API_KEY` and `GOOGLE_GEMINI_BASE_URL`."""
+        url = "https://generativelanguage.googleapis.com"
+        return provider_settings("GOOGLE_GEMINI_BASE_URL", url, "GEMINI_API_KEY")
+
+    def _connect(self, key: str, http: Any) -> Any:
+        from google import genai
+
+        options = genai.types.HttpOptions(base_url=self._settings.url, httpx_client=http)
+        # Else the environment may say that it is another service of Google.
+        return genai.Client(vertexai=False, api_key=key, http_options=options)
+
+    def _kinds(self) -> tuple[type[Exception], type[Exception], type[Exception]]:
+        import httpx2
+        from google.genai import errors
+
+        # A connection's errors are those of httpx2; for all else that the package says no to, it has Python's own.
+        return errors.APIError, httpx2.HTTPError, ValueError
+
+    def _told(self, error: Any) -> dict[str, Any]:
+        body = error.details if isinstance(error.details, dict) else {}
+        told: Any = body.get("error") if isinstance(body.get("error"), dict) else body
+        details = told.get("details")
+        details = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+        wrong_key = any(one.get("reason") == "API_KEY_INVALID" for one in details)
+        waits = [one["retryDelay"] for one in details if isinstance(one.get("retryDelay"), str)]
+        return {
+            "message": told.get("message"),
+            "code": "invalid_api_key" if wrong_key else told.get("status"),
+            "wait": waits[0].removesuffix("s") if waits else None,
+        }
+
+    def _begin(
+        self, client: Any, model: str, request: Request, unsupported: AbstractSet[str]
+    ) -> AbstractContextManager[Any]:
+        return _streamed(client, _payload(model, request))
+
+    def _read(self, body: Any, request: Request) -> Completion:
+        return read_completion(_as_chat(body, request), request)
+
+
+@contextmanager
+def _streamed(client: Any, sent: dict[str, Any]) -> Iterator[io.BytesIO]:
+    try:
+        response = client.models.generate_content(**sent)
+    except (UnicodeDecodeError, RecursionError):
+        # The package parses the bodies of errors.
+        raise Malformed("the reply is not JSON") from None
+    yield io.BytesIO(response.sdk_http_response.body.encode())
+
+
+def _payload(model: str, request: Request) -> dict[str, Any]:
+    messages = describe_request(request)["messages"]
+    config: dict[str, Any] = {
+        "max_output_tokens": request.max_tokens,
+        "temperature": request.temperature,
+        "automatic_function_calling": {"disable": True},
+        # As it was sent: this package reads into its own classes what it knows, and fails on the rest.
+        "should_return_http_response": True,
+    }
+    if request.top_p != 1.0:
+        config["top_p"] = request.top_p
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    if system:
+        config["system_instruction"] = system
+    if request.tools:
+        names = _names(request)
+        declared = [
+            {
+                "name": names[tool.name],
+                "description": clean_text(tool.description),
+                "parameters_json_schema": json.loads(tool.parameters),
+            }
+            for tool in request.tools
+        ]
+        config["tools"] = [{"function_declarations": declared}]
+    if request.reply_schema:
+        config["response_mime_type"] = "application/json"
+        config["response_json_schema"] = json.loads(request.reply_schema)
+    contents = [
+        {
+            "role": "model" if message["role"] == "assistant" else "user",
+            "parts": [{"text": message["content"]}],
+        }
+        for message in messages
+        if message["role"] != "system"
+    ]
+    return {"model": model, "contents": contents, "config": config}
+
+
+def _names(request: Request) -> dict[str, str]:
+    """Names of tools -> as they are sent: Gemini wants a letter or `_` first, and others get `_` in front."""
+    taken = {tool.name for tool in request.tools}
+    sent = {}
+    for name in sorted(taken):
+        legal = name
+        while not (legal[:1].isalpha() or legal[:1] == "_") or (legal != name and legal in taken):
+            legal = f"_{legal}"
+        taken.add(legal)
+        sent[name] = legal
+    return sent
+
+
+def _as_chat(body: Any, request: Request) -> dict[str, Any]:
+    """A reply as chat completions have it; raises `Malformed` where it cannot be turned into one."""
+    if not isinstance(body, dict):
+        raise Malformed("the reply is no object")
+    candidates, feedback = body.get("candidates"), body.get("promptFeedback")
+    message: dict[str, Any]
+    finish: str | None
+    if not candidates and isinstance(feedback, dict) and feedback.get("blockReason"):
+        message, finish = {"content": ""}, "content_filter"
+    else:
+        message, finish = _message(candidates, request)
+    usage: Any = body.get("usageMetadata") if isinstance(body.get("usageMetadata"), dict) else {}
+    # Thoughts are charged as output, and not among the tokens of the candidate.
+    made = [usage.get("candidatesTokenCount") or 0, usage.get("thoughtsTokenCount") or 0]
+    counted = all(type(number) is int and number >= 0 for number in made)
+    return {
+        "model": body.get("modelVersion"),
+        "choices": [{"message": message, "finish_reason": finish}],
+        "usage": {
+            # Cached ones are among these.
+            "prompt_tokens": usage.get("promptTokenCount"),
+            "completion_tokens": sum(made) if counted else None,
+            "prompt_tokens_details": {"cached_tokens": usage.get("cachedContentTokenCount") or 0},
+        },
+    }
+
+
+def _message(candidates: Any, request: Request) -> tuple[dict[str, Any], str | None]:
+    candidate = candidates[0] if isinstance(candidates, list) and candidates else None
+    if not isinstance(candidate, dict):
+        raise Malformed("the reply has no candidates")
+    content = candidate.get("content")
+    # A candidate without a content has none for a reason, which it tells.
+    parts = content.get("parts", []) if isinstance(content, dict) else [] if content is None else None
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise Malformed("the content of the reply has no parts")
+    texts = [part["text"] for part in parts if "text" in part and not part.get("thought")]
+    if not all(isinstance(text, str) for text in texts):
+        raise Malformed("the content of the reply is not text")
+    called = [part["functionCall"] for part in parts if "functionCall" in part]
+    if not all(isinstance(call, dict) for call in called):
+        raise Malformed("a tool call of the reply is no object")
+    original = {sent: name for name, sent in _names(request).items()}
+    calls = []
+    for call in called:
+        name = call.get("name")
+        known = original.get(name, name) if isinstance(name, str) else None
+        calls.append({"function": {"name": known, "arguments": json.dumps(call.get("args") or {})}})
+    reason = candidate.get("finishReason")
+    finish = _FINISH.get(reason, reason) if isinstance(reason, str) else None
+    return {"content": "".join(texts), "tool_calls": calls or None}, finish
