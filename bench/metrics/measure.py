@@ -85,7 +85,8 @@ class Measure:
             r_g the rank of the gold tool g, R a recommended set.
         higher_is_better: False for differences.
         reproduction_only: a paper's own variant, never used to rank methods.
-        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3).
+        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3) unless
+            its kind is `set`: then over all queries.
         monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
             tools are not those of the gold; such a metric has no tie band.
         span: the smallest and the largest value that it can have, which bounds of small samples respect; None where
@@ -144,7 +145,9 @@ class Measure:
         if self.kind == "confidence":
             # Without queries of both kinds there is nothing to tell apart.
             return np.full(len(gold), bool(judged.any() and not judged.all()))
-        return ~judged if self.on_no_gold else judged
+        if self.on_no_gold:
+            return np.ones_like(judged) if self.kind == "set" else ~judged
+        return judged
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.base.parameters import ParameterSet
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Confidence, Counts, CutoffForm, Measure, SetSizes, Values
 
@@ -153,6 +154,11 @@ def set_f1(sets: SetSizes) -> Values:
 def set_exact(sets: SetSizes) -> Values:
     """1 if R = G."""
     return np.where((sets.hits == sets.n) & (sets.size == sets.n), 1.0, 0.0)
+
+
+def choice(sets: SetSizes) -> Values:
+    """1 if R = G, both of them empty included; a query that failed counts as one that returned a hundred tools."""
+    return np.where((sets.hits == sets.n) & (sets.size == sets.n) & (sets.size < DEFAULT_DEPTH), 1.0, 0.0)
 
 
 def set_hit(sets: SetSizes) -> Values:
@@ -412,6 +418,21 @@ MEASURES: tuple[Measure, ...] = (
         "R = ∅ gives 0.",
         "exact match (subset accuracy) of a set",
         chosen=set_exact,
+        formula=_either("1", "R = G"),
+        span=_SHARE,
+    ),
+    Measure(
+        "choice",
+        "set",
+        _BARE,
+        "over ALL queries: 1 if the recommended set is the gold set, and for a query without gold if no tool is "
+        "recommended, else 0",
+        "`set_exact` and `abstained` together: the share of right choices. Of alternatives one is right, two are one "
+        "too many. So a query of which a forbidden tool is called scores 0, with gold or without. A query that failed "
+        "scores 0, and so does a set of 100 tools or more.",
+        "this protocol, rules 2 and 3",
+        chosen=choice,
+        on_no_gold=True,
         formula=_either("1", "R = G"),
         span=_SHARE,
     ),
