@@ -111,7 +111,7 @@ def test_the_interval_is_that_of_a_bootstrap_of_the_statistic() -> None:
     tools = Ranking.of_lists(rankings).tools
     scores = with_chance(evaluate(tools, gold, metrics), tools, gold, 200)
     value = means_and_intervals(scores, np.arange(300))["bits_over_random@5"]
-    chances = stats.hypergeom.sf(0, 200, fitting, 5)
+    chances = np.asarray(stats.hypergeom.sf(0, 200, fitting, 5))
     drawn = random.integers(0, 300, size=(4000, 300))
     low, high = np.quantile(np.log2(hits[drawn].mean(axis=1) / chances[drawn].mean(axis=1)), [0.025, 0.975])
     assert value.low is not None
