@@ -20,6 +20,7 @@ from bench.evaluation.method_errors import metric_errors
 from bench.evaluation.tool_cache import per_tool
 from bench.interface import Ranking
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, Metric, Scores, evaluate, parse_metrics
+from bench.metrics.chance import with_chance
 from bench.metrics.destructive import with_destructive
 from bench.metrics.ties import TieBand, tie_band
 from bench.models.tokens import can_count_tokens, count_tokens, tokeniser
@@ -181,6 +182,7 @@ def _part(
     scores = evaluate(ranking.tools, gold, metrics, answers.sets, failed, _confidence(ranking))
     if destructive is not None:
         scores = with_destructive(scores, ranking.tools, gold, destructive, answers.sets, failed)
+    scores = with_chance(scores, ranking.tools, gold, len(dataset.tools), failed)
     band = None
     if ranking.scores is not None:
         band = tie_band(ranking.tools, ranking.scores, gold, answers.beyond, metrics)

@@ -29,7 +29,7 @@ DEFAULT_METRICS: tuple[str, ...] = (
 FURTHER_METRICS: tuple[str, ...] = (
     *(f"{name}@{k}" for name in ("forbidden", "excess_destructive") for k in (1, 3, 5, 10, 20)),
     *("forbidden", "excess_destructive", "false_returns", "abstained@5", "auroc", "aurc@1", "aurc@5"),
-    *("set_exact", "set_hit", "set_pass"),
+    *("set_exact", "set_hit", "set_pass", "choice"),
 )
 
 #: A name, its parameters and its cut-off. The last parenthesis ends the parameters, whatever a text in them holds.

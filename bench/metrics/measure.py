@@ -64,6 +64,21 @@ class Confidence:
 
 
 @dataclass(frozen=True)
+class Draws:
+    """What measures against chance need of rankings, per query that has gold.
+
+    Attributes:
+        first: (queries,) the rank of the first gold tool; `MISSING` without one, and where the query failed.
+        fitting: (queries,) int64, the tools that meet a requirement, alternatives included.
+        library: the tools that are there to be drawn.
+    """
+
+    first: NDArray[np.int32]
+    fitting: Counts
+    library: int
+
+
+@dataclass(frozen=True)
 class Measure:
     """A family of metrics that differ in their cut-off.
 
@@ -71,7 +86,8 @@ class Measure:
         name: as in `ndcg@5` before the `@`.
         kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` how many tools are
             returned, `forbidden` whether a forbidden tool is, `destructive` how many tools that may destroy something
-            and have no use (`bench.metrics.destructive`), `confidence` the score of the first tool.
+            and have no use (`bench.metrics.destructive`), `confidence` the score of the first tool, `chance` whether
+            more is found than by drawing tools (`bench.metrics.chance`).
         cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
         definition: one line of words.
         edge_cases: what happens at the borders.
@@ -79,13 +95,15 @@ class Measure:
         ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
         chosen: `(SetSizes) -> (queries,)` for sets, and for the first k of a ranking. For kind `forbidden` the sizes
             are those of the set of forbidden tools, for kind `destructive` of the destructive ones without a use.
-        confident: `(Confidence, k) -> (queries,)` for kind `confidence`: values whose mean is a statistic of all
-            queries together, each the statistic plus the query's influence on it.
+        confident: `(Confidence, k) -> (queries,)` for kind `confidence`, `(Draws, k) -> (queries,)` for kind `chance`:
+            values whose mean is a statistic of all queries together, each the statistic plus the query's influence on
+            it.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
             r_g the rank of the gold tool g, R a recommended set.
         higher_is_better: False for differences.
         reproduction_only: a paper's own variant, never used to rank methods.
-        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3).
+        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3) unless
+            its kind is `set`: then over all queries.
         monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
             tools are not those of the gold; such a metric has no tie band.
         span: the smallest and the largest value that it can have, which bounds of small samples respect; None where
@@ -95,7 +113,7 @@ class Measure:
     """
 
     name: str
-    kind: Literal["ranking", "set", "abstention", "forbidden", "destructive", "confidence"]
+    kind: Literal["ranking", "set", "abstention", "forbidden", "destructive", "confidence", "chance"]
     cutoffs: frozenset[CutoffForm]
     definition: str
     edge_cases: str
@@ -138,13 +156,16 @@ class Measure:
         judged = gold.counts > 0
         if self.kind == "forbidden":
             return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
-        if self.kind == "destructive":
-            # What a tool may do is not in the gold: these values are of the library (`bench.metrics.destructive`).
+        if self.kind in {"destructive", "chance"}:
+            # What a tool may do, and how many there are, is not in the gold: these values are of the library
+            # (`bench.metrics.destructive`, `bench.metrics.chance`).
             return np.zeros(len(gold), dtype=np.bool_)
         if self.kind == "confidence":
             # Without queries of both kinds there is nothing to tell apart.
             return np.full(len(gold), bool(judged.any() and not judged.all()))
-        return ~judged if self.on_no_gold else judged
+        if self.on_no_gold:
+            return np.ones_like(judged) if self.kind == "set" else ~judged
+        return judged
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.base.parameters import ParameterSet
+from bench.base.protocol import DEFAULT_DEPTH
 from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measure import Confidence, Counts, CutoffForm, Measure, SetSizes, Values
+from bench.metrics.measure import Confidence, Counts, CutoffForm, Draws, Measure, SetSizes, Values
 
 _K: frozenset[CutoffForm] = frozenset({"k"})
 _K_OR_GOLD: frozenset[CutoffForm] = frozenset({"k", "gold"})
@@ -155,6 +156,11 @@ def set_exact(sets: SetSizes) -> Values:
     return np.where((sets.hits == sets.n) & (sets.size == sets.n), 1.0, 0.0)
 
 
+def choice(sets: SetSizes) -> Values:
+    """1 if R = G, both of them empty included; a query that failed counts as one that returned a hundred tools."""
+    return np.where((sets.hits == sets.n) & (sets.size == sets.n) & (sets.size < DEFAULT_DEPTH), 1.0, 0.0)
+
+
 def set_hit(sets: SetSizes) -> Values:
     """1 if R holds a gold tool."""
     return np.where(sets.hits > 0, 1.0, 0.0)
@@ -236,6 +242,36 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     later_risk = np.cumsum((weights * risk)[::-1])[::-1]
     # The area once as itself, and once minus itself in the derivative.
     values: Values = risk[place] + wrong * later[place] - later_risk[place]
+    return values
+
+
+def chance_of_hit(fitting: Counts, k: Counts, library: int) -> Values:
+    """(queries,) the probability that k tools, drawn without replacement, hold one of those that fit.
+
+    1 - C(N - R, k) / C(N, k), the complement of a hypergeometric draw without a hit.
+    """
+    none = np.ones(len(fitting))
+    for place in range(int(fitting.max(initial=0))):
+        left = np.maximum(library - k - place, 0) / max(library - place, 1)
+        none *= np.where(place < fitting, left, 1.0)
+    return 1.0 - none
+
+
+def bits_over_random(draws: Draws, k: Counts) -> Values:
+    """log2 of the share of queries with a hit over that of random draws, plus each query's influence on it.
+
+    With h the hits and c their chances, the statistic is log2(mean h / mean c); a value is the statistic plus its
+    derivative by the query's weight, (h / mean h - c / mean c) / ln 2, so that the mean of the values is the statistic.
+    Where all queries have a hit, or none has, the values are the statistic: they say nothing of how sure it is.
+    """
+    hits = np.where(draws.first <= k, 1.0, 0.0)
+    chances = chance_of_hit(draws.fitting, k, draws.library)
+    found = max(math.fsum(hits), 0.5) / len(hits)
+    chance = math.fsum(chances) / len(hits)
+    statistic = math.log2(found / chance)
+    if hits.min() == hits.max():
+        return np.full(len(hits), statistic)
+    values: Values = statistic + (hits / found - chances / chance) / math.log(2)
     return values
 
 
@@ -416,6 +452,21 @@ MEASURES: tuple[Measure, ...] = (
         span=_SHARE,
     ),
     Measure(
+        "choice",
+        "set",
+        _BARE,
+        "over ALL queries: 1 if the recommended set is the gold set, and for a query without gold if no tool is "
+        "recommended, else 0",
+        "`set_exact` and `abstained` together: the share of right choices. Of alternatives one is right, two are one "
+        "too many. So a query of which a forbidden tool is called scores 0, with gold or without. A query that failed "
+        "scores 0, and so does a set of 100 tools or more.",
+        "this protocol, rules 2 and 3",
+        chosen=choice,
+        on_no_gold=True,
+        formula=_either("1", "R = G"),
+        span=_SHARE,
+    ),
+    Measure(
         "set_hit",
         "set",
         _BARE,
@@ -511,6 +562,22 @@ MEASURES: tuple[Measure, ...] = (
         confident=risk_coverage,
         formula=r"\frac{1}{|Q|} \sum_{q \in Q} \frac{|\{p : s_p \geq s_q, p \text{ wrong}\}|}{|\{p : s_p \geq s_q\}|}",
         higher_is_better=False,
+        monotone=False,
+    ),
+    Measure(
+        "bits_over_random",
+        "chance",
+        _K,
+        "Bits-over-Random: how many times, in powers of 2, more queries have a gold tool among the first k than if k "
+        "tools were drawn at random",
+        "N is the number of tools in the library, R of those that count as a hit for the query, alternatives included. "
+        "0 is chance, and all that is possible where k is N. A statistic of all queries with gold together, not a mean "
+        "over queries: the value of a query is the statistic plus the query's influence on it. If no query has a hit, "
+        "half a hit is counted; then, and if all have one, there is no interval.",
+        "arXiv 2605.18857 and 2605.24660, as defined there; not their mean of the bits of single queries",
+        confident=bits_over_random,
+        formula=r"\log_2 \frac{\frac{1}{|Q|} \sum_q [\min_{g \in G_q} r_g \leq k]}"
+        r"{\frac{1}{|Q|} \sum_q 1 - \binom{N - R_q}{k} / \binom{N}{k}}",
         monotone=False,
     ),
     Measure(

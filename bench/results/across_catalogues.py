@@ -414,8 +414,8 @@ def values_as_asked(
     wanted = parse_metrics(metrics)
     values = evaluate(answers.tools, gold, wanted, sets, failed, _confidence(run, query_ids)).values
     for column, metric in enumerate(wanted):
-        if metric.measure.kind == "destructive" and str(metric) in per_query.column_names:
-            # What a tool may do is said by the catalogue that it was asked on.
+        if metric.measure.kind in {"destructive", "chance"} and str(metric) in per_query.column_names:
+            # What a tool may do, and how many there are, is said by the catalogue that was asked.
             stored = dict(zip(per_query["query_id"].to_pylist(), per_query[str(metric)].to_pylist(), strict=True))
             values[:, column] = [math.nan if (value := stored.get(name)) is None else value for name in query_ids]
     table = pa.table(

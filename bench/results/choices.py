@@ -88,12 +88,15 @@ class Choices:
         outcomes: one for each.
         notes: one for each; None for a query that was not put to the model.
         units: (queries,) the unit of independence of each.
+        choice: the metric of that name, as it is stored, over all repeats; None where another choice than the gold is
+            right by design, and in results that lack it.
     """
 
     queries: list[str]
     outcomes: list[Outcome]
     notes: list[ChoiceNote | None]
     units: NDArray[np.int64]
+    choice: MetricValue | None = None
 
     def counts(self) -> dict[Outcome, int]:
         """How many queries had each outcome, those that none had included."""
@@ -102,6 +105,8 @@ class Choices:
 
     def accuracy(self) -> MetricValue:
         """The share of right choices among all queries, with its 95% interval by units."""
+        if self.choice is not None:
+            return self.choice
         right = np.array([outcome == "right" for outcome in self.outcomes], dtype=np.float64)
         ends = bca_intervals(right[:, None], seed=BOOTSTRAP_SEED, units=number_units(self.units), span=(0.0, 1.0))[0]
         low, high = (None if np.isnan(end) else float(end) for end in ends)
@@ -161,8 +166,9 @@ def read_choices(result: StoredResult) -> Choices:
         else:
             outcome = "not all chosen" if precision[i] == 1 else "wrong tools"
         # A query that failed before the model was asked has nothing shown.
-        outcomes.append("failed" if failed[i] and note is None and n_gold[i] else outcome)
-    return Choices(ids, outcomes, notes, one.units)
+        outcomes.append("failed" if failed[i] and note is None else outcome)
+    choice = None if left_out else result.metrics.metrics.get("choice")
+    return Choices(ids, outcomes, notes, one.units, choice)
 
 
 def _notes(result: StoredResult, ids: list[str]) -> list[ChoiceNote | None]:

@@ -26,10 +26,11 @@ from bench.interface.method import Method
 from bench.interface.parts import methods_of
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.views import History, Library, Queries
+from bench.metrics.chance import with_chance
 from bench.metrics.destructive import with_destructive
 from bench.metrics.evaluate import evaluate, evaluate_groups, mean
 from bench.metrics.goldranks import GoldRanks
-from bench.metrics.measure import Confidence, Measure, Metric, SetSizes
+from bench.metrics.measure import Confidence, Draws, Measure, Metric, SetSizes
 from bench.metrics.ties import tie_band
 from bench.models.tokens import count_tokens
 from bench.stats.bootstrap import bca_intervals
@@ -41,6 +42,8 @@ _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking,
 _SHARED = (evaluate, mean)
 #: What those of destructive tools pass through besides.
 _DESTRUCTIVE = (destructive_tools, with_destructive)
+#: And those against chance.
+_CHANCE = (with_chance, Draws)
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
 #: `facts`, `marks`, ...) shows what it did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
@@ -152,6 +155,8 @@ def measure_hash(measure: Measure) -> str:
     roots = [definition_of(item) for item in (*_SHARED, *_MEASURED)]
     if measure.kind == "destructive":
         roots += [definition_of(item) for item in _DESTRUCTIVE]
+    if measure.kind == "chance":
+        roots += [definition_of(item) for item in _CHANCE]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
     values: list[object] = [
         measure.kind,

@@ -40,10 +40,14 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
             intervals[same] = bca_intervals(values[:, same], seed=BOOTSTRAP_SEED, units=row_units, span=span)
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
-            if scores.metrics[column].measure.kind == "confidence" and low is not None and high is not None:
-                # A statistic between 0 and 1, of which the values are no sample. Where all are equal, as when the two
-                # kinds of queries are separated without a fault, they say nothing of how sure that is.
-                low, high = (None, None) if np.ptp(values[:, i]) == 0 else (max(low, 0.0), min(high, 1.0))
+            measure = scores.metrics[column].measure
+            if measure.confident is not None and low is not None and high is not None:
+                # A statistic of which the values are no sample. Where all are equal, as when the two kinds of queries
+                # are separated without a fault, they say nothing of how sure that is.
+                if np.ptp(values[:, i]) == 0:
+                    low = high = None
+                elif measure.kind == "confidence":
+                    low, high = max(low, 0.0), min(high, 1.0)
             name = str(scores.metrics[column])
             by_name[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
     return {str(metric): by_name[str(metric)] for metric in scores.metrics if str(metric) in by_name}

@@ -66,7 +66,10 @@ def test_choices_are_results_of_their_own(choose: Any, chat_server: ChatServer, 
     for row in report["choices"]:
         assert list(row["outcomes"]) == list(OUTCOMES)
         assert sum(row["outcomes"].values()) == 40
-        assert row["outcomes"]["right"] == round(40 * share_right(Path(row["folder"])))
+        folder = Path(row["folder"])
+        assert row["outcomes"]["right"] == round(40 * share_right(folder))
+        # One notion of a right choice: that of the metric.
+        assert read_choices(StoredResult.read(folder)).accuracy() == StoredResult.read(folder).metrics.metrics["choice"]
     # By hand: with one tool shown, the gold set of a query with one gold tool is chosen where bm25 ranks it first and
     # the script calls it.
     assert 0 < report["choices"][0]["outcomes"]["not retrieved"] < 40

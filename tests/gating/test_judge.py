@@ -110,6 +110,19 @@ def test_queries_on_which_a_metric_is_not_taken_take_no_part(judged: Judged) -> 
     assert rule.n == 200
 
 
+def test_choices_have_a_margin_of_their_own_and_count_queries_without_gold(judged: Judged) -> None:
+    policy = {"margin": 0.01, "rule": [{"metric": "choice", "margin": 0.05}]}
+    then = np.where(np.arange(300) % 3, 1.0, 0.0)
+    # A hundred queries have no gold, and calling no tool is right for them.
+    n_gold = [0 if i % 3 == 1 else 1 for i in range(300)]
+    more = {"n_gold": n_gold, "before": {"n_gold": n_gold}}
+    few, many = then.copy(), then.copy()
+    few[[1, 4]], many[1:180:3] = 0.0, 0.0
+    kept, lost = (judged({"choice": then}, {"choice": now}, policy, **more) for now in (few, many))
+    assert (kept.outcome, kept.exit_code, kept.rules[0].n, kept.rules[0].worse) == ("pass", 0, 300, 2)
+    assert (lost.outcome, lost.exit_code, lost.rules[0].n, lost.rules[0].worse) == ("regression", 1, 300, 60)
+
+
 @pytest.mark.parametrize("side", ["candidate", "baseline"])
 def test_a_metric_that_is_taken_on_other_queries_than_before_was_not_run(judged: Judged, side: str) -> None:
     """Or a baseline without the queries that are lost now would let them go."""

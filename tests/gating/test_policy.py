@@ -60,6 +60,14 @@ def test_a_difference_of_sizes_is_no_share(policy_file: Write) -> None:
     assert (rule.margin, rule.floor) == (2.0, 3.0)
 
 
+def test_bits_are_no_share_and_have_no_slices(policy_file: Write) -> None:
+    text = '[[rule]]\nmetric = "bits_over_random@5"\nmargin = 1.5\nfloor = 3\n'
+    (rule,) = read_policy(policy_file(text)).rule
+    assert (rule.margin, rule.floor) == (1.5, 3.0)
+    with pytest.raises(UsageError, match="compares queries of all slices"):
+        read_policy(policy_file(text + 'slice = {name = "gold", value = "1"}'))
+
+
 RULE = '[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
 
 

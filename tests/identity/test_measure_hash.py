@@ -113,9 +113,9 @@ def test_a_hash_changes_with_the_code_that_makes_its_values(changed: Changed) ->
         (MEASURES, "        higher_is_better=False,\n", ""): {
             *("size_diff", "false_returns", "aurc", "forbidden", "excess_destructive")
         },
-        (MEASURES, "        on_no_gold=True,\n", ""): {"abstained", "false_returns"},
+        (MEASURES, "        on_no_gold=True,\n", ""): {"abstained", "false_returns", "choice"},
         (MEASURES, "        monotone=False,\n", ""): {
-            *("ndcg_ptr", "auroc", "aurc", "forbidden", "excess_destructive")
+            *("ndcg_ptr", "auroc", "aurc", "forbidden", "excess_destructive", "bits_over_random")
         },
         (MEASURES, "confident=separation", "confident=risk_coverage"): {"auroc"},
         (MEASURES, "chosen=set_precision", "chosen=set_recall"): {"set_precision"},
