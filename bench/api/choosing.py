@@ -12,8 +12,8 @@ from bench.api.results import Result, open_stored_result
 from bench.base.config import config_context, current_session
 from bench.base.paths import expand_path, results_folder
 from bench.base.spec import Spec
-from bench.data.dataset import Dataset
 from bench.comparison.choices import ChoiceReport, estimate, priced_model
+from bench.data.dataset import Dataset
 from bench.evaluation.choosing import Arm, Chooser, Form, make_choices
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
