@@ -179,7 +179,10 @@ def test_a_temperature_that_a_model_does_not_take_is_left_out(chat_server: ChatS
         no(exchange) if "temperature" in exchange.body else exchange.send(exchange.reply)
     )
     model = LanguageModel("m")
-    assert [model.complete([request(text)])[0].text for text in "ab"] == ["reply to: a", "reply to: b"]
+    for text in "ab":
+        (reply,) = model.complete([request(text)])
+        assert isinstance(reply, Reply)
+        assert reply.text == f"reply to: {text}"
     assert ["temperature" in body for body in chat_server.requests] == [True, False, False]
     chat_server.fault = no
     with pytest.raises(UsageError, match=r"takes no temperature \(only the default\)\."):

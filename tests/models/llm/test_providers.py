@@ -49,9 +49,13 @@ def provider(
     server.close()
 
 
-def ask(provider: Provider, text: str = "hello", **more: Any) -> Any:
-    (answer,) = LanguageModel(f"{provider[0]}:m-1").complete([Request((Message("user", text),), **more)])
+def asked(model: LanguageModel, request: Request) -> Any:
+    (answer,) = model.complete([request])
     return answer
+
+
+def ask(provider: Provider, text: str = "hello", **more: Any) -> Any:
+    return asked(LanguageModel(f"{provider[0]}:m-1"), Request((Message("user", text),), **more))
 
 
 TOOLS = (
@@ -72,7 +76,7 @@ def test_a_reply_is_read_and_replayed_without_the_network(
     talk = Request(
         (Message("system", "be brief"), Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
     )
-    (reply,) = model.complete([talk])
+    reply = asked(model, talk)
     assert (reply.text, reply.finish, reply.calls, reply.from_journal) == ("reply to: c", "stop", (), False)
     # Anthropic's input tokens are those outside the cache: 10 + 3 written + 2 read. Gemini's output has its thoughts.
     counted = (reply.input_tokens, reply.cached_tokens, reply.output_tokens)
@@ -84,7 +88,7 @@ def test_a_reply_is_read_and_replayed_without_the_network(
     assert f'"model":"{name}:m-1"' in journal
     server.close()
     monkeypatch.setenv("BENCH_OFFLINE", "1")
-    (again,) = LanguageModel(f"{name}:m-1").complete([talk])
+    again = asked(LanguageModel(f"{name}:m-1"), talk)
     assert again.from_journal
     assert (again.text, again.cached_tokens) == (reply.text, reply.cached_tokens)
 
@@ -349,7 +353,7 @@ def test_a_temperature_that_a_model_does_not_take_is_left_out(provider: Provider
     server.faults += [no]
     model = LanguageModel("anthropic:m-1")
     for text in "ab":
-        assert model.complete([Request((Message("user", text),))])[0].text == f"reply to: {text}"
+        assert asked(model, Request((Message("user", text),))).text == f"reply to: {text}"
     assert ["temperature" in body for body in server.requests] == [True, False, False]
     server.fault = no
     with pytest.raises(UsageError, match="takes no temperature"):
