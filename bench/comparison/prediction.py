@@ -283,9 +283,11 @@ def predictions(choices: Sequence[StoredResult], sources: Sequence[StoredResult]
             continue
         given = dict(parse(choice.manifest.method.full_spec).arguments)
         data = choice.manifest.dataset
-        picker = f"{given['llm']}, {given['form']}, {given['order']}"
-        if given["seed"]:
-            picker += f" by seed {given['seed']}"
+        picker = ", ".join(str(given[name]) for name in ("llm", "form", "order"))
+        # What else is asked for makes another picker.
+        for name in sorted(given.keys() - {"base", "shown", "context", "llm", "form", "order"}):
+            if name != "seed" or given[name]:
+                picker += f", {name}={given[name]}"
         by_picker[data.content_hash, data.split, data.template, picker].append(choice)
     made = (_predict(group, sources, key[-1]) for key, group in by_picker.items())
     return tuple(item for item in made if item is not None)

@@ -22,7 +22,7 @@ def point(base: str, shown: int, accuracy: float, value: float | None, wide: flo
 
 
 def prediction(points: list[ChoicePoint], metrics: tuple[str, ...] = PANELS) -> Prediction:
-    predictors = tuple(Predictor(name, *[NOTHING] * 6, None) for name in metrics)
+    predictors = tuple(Predictor(name, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, None) for name in metrics)
     return Prediction("starter", "m, calls, shuffled", 90, 45, True, tuple(points), predictors, (), NOTHING, ())
 
 
