@@ -23,6 +23,7 @@ from bench.results.manifest import MetricValue
 from bench.show.tables import Table, mean_cell
 
 if TYPE_CHECKING:
+    from bench.comparison.prediction import Prediction
     from bench.evaluation.choosing import Arm, Form
     from bench.evaluation.plan import Plan
     from bench.results.picker import Fitness
@@ -169,6 +170,8 @@ def _estimate(rows: list[_Row], plans: list[Plan]) -> str:
 
 
 def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> None:
+    from bench.comparison.prediction import prediction_table
+
     for dataset, tests in tested.items():
         faults = tests["random"].faults
         verdict = f"NOT fit to judge: {'; '.join(faults)}" if faults else "fit to judge"
@@ -211,6 +214,16 @@ def _print(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping
         split.add(label, shown, *(str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values()))
     console().print(right)
     console().print(split)
+    for prediction in _predictions(chosen):
+        console().print(prediction_table(prediction))
+        told = [prediction.verdict, prediction.conditional, prediction.advice, *prediction.left_out]
+        click.echo(terminal_text("\n".join(filter(None, told))))
+
+
+def _predictions(chosen: list[tuple[_Row, StoredResult]]) -> tuple[Prediction, ...]:
+    from bench.comparison.prediction import predictions
+
+    return predictions([result for _, result in chosen], [row.source for row, _ in chosen])
 
 
 def _to_dict(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mapping[str, Fitness]]) -> dict[str, Any]:
@@ -228,5 +241,9 @@ def _to_dict(chosen: list[tuple[_Row, StoredResult]], tested: Mapping[str, Mappi
                 **result.to_dict(),
             }
             for row, result in chosen
+        ],
+        "prediction": [
+            {**asdict(item), "verdict": item.verdict, "conditional": item.conditional, "advice": item.advice}
+            for item in _predictions(chosen)
         ],
     }
