@@ -81,7 +81,7 @@ def board(starter_results: Path) -> Callable[..., Board]:
     folder = folder_of(starter_results, "bm25")
 
     def make(picks: Picks, n: int = 90, units: int = 45, seed: int = 0) -> Board:
-        made = Board(folder, np.arange(n) % units)
+        made = Board(folder, [i % units for i in range(n)])
         random = np.random.default_rng(seed)
         for name, odds in {"good": 0.45, "fair": 0.25, "poor": 0.08}.items():
             ranks = np.minimum(random.geometric(odds, n), 40)
