@@ -15,6 +15,7 @@ from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built
 
 from bench.__main__ import run
+from bench.comparison.prediction import predictions
 from bench.leaderboard.boards.choices import PickerBoard
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.choices import PARTS
@@ -45,7 +46,7 @@ def choice_site(site_of: Callable[..., Built]) -> Built:
             choose = ["choose", "bm25@starter", "--results", str(results), "-q"]
             server.calls = by_words
             arms = [word for arm in ("retrieved", "without-gold", "library") for word in ("--arm", arm)]
-            assert run([*choose, "--model", "reads", "--shown", "1,5", *arms]) == 0
+            assert run([*choose, "--model", "reads", "--shown", "1,3,5", *arms]) == 0
             server.calls = first
             assert run([*choose, "--model", "first"]) == 0
         server.close()
@@ -74,12 +75,10 @@ def test_the_page_says_what_the_results_do(choice_site: Built) -> None:
     reads, by_spec = pickers(choice_site)["reads"], stored(choice_site)
     page = choice_site.page("choices.html")
     assert {(row.base, row.shown) for row in reads.rows} == {
-        ("BM25", 1),
-        ("BM25", 5),
+        *(("BM25", k) for k in (1, 3, 5)),
+        *(("BM25, without the gold", k) for k in (1, 3, 5)),
         ("the whole library", None),
         ("the gold alone", None),
-        ("BM25, without the gold", 1),
-        ("BM25, without the gold", 5),
     }
     for row in reads.rows:
         choices = read_choices(row.row.result)
@@ -94,7 +93,7 @@ def test_the_page_says_what_the_results_do(choice_site: Built) -> None:
     # Best first, and what knows the gold after all others.
     ranked = [row.accuracy.mean for row in reads.rows if not row.row.oracle]
     assert ranked == sorted(ranked, reverse=True)
-    assert [row.row.oracle for row in reads.rows] == [False, False, False, True, True, True]
+    assert [row.row.oracle for row in reads.rows] == [False] * 4 + [True] * 4
     # Each row says which model chose.
     assert page.texts.count("reads") >= len(reads.rows)
 
@@ -111,6 +110,17 @@ def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     assert ">tier<" not in unfit
     assert "not fit to judge" not in fit
     assert ">tier<" in fit
+
+
+def test_what_predicts_the_choice_is_said_of_fit_pickers_alone(choice_site: Built) -> None:
+    every = list(stored(choice_site).values())
+    found = {item.picker: item for item in predictions([item for item in every if is_choice(item)], every)}
+    assert list(found) == ["reads, calls, shuffled"]
+    page = choice_site.page("choices.html")
+    text = " ".join(page.texts)
+    assert found["reads, calls, shuffled"].verdict in text
+    assert {item.metric for item in found["reads, calls, shuffled"].predictors} <= set(page.texts)
+    assert "Which retrieval metric goes with the choices of first" not in text
 
 
 def test_without_calibration_there_are_no_ranks(results: Path, tmp_path: Path) -> None:
