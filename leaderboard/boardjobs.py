@@ -30,6 +30,7 @@ from bench.leaderboard.boards.board import (
     sample_rows,
     slug_of,
 )
+from bench.leaderboard.boards.choices import ChoiceBoard, choice_board
 from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
@@ -47,6 +48,7 @@ from bench.leaderboard.pages.slices import slices_path, write_slices
 from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.pages.trend import write_trend
 from bench.leaderboard.writer import Writer, WrittenFiles, is_path
+from bench.results.choices import is_choice
 from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 
 #: Values of all results together from which on the work is worth a second process.
@@ -67,6 +69,7 @@ class Job:
         most_lines: rankings and per-query values are written of results with at most so many lines.
         keep: whether the rows keep their values.
         sized: whether its dataset has a page of libraries of other sizes.
+        choices: where the choices on its dataset are; empty if there are none.
         older: ids of members that other code than today's has made.
         systems: specs of the reference systems; None for all registered methods.
         interrupted: whether a build of this site was killed since the last that came to its end.
@@ -79,6 +82,7 @@ class Job:
     most_lines: int
     keep: bool
     sized: bool
+    choices: str
     older: frozenset[str]
     systems: frozenset[str] | None
     interrupted: bool
@@ -86,7 +90,12 @@ class Job:
     @property
     def name(self) -> str:
         """The board's, if it comes to one."""
-        return slug_of(self.members[0])
+        return slug_of(self.members[0]) + ("-choices" if self.of_choices else "")
+
+    @property
+    def of_choices(self) -> bool:
+        """Whether its results are choices of language models, which are on no board of retrieval."""
+        return is_choice(self.members[0])
 
     @property
     def values(self) -> int:
@@ -104,7 +113,7 @@ class Job:
                     [place_of(item.folder, self.results), item.has_run, digest]
                     for item, digest in zip(self.members, digests, strict=True)
                 ],
-                "how": [self.verify, self.most_lines, self.keep, self.sized],
+                "how": [self.verify, self.most_lines, self.keep, self.sized, self.choices],
                 "older": sorted(self.older),
                 "systems": None if self.systems is None else sorted(self.systems),
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
@@ -124,6 +133,7 @@ class Done:
         absent: why its dataset was not at hand, a sentence; empty if it was.
         keys, written: the site's files.
         pairs: its pairs of methods; None where they were not tested one by one.
+        choices: of results that are choices, in place of a board.
     """
 
     board: Board | None
@@ -133,6 +143,7 @@ class Done:
     keys: dict[str, str]
     written: WrittenFiles
     pairs: Pairs | None = None
+    choices: ChoiceBoard | None = None
 
 
 def run_jobs(work: Sequence[Job], jobs: int | None) -> list[Done]:
@@ -170,7 +181,20 @@ def _begin_process(*threshold: int) -> None:
     gc.set_threshold(*threshold)
 
 
+def _make_choices(job: Job) -> Done:
+    """The choices with the pages of their results; the page that shows them is written when all are known."""
+    writer = Writer(job.out, interrupted=job.interrupted)
+    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems, standings={})
+    if board is None:
+        return Done(None, rejected, {}, "", {}, WrittenFiles())
+    choices, unread = choice_board(board)
+    write_results(board, {}, (), job.most_lines, writer)
+    return Done(None, [*rejected, *unread], {}, "", writer.keys, writer.done, choices=choices)
+
+
 def _make(job: Job) -> Done:
+    if job.of_choices:
+        return _make_choices(job)
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems)
@@ -195,7 +219,7 @@ def _make(job: Job) -> Done:
         board.standings[NO_MATCH] = unanswered.standing
     no_match = "" if unanswered is None else no_match_path(board)
     sliced = slices_path(board) if write_slices(board, slices, writer) else ""
-    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, writer)
+    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, job.choices, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)

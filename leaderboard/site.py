@@ -18,12 +18,14 @@ from bench.base.progress import QUIET, Progress
 from bench.base.text import unique_slug
 from bench.leaderboard.boardjobs import Job, run_jobs
 from bench.leaderboard.boards.board import RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, contents_at_hand, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import table_path, write_exports
+from bench.leaderboard.pages.choices import choices_paths
 from bench.leaderboard.pages.explorer import data_paths
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.permanent import permanent_path
@@ -31,6 +33,7 @@ from bench.leaderboard.pages.registry import Content, pages
 from bench.leaderboard.pages.rendering import static_files
 from bench.leaderboard.pages.result import ENDINGS, download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
+from bench.results.choices import is_choice
 from bench.results.current import Built, is_of_today
 from bench.results.store import RUN, StoredResult
 
@@ -48,12 +51,14 @@ class Site:
 
     Attributes:
         boards: by dataset.
+        choices: of language models, likewise.
         rejected: what is not shown, and why.
         incomplete: what the site lacks since data or results were not at hand, a sentence each.
         files: which were written, left as they were, and removed.
     """
 
     boards: tuple[Board, ...]
+    choices: tuple[ChoiceBoard, ...]
     rejected: tuple[Rejected, ...]
     incomplete: tuple[str, ...]
     files: WrittenFiles
@@ -61,7 +66,7 @@ class Site:
     @property
     def results(self) -> int:
         """How many results are on boards."""
-        return sum(len(board.rows) for board in self.boards)
+        return sum(len(board.rows) for board in (*self.boards, *(item.board for item in self.choices)))
 
 
 def build_site(
@@ -107,14 +112,25 @@ def build_site(
     # By its real place: a link to a site is the same site.
     place = out.resolve()
     with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
-        groups, rejected = read_results(results)
+        found, rejected = read_results(results)
+        # Choices of language models are no rankings: here they part, and no board of retrieval has them.
+        groups = [kept for group in found if (kept := [item for item in group if not is_choice(item)])]
+        chosen_groups = [kept for group in found if (kept := [item for item in group if is_choice(item)])]
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
-        writer.announce([*_coming(groups), *map(libraries_path, sorted(drawn))])
+        writer.announce([*_coming(found), *map(libraries_path, sorted(drawn))])
         systems = None if chosen.systems is None else frozenset(chosen.systems)
-        work = _jobs(groups, results, out, downloads, drawn, systems, writer.interrupted)
-        boards, masks, absent, pairs = [], {}, {}, {}
-        with progress.stage("build", len(work), "boards") as stage:
+        boards, masks, absent, pairs, choices = [], {}, {}, {}, []
+        with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
+            # First, since the pages of datasets lead to the choices on them.
+            first = _jobs(chosen_groups, results, out, downloads, drawn, systems, writer.interrupted)
+            for done in run_jobs(first, jobs):
+                rejected += done.rejected
+                writer.absorb(done.keys, done.written)
+                choices += [] if done.choices is None else [done.choices]
+                stage.advance()
+            paths = choices_paths(choices)
+            work = _jobs(groups, results, out, downloads, drawn, systems, writer.interrupted, paths)
             for done in run_jobs(work, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
@@ -127,7 +143,8 @@ def build_site(
                         absent[done.board.slug] = f"{done.board.name}: {done.absent}"
                 stage.advance()
         every = [row.result for board in boards for row in board.rows]
-        every += [item.result for board in boards for item in board.superseded]
+        every += [row.result for item in choices for row in item.board.rows]
+        every += [item.result for board in [*boards, *(item.board for item in choices)] for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
         at_hand = contents_at_hand(boards, absent)
@@ -136,7 +153,7 @@ def build_site(
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(gates, every)
         content = Content(
-            boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories
+            boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories, choices
         )
         for page in pages():
             if page.write is not None:
@@ -151,7 +168,7 @@ def build_site(
         today = {spec for spec, content in at_hand.items() if counts[spec] == content}
         earlier = {board.slug for board in boards if board.spec in today}
         incomplete = (*unranked, *(said for slug, said in absent.items() if slug not in earlier))
-        return Site(tuple(boards), tuple(rejected), incomplete, writer.finish())
+        return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, writer.finish())
 
 
 def _coming(groups: Sequence[Sequence[StoredResult]]) -> Iterator[str]:
@@ -191,6 +208,7 @@ def _jobs(
     drawn: Collection[str],
     systems: frozenset[str] | None,
     interrupted: bool,
+    choices: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
     every = [result for members in groups for result in members]
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
@@ -214,6 +232,7 @@ def _jobs(
             most,
             keep,
             is_sized,
+            choices.get(group[0].manifest.dataset.spec, ""),
             frozenset(item.manifest.result_id for item in group) & older,
             systems,
             interrupted,

@@ -18,6 +18,7 @@ from bench.results.across_catalogues import (
     take_snapshot,
     values_as_asked,
 )
+from bench.results.choices import choice_label, is_choice
 from bench.results.comparability import differences, metric_difference
 from bench.results.manifest import DatasetIdentity
 from bench.results.store import StoredResult
@@ -207,7 +208,9 @@ def by_dataset(results: Sequence[StoredResult]) -> list[Field]:
 
 def _names(results: Sequence[StoredResult]) -> tuple[str, ...]:
     """What tells the systems apart, as short as it can be."""
-    plain = [result.manifest.method.label for result in results]
+    methods = [result.manifest.method for result in results]
+    choices = [is_choice(result) and not result.manifest.method.alias for result in results]
+    plain = [choice_label(method) if choice else method.label for method, choice in zip(methods, choices, strict=True)]
     labels = [result.label for result in results]
     if len(set(plain)) < len(plain) and len(set(labels)) == len(labels):
         # The same method on several catalogues.

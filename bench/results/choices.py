@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,9 +18,9 @@ from pydantic import Field, ValidationError
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.records import Record, first_fault
-from bench.base.spec import Spec, parse
+from bench.base.spec import Spec, Value, parse
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import MetricValue
+from bench.results.manifest import MethodIdentity, MetricValue
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
@@ -125,6 +126,45 @@ class Choices:
 def is_choice(result: StoredResult) -> bool:
     """Whether a result is that of a choice."""
     return result.manifest.method.full_spec.startswith("choose(")
+
+
+def what_is_shown(spec: Spec, name: Callable[[Spec], str] = str) -> tuple[str, int | None]:
+    """What a choice shows to its model, in words, and how many tools of it; None where it is all of them.
+
+    Args:
+        spec: of a choice, with all of its parameters.
+        name: what a method is called.
+    """
+    given = dict(spec.arguments)
+    base, shown = _spec(given["base"]), int(str(given["shown"]))
+    if base.name == "oracle":
+        return "the gold alone", None
+    if not shown:
+        return "the whole library", None
+    if base.name != "planted":
+        return name(base), shown
+    planted = dict(base.arguments)
+    gold = "without the gold" if planted.get("gold") == "out" else "with the gold put in"
+    return f"{name(_spec(planted.get('base', 'dense')))}, {gold}", shown
+
+
+def _spec(value: Value) -> Spec:
+    return value if isinstance(value, Spec) else Spec(str(value))
+
+
+def choice_label(method: MethodIdentity) -> str:
+    """What tables call a choice: shorter than its spec, and with the number of tools also where it is the default.
+
+    Its form, order and seed are named where they are not the usual ones.
+    """
+    spec = parse(method.full_spec)
+    given = {name: str(value) for name, value in spec.arguments}
+    if not given.keys() >= {"base", "shown", "llm", "form", "order", "seed"}:
+        return method.label
+    base, shown = what_is_shown(spec, lambda base: str(base).removesuffix("()"))
+    usual = {"form": "calls", "order": "shuffled", "seed": "0"}
+    more = [f"{name} {given[name]}" for name, value in usual.items() if given[name] != value]
+    return ", ".join([base if shown is None else f"{base}, {shown} shown", *more, given["llm"].rpartition("/")[2]])
 
 
 def read_choices(result: StoredResult) -> Choices:

@@ -38,7 +38,7 @@ from bench.results.comparability import (
 from bench.results.current import command
 from bench.results.finding import latest
 from bench.results.manifest import Mark
-from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN, StoredResult, find_results
+from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results
 from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count
@@ -225,6 +225,7 @@ def make_board(
     verify: bool,
     older: Collection[str] = (),
     systems: Collection[str] | None = None,
+    standings: Mapping[str, RankedSystems] | None = None,
 ) -> tuple[Board | None, list[Rejected]]:
     """A board of comparable results; those whose tables are not what they should be are left out.
 
@@ -234,6 +235,7 @@ def make_board(
         verify: whether rankings and all columns are read and checked too.
         older: ids of results that other code than today's has made.
         systems: specs of the reference systems; None for all registered methods.
+        standings: as of `assemble`.
     """
     rejected: list[Rejected] = []
     tables: dict[str, NDArray[np.float64] | None] = {}
@@ -258,7 +260,7 @@ def make_board(
         sound = [item for item in sound if orders[item.manifest.result_id] == asked]
     if not sound:
         return None, rejected
-    return assemble(sound, tables, older=older, systems=systems), rejected
+    return assemble(sound, tables, standings, older, systems), rejected
 
 
 def is_reference_system(result: StoredResult, systems: Collection[str] | None) -> bool:
@@ -520,7 +522,7 @@ def _strange(results: Path) -> Iterator[tuple[Path, str]]:
     root = results.resolve()
     for manifest in sorted(results.glob(f"*/*/{MANIFEST}")):
         folder = manifest.parent
-        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY, REPEATS)]
+        files = [folder / name for name in (MANIFEST, METRICS, RUN, PER_QUERY, REPEATS, NOTES)]
         for path in (folder.parent, folder, *files):
             if path.is_symlink() and not path.resolve().is_relative_to(root):
                 yield folder, f"{path.name} is a link that leads out of the results folder."

@@ -123,7 +123,7 @@ def _title(spec: Spec) -> Title | None:
         for name in entry.say
     ]
     parts = sorted(facts.methods - set(entry.say))
-    stem = [entry.name, *said, *(f"on {_method(given[name])}" for name in parts if name in given)]
+    stem = [entry.name, *said, *(f"on {method_name(given[name])}" for name in parts if name in given)]
     silent = {*entry.say, *entry.quiet, *parts}
     rest = [f"{name}={label(format_value(value))}" for name, value in spec.arguments if name not in silent]
     return Title(", ".join(filter(None, stem)), ", ".join(rest))
@@ -139,14 +139,14 @@ def _default(entry: Name, name: str, defaults: Mapping[str, str]) -> str:
 
 def _say_value(value: Value, words: Mapping[str, str]) -> str:
     if isinstance(value, tuple):
-        return " + ".join(_method(item) for item in value)
+        return " + ".join(method_name(item) for item in value)
     text = format_value(value)
     # `local:models/mine` is the model `mine`: where it lies is of no use to a reader.
     return words.get(text) or label(text.rpartition("/")[2].removesuffix('"') if isinstance(value, str) else text)
 
 
-def _method(value: Value) -> str:
-    """A method inside another: its name alone at its defaults, its whole name in other settings."""
+def method_name(value: Value) -> str:
+    """A method inside another one's spec: its name alone at its defaults, its whole name in other settings."""
     if isinstance(value, Spec) and value.arguments:
         title = _title(value)
         return label(str(value)) if title is None else str(title)

@@ -33,6 +33,8 @@ _ROW = 24
 _LABEL, _LETTERS = 205, 31
 #: Series of one picture: as many as there are colours and dashes that can be told apart.
 MOST_SERIES = 8
+#: Patterns of the parts of a bar, as paths of lines within a square of 8: full, empty, rising, points, level, a grid.
+_HATCHES = ("M0,4H8M0,1H8M0,7H8", "", "M-2,2L2,-2M0,8L8,0M6,10L10,6", "M3,4H5", "M0,4H8", "M0,4H8M4,0V8")
 #: Places of a point's label, best first: how far to the right and below, and whether it ends there. Those next to the
 #: point come before those that need a line.
 _NEXT = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
@@ -81,7 +83,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Sized:
-    """A line through means with their intervals at sizes of a library."""
+    """A line through means with their intervals at numbers of tools."""
 
     name: str
     points: tuple[tuple[int, float, float | None, float | None], ...]
@@ -236,8 +238,8 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     return within_page(title, parts, WIDTH, bottom + 46)
 
 
-def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
-    """Means against the size of the library on a logarithmic scale, with their intervals.
+def sizes(title: str, lines: Sequence[Sized], metric: str, across: str = "tools in the library") -> str:
+    """Means against a number of tools on a logarithmic scale, with their intervals.
 
     Only lines of two points or more are drawn.
     """
@@ -277,7 +279,7 @@ def sizes(title: str, lines: Sequence[Sized], metric: str) -> str:
                 reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
             parts.append(f'<g class="s{i}">{reach}<circle class="knot" cx="{at:.1f}" cy="{height:.1f}" r="3.5">{hint}')
             parts.append("</circle></g>")
-    parts.append(text((left + right) / 2, bottom + 38, "tools in the library (logarithmic)", "note middle"))
+    parts.append(text((left + right) / 2, bottom + 38, f"{across} (logarithmic)", "note middle"))
     parts.append(text(left, top - 8, metric, "note"))
     return within_page(title, [*parts, "</g>"], WIDTH, bottom + 46)
 
@@ -294,6 +296,56 @@ def _lines(
         parts.append(f'<path class="leader" d="M{spots[i][-1][0] + 2:g},{end:.1f}L{right + 14},{place:.1f}"/>')
         parts.append(text(right + 18, place + 4, names[i], "name") + "</g>")
     return parts
+
+
+def shares(title: str, bars: Sequence[tuple[str, Sequence[int]]], parts: Sequence[str], key: str) -> str:
+    """A bar for each row, cut by the shares of its counts: each part has a pattern of its own, and its percentage.
+
+    Args:
+        title: of the picture.
+        bars: names, and a count for each part.
+        parts: what they are called; as many as there are patterns.
+        key: of the picture; no other one on the page has it.
+    """
+    bars = [(name, counts) for name, counts in bars if sum(counts)]
+    if not bars:
+        return ""
+    # Parts that no row has need no place in the key to the patterns.
+    used = [i for i in range(len(parts)) if any(counts[i] for _, counts in bars)]
+    left, right = _LABEL + 8, WIDTH - 16
+    lines = [used[i : i + 3] for i in range(0, len(used), 3)]
+    top = 8 + 22 * len(lines)
+    patterns = "".join(
+        f'<pattern id="{key}-{i}" width="8" height="8" patternUnits="userSpaceOnUse">'
+        f'<path class="hatch s{i}" d="{_HATCHES[i]}"/></pattern>'
+        for i in used
+    )
+    drawn = [f"<defs>{patterns}</defs>"]
+
+    def box(i: int, x: float, y: float, width: float, height: float, hint: str = "") -> str:
+        return (
+            f'<rect class="part" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" '
+            f'fill="url(#{key}-{i})">{hint}</rect>'
+        )
+
+    for line, indices in enumerate(lines):
+        for column, i in enumerate(indices):
+            x, y = 12 + column * (WIDTH - 24) / 3, 4 + 22 * line
+            drawn += [box(i, x, y, 22, 14), text(x + 29, y + 11.5, parts[i])]
+    names = fit_names([name for name, _ in bars], _LETTERS)
+    for row, (name, counts) in enumerate(bars):
+        x, y, total = float(left), top + _ROW * row, sum(counts)
+        drawn.append(text(left - 10, y + 16, names[row], "end"))
+        for i in used:
+            width = counts[i] / total * (right - left)
+            if not counts[i]:
+                continue
+            hint = tip(f"{name}: {parts[i]} {counts[i]:,} of {total:,}")
+            drawn.append(box(i, x, y + 3, width, _ROW - 6, hint))
+            if width >= 24:
+                drawn.append(text(x + width / 2, y + 16.5, f"{100 * counts[i] / total:.0f}", "middle"))
+            x += width
+    return within_page(title, drawn, WIDTH, top + _ROW * len(bars) + 6)
 
 
 def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: str) -> str:

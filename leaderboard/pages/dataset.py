@@ -53,6 +53,7 @@ def write_dataset(
     sized: bool,
     no_match: str,
     sliced: str,
+    choices: str,
     writer: Writer,
 ) -> None:
     """Write a board's page, and its explorer's.
@@ -66,6 +67,7 @@ def write_dataset(
         sized: whether its dataset has a page of libraries of other sizes.
         no_match: where the page of its queries that no tool answers is; empty if there is none.
         sliced: where the page of its slices is, likewise.
+        choices: where the choices of language models on its queries are, likewise.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -132,6 +134,7 @@ def write_dataset(
         libraries=libraries_path(base_of(board.spec)) if sized else "",
         no_match=no_match,
         sliced=sliced,
+        choices=choices,
         own_library=base_of(board.spec) == board.spec,
     )
     writer.put(f"d/{board.slug}.html", page)

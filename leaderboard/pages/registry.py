@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from bench.base.plugins import plugins
 from bench.leaderboard.boards.board import Board, Rejected
+from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import BaselineHistory
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
@@ -44,6 +45,7 @@ class Content:
         drawn: specs of datasets that have results on libraries of other sizes, sound or not.
         at_hand: spec -> the content of a dataset on this machine.
         gates: histories of baselines, where the site has some.
+        choices: of language models among retrieved tools, by dataset.
     """
 
     boards: Sequence[Board]
@@ -58,6 +60,7 @@ class Content:
     drawn: Collection[str]
     at_hand: Mapping[str, str]
     gates: Sequence[BaselineHistory]
+    choices: Sequence[ChoiceBoard] = ()
 
     @property
     def main(self) -> dict[str, Board]:

@@ -19,11 +19,13 @@ from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.choices import choices_path
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.pages.trend import trend_anchor
 from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
+from bench.results.choices import is_choice
 from bench.results.costs import break_even
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.risk_coverage import risk_coverage
@@ -53,13 +55,15 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], most_lin
     replaced = {item.newer for item in board.superseded}
     for row in board.rows:
         tables = _tables(row, slices, board.units)
-        trend = trend_anchor(row) if row.id in replaced else ""
+        # Choices have no history.
+        trend = trend_anchor(row) if row.id in replaced and not is_choice(row.result) else ""
         shown = row.id in tools
         _write(row.result, row.title, row.family, row.marks, "", trend, tables, shown, board, most_lines, writer)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
-        trend = next(trend_anchor(row) for row in board.rows if row.id == item.newer)
+        row = next(row for row in board.rows if row.id == item.newer)
+        trend = "" if is_choice(item.result) else trend_anchor(row)
         name = str(title_of(method))
         _write(item.result, name, family, item.marks, item.newer, trend, [], False, board, most_lines, writer)
 
@@ -95,6 +99,7 @@ def _write(
         fewest=FEWEST_UNITS,
         board_name=board.name,
         board_slug=board.slug,
+        choices=choices_path(board) if is_choice(result) else "",
         downloads=offered,
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),

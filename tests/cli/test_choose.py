@@ -8,27 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.chatserver import Body, ChatServer, message
+from kit.chatserver import ChatServer, by_words, message
 
 from bench.__main__ import run
 from bench.base.errors import ResultError
-from bench.results.choices import OUTCOMES, read_choices
+from bench.results.choices import OUTCOMES, choice_label, read_choices
 from bench.results.finding import find_result
+from bench.results.manifest import MethodIdentity
 from bench.results.store import NOTES, StoredResult, find_results
-
-
-def words(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]{4,}", text.lower()))
-
-
-def by_words(body: Body) -> list[tuple[str, str]]:
-    """Calls the tool that has most words of the request, none where no tool has any."""
-    wanted = words(body["messages"][-1]["content"])
-    tools = [tool["function"] for tool in body["tools"]]
-    score, name = max(
-        (len(wanted & words(f"{t['name'].replace('_', ' ')} {t['description']}")), t["name"]) for t in tools
-    )
-    return [(name, "{}")] if score else []
 
 
 @pytest.fixture
@@ -77,6 +64,38 @@ def test_choices_are_results_of_their_own(choose: Any, chat_server: ChatServer, 
 
 def share_right(folder: Path) -> float:
     return read_choices(StoredResult.read(folder)).accuracy().mean
+
+
+def test_comparisons_name_what_was_shown_and_to_whom(
+    choose: Any, chat_server: ChatServer, tmp_path: Path, capsys: Any
+) -> None:
+    chat_server.calls = by_words
+    _, _, report = choose("--shown", "1,5", "--json", "-q")
+    ids = [row["manifest"]["result_id"] for row in report["choices"]]
+    assert run(["compare", *ids, "-m", "set_pass", "--results", str(tmp_path / "results"), "--json"]) == 0
+    told = capsys.readouterr().out
+    assert '"bm25, 1 shown, scripted"' in told
+    assert '"bm25, 5 shown, scripted"' in told
+
+
+@pytest.mark.parametrize(
+    ("spec", "label"),
+    [
+        ("choose(base=bm25(k1=2.0), form=json, llm=m, order=ranked, seed=3, shown=3)",
+         "bm25(k1=2.0), 3 shown, form json, order ranked, seed 3, m"),
+        ('choose(base=oracle(), form=calls, llm="local:a.gguf@sha256:0123", order=shuffled, seed=0, shown=100)',
+         "the gold alone, local:a.gguf@sha256:0123"),
+        ("choose(base=bm25(), form=calls, llm=org/m, order=shuffled, seed=0, shown=0)", "the whole library, m"),
+        ("choose(base=planted(base=random), form=calls, llm=m, order=shuffled, seed=0, shown=5)",
+         "random, with the gold put in, 5 shown, m"),
+        ("choose(base=planted(gold=out), form=calls, llm=m, order=shuffled, seed=0, shown=5)",
+         "dense, without the gold, 5 shown, m"),
+        ("choose(llm=m)", "its own spec"),
+    ],
+)  # fmt: skip
+def test_the_label_of_a_choice(spec: str, label: str) -> None:
+    method = MethodIdentity.model_construct(spec="its own spec", full_spec=spec)
+    assert choice_label(method) == label
 
 
 def test_every_arm(choose: Any, chat_server: ChatServer) -> None:

@@ -177,6 +177,20 @@ class ChatServer:
                 self._open -= 1
 
 
+def by_words(body: Body) -> list[tuple[str, str]]:
+    """Calls the tool that has most words of the request, none where no tool has any: for `ChatServer.calls`."""
+
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"[a-z]{4,}", text.lower()))
+
+    wanted = words(body["messages"][-1]["content"])
+    tools = [tool["function"] for tool in body["tools"]]
+    score, name = max(
+        (len(wanted & words(f"{t['name'].replace('_', ' ')} {t['description']}")), t["name"]) for t in tools
+    )
+    return [(name, "{}")] if score else []
+
+
 # Faults -------------------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from bench.results.store import StoredResult, folders_of
 from bench.show.numbers import count, duration, money
 
 #: The most calls that a query takes. PTR asks for functionalities, for tools that serve them, and for what is left.
-MOST_CALLS = {"ptr": 3, "query-generation": 1}
+MOST_CALLS = {"ptr": 3, "query-generation": 1, "choose": 1}
 
 
 def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Bench = Callable[..., Any]
 Written = Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]
 RunsOf = Callable[..., MethodRuns]
-ROLES = ["recommender-weak", "recommender-middle", "recommender-strong", "rewriter"]
+ROLES = ["recommender-weak", "recommender-middle", "recommender-strong", "rewriter", "agent"]
 
 
 def test_every_language_model_of_a_paper_has_a_role() -> None:
@@ -69,12 +69,13 @@ def test_cells_with_another_model_ask_for_a_direction_alone(model: str) -> None:
                 changed.setdefault(f"{cell.table}, {cell.row}, {cell.place}", []).append(recipe)
                 if not cell.is_difference:
                     assert recipe.opponent(cell).metric == cell.metric
-    # 17 rows of PTR's table 2 and 3 of table 3 on three datasets; zero-shot queries in two tables and two domains.
-    assert len(changed) == 17 * 3 + 3 * 3 + 2 * 2
+    # 17 rows of PTR's table 2 and 3 of table 3 on three datasets; zero-shot queries in two tables and two domains; 7
+    # rows of ToolRerank's table 4.
+    assert len(changed) == 17 * 3 + 3 * 3 + 2 * 2 + 7
     for recipe in (recipe for listed in changed.values() for recipe in listed):
         assert recipe.rival is not None
         assert "other model" in recipe.differences
-        assert dict(parse(recipe.method).arguments)["llm"] == model
+        assert dict(parse(resolve_references(recipe.method)).arguments)["llm"] == model
         assert "The paper's language model is" in recipe.note
 
 

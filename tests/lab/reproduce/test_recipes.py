@@ -71,9 +71,9 @@ def test_every_cell_of_every_table_gets_its_verdict_where_nothing_is_here(tmp_pa
 
 
 def test_the_cells_that_nothing_of_ours_can_measure_are_counted() -> None:
-    """The pairs of the discriminator: a ranking of tools for queries does not answer them."""
+    """The pairs of the discriminator, which no ranking of tools for queries answers; an agent that runs tools."""
     never = Counter(cell.table for cell in cells() if not any(recipe.runnable for recipe in recipes_of(cell)))
-    assert never == {"tgr-3": 6, "ptr-1": 3}  # a command asks an endpoint
+    assert never == {"tgr-3": 6, "ptr-1": 3, "toolrerank-4": 14}  # a command asks an endpoint
 
 
 def test_every_row_and_place_that_a_recipe_names_is_printed() -> None:
@@ -158,11 +158,33 @@ def test_toolrerank_is_run_where_there_are_training_queries() -> None:
 
 def test_every_cell_of_toolrerank_has_a_recipe_for_those_who_bring_the_data_and_one_for_all_others() -> None:
     for cell in cells():
-        if cell.table.startswith("toolrerank-"):
+        if cell.table.startswith("toolrerank-") and cell.table != "toolrerank-4":
             full, small = recipes_of(cell)
             assert full.on == ("toolbench-full",)
             assert full.rival is None
             assert small.on == (("toolbench",) if cell.row == "BM25" else ("toolbench(split=held-out)",))
+
+
+def test_an_agent_s_pass_rate_is_a_direction_of_choices_and_its_win_rate_is_never_measured() -> None:
+    for cell in table_cells("toolrerank-4"):
+        paper, *choices = recipes_of(cell, {"agent": "mine"})
+        assert not paper.runnable
+        assert recipes_of(cell) == [paper]
+        if cell.metric == "win_rate":
+            assert choices == []
+            continue
+        assert [recipe.on for recipe in choices] == [("toolbench-full",), ("toolbench(split=held-out)",)]
+        for recipe in choices:
+            assert recipe.measure == {"pass_rate": "set_pass"}
+            for text in (recipe.method, recipe.rival):
+                spec = parse(resolve_references(str(text)))
+                assert (spec.name, dict(spec.arguments)["llm"]) == ("choose", "mine")
+            # The two rows are shown in the same form, and differ in the base alone.
+            assert recipe.opponent(cell).row == recipe.against != cell.row
+    small = next(cell for cell in table_cells("toolrerank-4") if cell.row == "Rerank-10")
+    _, _, direction = recipes_of(small, {"agent": "mine"})
+    assert "$toolbench-small-reranker" in direction.method
+    assert direction.rival == "choose(base=dense(encoder=$toolbench-small-retriever), llm=mine)"
 
 
 @pytest.mark.parametrize("spec", ["toolbench", "toolbench(split=held-out)"])

@@ -1,0 +1,209 @@
+"""Choices of language models among retrieved tools: for each dataset, by who chooses and how it is asked.
+
+A choice orders tools by the calls of a model, and some of its arms know the gold. So it is on no board of retrieval:
+its own numbers are the share of right choices, and what became of the others.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from bench.base.errors import BenchError
+from bench.base.spec import Spec, parse
+from bench.base.text import label, one_line
+from bench.evaluation.choosing import CALIBRATION_TOOLS
+from bench.leaderboard.boards.board import Board, Rejected, Row
+from bench.leaderboard.boards.names import method_name
+from bench.leaderboard.boards.standings import RankedSystems, rank_systems
+from bench.results.choices import Choices, Outcome, read_choices, what_is_shown
+from bench.results.costs import money_per_query
+from bench.results.manifest import MetricValue
+from bench.results.picker import Fitness, fitness
+from bench.results.units import number_units
+
+#: What the gold is shown among, in the order in which a calibration is read.
+Among = Literal["random tools", "hard tools", "nothing else"]
+AMONG: tuple[Among, ...] = ("random tools", "hard tools", "nothing else")
+#: No reply has more tokens or takes more seconds; notes may come from strangers.
+_MOST = 1e9
+
+
+@dataclass(frozen=True, order=True)
+class Picker:
+    """Who chooses, and how it is asked.
+
+    Attributes:
+        model: its name.
+        form: as of `choose(form=...)`.
+        order: of the shown tools.
+        seed: of the order.
+    """
+
+    model: str
+    form: str
+    order: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class ChoiceRow:
+    """The choices of a picker among the tools of one ranking.
+
+    Attributes:
+        row: the result.
+        base: the method whose tools are shown, or what else is.
+        shown: how many tools; None for the whole library, and for the gold alone.
+        accuracy: share of right choices among all queries.
+        counts: how many queries had each outcome.
+        tokens: mean input, cached and output tokens of a query.
+        seconds: median time of a reply; None where the journal has no times.
+        cost: of 100 queries; None where no price is known.
+    """
+
+    row: Row
+    base: str
+    shown: int | None
+    accuracy: MetricValue
+    counts: dict[Outcome, int]
+    tokens: tuple[float, float, float]
+    seconds: float | None
+    cost: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class PickerBoard:
+    """What a picker chose on the queries of a dataset.
+
+    Attributes:
+        picker: who.
+        calibration: what the gold was shown among, and how the picker chose.
+        faults: why it is not fit to judge rankings, each without a full stop; empty if it is.
+        rows: best first, those that know the gold last; of an unfit picker by base and number of tools.
+        standing: tiers and ranks of the rows that do not know the gold; None for an unfit picker.
+    """
+
+    picker: Picker
+    calibration: tuple[tuple[Among, Fitness], ...]
+    faults: tuple[str, ...]
+    rows: tuple[ChoiceRow, ...]
+    standing: RankedSystems | None
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceBoard:
+    """The choices on the queries of a dataset: its results, and who made them."""
+
+    board: Board
+    pickers: tuple[PickerBoard, ...]
+
+
+def choice_board(board: Board) -> tuple[ChoiceBoard, list[Rejected]]:
+    """What pickers chose.
+
+    Args:
+        board: results that are choices (`bench.results.choices.is_choice`).
+
+    Returns:
+        The choices; which results have notes that cannot be read, and are left out.
+    """
+    read: dict[Picker, list[_Read]] = {}
+    rejected = []
+    queries: list[str] | None = None
+    for row in board.rows:
+        try:
+            made = _read(row)
+        except (BenchError, pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            reason = one_line(str(error).splitlines()[0]) if str(error) else type(error).__name__
+            rejected.append(Rejected(f"{board.name}, {row.id}", f"its choices cannot be read: {reason}"))
+            continue
+        queries = made.choices.queries if queries is None else queries
+        if made.choices.queries == queries:
+            read.setdefault(made.picker, []).append(made)
+        else:
+            rejected.append(Rejected(f"{board.name}, {row.id}", "its choices are of other queries."))
+    return ChoiceBoard(board, tuple(_picker_board(who, read[who]) for who in sorted(read))), rejected
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A result as it is read: `among` and `tested` of a part of a calibration."""
+
+    picker: Picker
+    row: ChoiceRow
+    choices: Choices
+    among: Among | None
+    tested: Fitness | None
+
+
+def _read(row: Row) -> _Read:
+    spec = parse(row.result.manifest.method.full_spec)
+    given, among, choices = dict(spec.arguments), _among(spec), read_choices(row.result)
+    picker = Picker(str(given["llm"]), str(given["form"]), str(given["order"]), int(str(given["seed"])))
+    tested = None if among is None else fitness(row.result)
+    return _Read(picker, _choice_row(row, spec, choices), choices, among, tested)
+
+
+def _picker_board(picker: Picker, read: Sequence[_Read]) -> PickerBoard:
+    found = {one.among: one.tested for one in read if one.tested is not None}
+    calibration = tuple((among, found[among]) for among in AMONG if among in found)
+    faults = found["random tools"].faults if "random tools" in found else ["it was not calibrated on these queries"]
+    # The gold alone is an upper bound of the rows, too.
+    kept = [one for one in read if one.among not in AMONG[:2]]
+    right = {
+        one.row.row.id: np.array([outcome == "right" for outcome in one.choices.outcomes], dtype=np.float64)
+        for one in kept
+        if not one.row.row.oracle
+    }
+    standing = None
+    if right and not faults:
+        units = number_units(kept[0].choices.units)
+        standing = rank_systems(list(right), np.column_stack(list(right.values())), units)
+
+    def place(row: ChoiceRow) -> tuple[object, ...]:
+        told = (row.base.casefold(), row.shown is None, row.shown or 0, row.row.id)
+        return (row.row.oracle, *told) if faults else (row.row.oracle, -row.accuracy.mean, *told)
+
+    return PickerBoard(
+        picker, calibration, tuple(faults), tuple(sorted((one.row for one in kept), key=place)), standing
+    )
+
+
+def _choice_row(row: Row, spec: Spec, choices: Choices) -> ChoiceRow:
+    base, shown = what_is_shown(spec, method_name)
+    if shown is not None and not 0 < shown <= _MOST:
+        raise ValueError(f"{shown} is no number of tools.")
+    replies = [note for note in choices.notes if note is not None and not note.failed]
+    seconds = [note.seconds for note in replies if note.seconds is not None]
+    tokens = choices.mean_tokens()
+    if not all(number < _MOST for number in (*seconds, *tokens)):
+        raise ValueError("its notes count more tokens or seconds than there can be.")
+    money = money_per_query(row.result.manifest)
+    return ChoiceRow(
+        row=row,
+        base=label(f"{base}, {row.setting}" if row.setting else base),
+        shown=shown,
+        accuracy=choices.accuracy(),
+        counts=choices.counts(),
+        tokens=tokens,
+        seconds=statistics.median(seconds) if seconds else None,
+        cost=None if money is None else 100 * money,
+    )
+
+
+def _among(spec: Spec) -> Among | None:
+    """What the gold is shown among, where this is a part of a calibration (`calibration_plans`)."""
+    base, shown = what_is_shown(spec, lambda base: base.name)
+    if shown not in {None, CALIBRATION_TOOLS}:
+        return None
+    told: dict[str, Among] = {
+        "random, with the gold put in": "random tools",
+        "dense, with the gold put in": "hard tools",
+        "the gold alone": "nothing else",
+    }
+    return told.get(base)

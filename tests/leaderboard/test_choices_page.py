@@ -1,0 +1,215 @@
+"""The page of choices, on results of `bench choose` against a scripted endpoint."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kit.chatserver import Body, ChatServer, by_words
+from kit.results import another, edit, folder_of, id_of, manifest, rehash
+from kit.sites import Built
+
+from bench.__main__ import run
+from bench.comparison.prediction import predictions
+from bench.leaderboard.boards.choices import PickerBoard
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.choices import PARTS
+from bench.leaderboard.site import build_site
+from bench.results.choices import is_choice, read_choices
+from bench.results.picker import fitness
+from bench.results.store import NOTES, StoredResult, find_results
+
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+
+def first(body: Body) -> list[tuple[str, str]]:
+    return [(body["tools"][0]["function"]["name"], "{}")]
+
+
+@pytest.fixture(scope="session")
+def choice_site(site_of: Callable[..., Built]) -> Built:
+    """bm25 and the choices of a picker that reads, and of one that takes the first tool whatever it is."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        server = ChatServer()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BENCH_LLM_URL", server.url)
+            patch.setenv("BENCH_LLM_JOURNAL", str(results.parent / "journal.jsonl"))
+            patch.setenv("NO_PROXY", "127.0.0.1")
+            patch.delenv("BENCH_OFFLINE", raising=False)
+            assert run(["run", "-m", "bm25", "-d", "starter", "--limit", "40", "--results", str(results), "-q"]) == 0
+            choose = ["choose", "bm25@starter", "--results", str(results), "-q"]
+            server.calls = by_words
+            arms = [word for arm in ("retrieved", "without-gold", "library") for word in ("--arm", arm)]
+            assert run([*choose, "--model", "reads", "--shown", "1,3,5", *arms]) == 0
+            server.calls = first
+            assert run([*choose, "--model", "first"]) == 0
+        server.close()
+        return {}
+
+    return site_of("choice-site", prepare)
+
+
+@pytest.fixture
+def results(choice_site: Built, tmp_path: Path, isolated: None) -> Path:
+    """A copy of its results."""
+    return Path(shutil.copytree(choice_site.folder.with_name("results"), tmp_path / "results"))
+
+
+def pickers(site: Built) -> dict[str, PickerBoard]:
+    (board,) = site.made.choices
+    return {item.picker.model: item for item in board.pickers}
+
+
+def stored(site: Built) -> dict[str, StoredResult]:
+    found = find_results(site.folder.with_name("results"))
+    return {item.manifest.method.spec: item for item in found if isinstance(item, StoredResult)}
+
+
+def test_the_page_says_what_the_results_do(choice_site: Built) -> None:
+    reads, by_spec = pickers(choice_site)["reads"], stored(choice_site)
+    page = choice_site.page("choices.html")
+    assert {(row.base, row.shown) for row in reads.rows} == {
+        *(("BM25", k) for k in (1, 3, 5)),
+        *(("BM25, without the gold", k) for k in (1, 3, 5)),
+        ("the whole library", None),
+        ("the gold alone", None),
+    }
+    for row in reads.rows:
+        choices = read_choices(row.row.result)
+        assert row.accuracy.mean == np.mean([outcome == "right" for outcome in choices.outcomes])
+        assert sum(row.counts.values()) == 40
+        assert f"r/{row.row.id}.html" in page.links
+    spec = "choose(base=planted(base=random), llm=reads)"
+    test = fitness(by_spec[spec])
+    assert (reads.faults, dict(reads.calibration)["random tools"]) == ((), test)
+    assert f"{test.hit:.3f}" in page.texts
+    assert {"random tools", "hard tools", "nothing else"} <= set(page.texts)
+    # Best first, and what knows the gold after all others.
+    ranked = [row.accuracy.mean for row in reads.rows if not row.row.oracle]
+    assert ranked == sorted(ranked, reverse=True)
+    assert [row.row.oracle for row in reads.rows] == [False] * 4 + [True] * 4
+    # Each row says which model chose.
+    assert page.texts.count("reads") >= len(reads.rows)
+
+
+def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
+    by_model = pickers(choice_site)
+    assert by_model["first"].standing is None
+    assert "it does not find the gold more often than chance" in by_model["first"].faults
+    assert by_model["reads"].standing is not None
+    assert set(by_model["reads"].standing.ids) == {row.row.id for row in by_model["reads"].rows if not row.row.oracle}
+    text = choice_site.page("choices.html").text
+    unfit, fit = text.split(">first <small>")[1].split(">reads <small>")
+    assert "not fit to judge" in unfit
+    assert ">tier<" not in unfit
+    assert "not fit to judge" not in fit
+    assert ">tier<" in fit
+
+
+def test_what_predicts_the_choice_is_said_of_fit_pickers_alone(choice_site: Built) -> None:
+    every = list(stored(choice_site).values())
+    found = {item.picker: item for item in predictions([item for item in every if is_choice(item)], every)}
+    assert list(found) == ["reads, calls, shuffled"]
+    page = choice_site.page("choices.html")
+    text = " ".join(page.texts)
+    assert found["reads, calls, shuffled"].verdict in text
+    assert {item.metric for item in found["reads, calls, shuffled"].predictors} <= set(page.texts)
+    assert "Which retrieval metric goes with the choices of first" not in text
+
+
+def test_without_calibration_there_are_no_ranks(results: Path, tmp_path: Path) -> None:
+    shutil.rmtree(folder_of(results, "choose(base=planted(base=random), llm=reads)"))
+    (board,) = build_site(results, tmp_path / "site").choices
+    (reads,) = (item for item in board.pickers if item.picker.model == "reads")
+    assert reads.faults == ("it was not calibrated on these queries",)
+    assert reads.standing is None
+
+
+def test_no_choice_is_on_a_board_of_retrieval(choice_site: Built) -> None:
+    (board,) = choice_site.made.boards
+    assert [row.family for row in board.rows] == ["bm25"]
+    assert not board.superseded
+    chosen = [item for item in stored(choice_site).values() if is_choice(item)]
+    assert choice_site.made.results == len(chosen) + 1
+    ids = {item.manifest.result_id for item in chosen}
+    for path in choice_site.folder.rglob("*.*"):
+        place = path.relative_to(choice_site.folder).as_posix()
+        if place not in {"choices.html", "files.json"} and not place.startswith("r/") and path.suffix != ".gz":
+            text = path.read_text("utf-8")
+            assert not any(name in text for name in ids), place
+    # Their own pages stay, and lead back; no link is dead.
+    for name in ids:
+        page = choice_site.page(f"r/{name}.html")
+        assert any(link.startswith("../choices.html#") for link in page.links)
+        for link in page.links:
+            if not link.startswith(("#", "http")):
+                assert (choice_site.folder / "r" / link.partition("#")[0]).exists(), link
+
+
+def test_the_first_page_and_that_of_the_dataset_lead_to_it(choice_site: Built) -> None:
+    (link,) = (link for link in choice_site.only("d/*.html").links if "choices.html" in link)
+    assert link.removeprefix("../choices.html#") in choice_site.page("choices.html").ids
+    assert "choices.html" in choice_site.page("index.html").links
+
+
+def test_without_choices_there_is_no_page(begun_site: Built) -> None:
+    assert not (begun_site.folder / "choices.html").exists()
+    assert not any("choices.html" in link for page in begun_site.pages() for link in page.links)
+
+
+def test_a_build_with_nothing_to_do_makes_the_same_page(results: Path, tmp_path: Path) -> None:
+    build_site(results, tmp_path / "site")
+    before = Built(tmp_path / "site", build_site(results, tmp_path / "site"))
+    assert not before.made.files.written
+    shutil.rmtree(folder_of(results, "choose(base=bm25(), llm=first)"))
+    after = build_site(results, tmp_path / "site")
+    assert [path for path in after.files.removed if path.endswith(".html")]
+
+
+def test_hostile_names_are_escaped(results: Path, tmp_path: Path) -> None:
+    folder = folder_of(results, "choose(base=bm25(), llm=reads)")
+    full = manifest(folder)["method"]["full_spec"]
+    changed = full.replace("llm=reads", f"llm={json.dumps(HOSTILE)}").replace(
+        "base=bm25()", f"base={json.dumps(HOSTILE)}"
+    )
+    edit(folder, method__full_spec=changed, method__spec=changed)
+    other = folder_of(results, "choose(base=bm25(), llm=reads, shown=1)")
+    for i, (old, new) in enumerate([("shown=1", "shown=" + "9" * 400), ("llm=reads, ", ""), ("seed=0", "seed=x")]):
+        whole = manifest(other)["method"]["full_spec"].replace(old, new)
+        another(other, id_of(f"hostile {i}"), method__full_spec=whole, method__spec=whole)
+    site = Built(tmp_path / "site", build_site(results, tmp_path / "site"))
+    page = site.page("choices.html")
+    assert HOSTILE not in page.text
+    assert "onerror" not in {name for name, _ in page.attributes}
+    assert HOSTILE in {item.picker.model for item in site.made.choices[0].pickers}
+    assert sum("its choices cannot be read" in item.reason for item in site.made.rejected) == 3
+
+
+def test_damaged_notes_leave_a_result_out_and_are_told(results: Path, tmp_path: Path) -> None:
+    folder = folder_of(results, "choose(base=bm25(), llm=reads)")
+    (folder / NOTES).write_bytes(b"PAR1")
+    rehash(folder, NOTES)
+    site = Built(tmp_path / "site", build_site(results, tmp_path / "site"))
+    (told,) = site.made.rejected
+    assert told.where.endswith(manifest(folder)["result_id"])
+    assert f"r/{manifest(folder)['result_id']}.html" not in site.page("choices.html").links
+
+
+def test_a_bar_has_a_part_for_each_count() -> None:
+    bars = [("a", [3, 1, 0, 0, 0, 0]), (HOSTILE, [0, 0, 0, 0, 2, 2]), ("nothing", [0] * 6)]
+    svg = charts.shares("t", bars, list(PARTS), "key")
+    assert HOSTILE not in svg
+    assert "a: right 3 of 4" in svg
+    assert ">75<" in svg
+    # Parts that no row has are not in the key; a row without queries has no bar.
+    assert "wrong tools" not in svg
+    assert "nothing" not in svg
+    widths = [float(part.split('"')[0]) for part in svg.split('width="')[1:] if "." in part.split('"')[0]]
+    assert widths[-4] == pytest.approx(3 * widths[-3], abs=0.3)
+    assert charts.shares("t", [("nothing", [0] * 6)], list(PARTS), "key") == ""
