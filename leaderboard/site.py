@@ -114,8 +114,8 @@ def build_site(
     with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
         found, rejected = read_results(results)
         # Choices of language models are no rankings: here they part, and no board of retrieval has them.
-        groups = [kept for group in found if (kept := [item for item in group if not is_choice(item)])]
-        chosen_groups = [kept for group in found if (kept := [item for item in group if is_choice(item)])]
+        groups = [part for group in found if (part := [item for item in group if not is_choice(item)])]
+        chosen_groups = [part for group in found if (part := [item for item in group if is_choice(item)])]
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
         writer.announce([*_coming(found), *map(libraries_path, sorted(drawn))])

@@ -94,7 +94,9 @@ def test_comparisons_name_what_was_shown_and_to_whom(
     ],
 )  # fmt: skip
 def test_the_label_of_a_choice(spec: str, label: str) -> None:
-    method = MethodIdentity.model_construct(spec="its own spec", full_spec=spec)
+    method = MethodIdentity.model_construct(
+        spec="its own spec", full_spec=spec, hash="0", code="0", revisions={}, oracle=False, needs_llm=True
+    )
     assert choice_label(method) == label
 
 
