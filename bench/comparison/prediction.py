@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.spec import Spec, parse
+from bench.metrics.measures import chance_of_hit
 from bench.results.choices import Choices, is_choice, read_choices
 from bench.results.comparability import metric_difference
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.picker import chance_of_hit
 from bench.results.store import StoredResult
 from bench.results.units import number_units, sample
 from bench.show.numbers import dagger, format_fixed
@@ -445,7 +445,8 @@ def _metrics(
         yield _Metric(name, values)
     if hits is not None:
         tools = sources[0].manifest.dataset.tools
-        table = np.array([[chance_of_hit(tools, gold, point.shown) for point in points] for gold in n_gold.tolist()])
+        # Results count the gold and not its alternatives, which count in the metric of that name.
+        table = np.column_stack([chance_of_hit(n_gold, np.full(len(n_gold), point.shown), tools) for point in points])
         yield _Metric(BITS, -hits * np.log2(table), hits, table)
     yield _Metric(SHOWN, np.tile([float(point.shown) for point in points], (len(ids), 1)))
     yield _Metric(TOKENS, tokens)

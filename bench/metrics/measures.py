@@ -245,14 +245,14 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     return values
 
 
-def chance_of_hit(fitting: Counts, k: Counts, library: int) -> Values:
-    """(queries,) the probability that k tools, drawn without replacement, hold one of those that fit.
+def chance_of_hit(fitting: Counts, k: Counts, library: Counts | int) -> Values:
+    """(queries,) the probability that k tools, drawn without replacement from a library, hold one of those that fit.
 
     1 - C(N - R, k) / C(N, k), the complement of a hypergeometric draw without a hit.
     """
     none = np.ones(len(fitting))
     for place in range(int(fitting.max(initial=0))):
-        left = np.maximum(library - k - place, 0) / max(library - place, 1)
+        left = np.maximum(library - k - place, 0) / np.maximum(library - place, 1)
         none *= np.where(place < fitting, left, 1.0)
     return 1.0 - none
 

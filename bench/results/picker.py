@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.metrics.measures import chance_of_hit
 from bench.results.choices import Choices, read_choices
 from bench.results.store import StoredResult
 from bench.results.units import number_units
@@ -71,15 +72,6 @@ class Fitness:
         return told
 
 
-def chance_of_hit(shown: int, gold: int, called: int) -> float:
-    """The probability that `called` tools drawn from the shown ones hold one of the gold tools among them.
-
-    1 - C(shown - gold, called) / C(shown, called), the complement of a hypergeometric draw without a hit.
-    """
-    called = min(called, shown)
-    return 1.0 - math.comb(shown - gold, called) / math.comb(shown, called)
-
-
 def position_test(position: NDArray[np.int64], hit: NDArray[np.float64], seed: int = _SEED) -> float | None:
     """p-value of the hypothesis that success does not depend on the position of the gold.
 
@@ -132,7 +124,8 @@ def fitness(result: StoredResult) -> Fitness:
     if not rows:
         return Fitness(0, 0.0, 0.0, None, None, (), (), None, unknown, unreadable, _same(result), decided=False)
     hit = hits[rows]
-    chance = np.array([chance_of_hit(len(_shown(choices, i)), int(n_gold[i]), len(called[i])) for i in rows])
+    shown = np.array([len(_shown(choices, i)) for i in rows])
+    chance = chance_of_hit(n_gold[rows], np.array([len(called[i]) for i in rows]), shown)
     above = hit - chance
     units = number_units(choices.units[rows])
     low, high = (

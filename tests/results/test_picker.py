@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.results.picker import chance_of_hit, position_test
+from bench.metrics.measures import chance_of_hit
+from bench.results.picker import position_test
 
 
 @given(st.integers(1, 7), st.integers(0, 7), st.integers(0, 9))
@@ -17,7 +18,7 @@ def test_chance_is_the_share_of_all_draws_with_a_gold_tool(shown: int, gold: int
     gold = min(gold, shown)
     draws = list(combinations(range(shown), min(called, shown)))
     share = sum(any(tool < gold for tool in draw) for draw in draws) / len(draws)
-    assert chance_of_hit(shown, gold, called) == pytest.approx(share)
+    assert chance_of_hit(np.array([gold]), np.array([called]), np.array([shown])) == pytest.approx(share)
 
 
 def test_success_that_hangs_on_the_position_is_found_and_luck_is_not() -> None:
