@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.results.choices import Choices, Outcome, read_choices, what_is_shown
 from bench.results.costs import money_per_query
 from bench.results.manifest import MetricValue
-from bench.results.picker import Fitness, fitness
+from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.units import number_units
 
 #: What the gold is shown among, in the order in which a calibration is read.
@@ -83,6 +83,8 @@ class PickerBoard:
     Attributes:
         picker: who.
         calibration: what the gold was shown among, and how the picker chose.
+        same_reordered: share of queries with the same choice in another order of the hard tools; None if that was not
+            asked.
         faults: why it is not fit to judge rankings, each without a full stop; empty if it is.
         rows: best first, those that know the gold last; of an unfit picker by base and number of tools.
         standing: tiers and ranks of the rows that do not know the gold; None for an unfit picker.
@@ -90,6 +92,7 @@ class PickerBoard:
 
     picker: Picker
     calibration: tuple[tuple[Among, Fitness], ...]
+    same_reordered: float | None
     faults: tuple[str, ...]
     rows: tuple[ChoiceRow, ...]
     standing: RankedSystems | None
@@ -127,7 +130,13 @@ def choice_board(board: Board) -> tuple[ChoiceBoard, list[Rejected]]:
             read.setdefault(made.picker, []).append(made)
         else:
             rejected.append(Rejected(f"{board.name}, {row.id}", "its choices are of other queries."))
-    return ChoiceBoard(board, tuple(_picker_board(who, read[who]) for who in sorted(read))), rejected
+    pickers = []
+    for who in sorted(read):
+        before = replace(who, seed=who.seed - 1)
+        # The hard tools in another order are no picker, but a part of the calibration of one.
+        if not (before in read and all(one.among == "hard tools" for one in read[who])):
+            pickers.append(_picker_board(who, read[who], read.get(replace(who, seed=who.seed + 1), ())))
+    return ChoiceBoard(board, tuple(pickers)), rejected
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,8 +158,9 @@ def _read(row: Row) -> _Read:
     return _Read(picker, _choice_row(row, spec, choices), choices, among, tested)
 
 
-def _picker_board(picker: Picker, read: Sequence[_Read]) -> PickerBoard:
+def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Read]) -> PickerBoard:
     found = {one.among: one.tested for one in read if one.tested is not None}
+    hard = [one.row.row.result for each in (read, reordered) for one in each if one.among == "hard tools"]
     calibration = tuple((among, found[among]) for among in AMONG if among in found)
     faults = found["random tools"].faults if "random tools" in found else ["it was not calibrated on these queries"]
     # The gold alone is an upper bound of the rows, too.
@@ -170,7 +180,12 @@ def _picker_board(picker: Picker, read: Sequence[_Read]) -> PickerBoard:
         return (row.row.oracle, *told) if faults else (row.row.oracle, -row.accuracy.mean, *told)
 
     return PickerBoard(
-        picker, calibration, tuple(faults), tuple(sorted((one.row for one in kept), key=place)), standing
+        picker=picker,
+        calibration=calibration,
+        same_reordered=same_in_another_order(*hard) if len(hard) == 2 else None,
+        faults=tuple(faults),
+        rows=tuple(sorted((one.row for one in kept), key=place)),
+        standing=standing,
     )
 
 
