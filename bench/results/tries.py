@@ -2,7 +2,7 @@
 
 A family is what one author has tried under one name: all results on the same content, split and queries whose method
 has the same name before its parameters, with other parameters, cuts, tool texts, depths or code; of scored run files,
-all files under one name. A result counts once however often its method has answered, and so do results that agree on
+all files under one name; of choices, those by one model among the tools of one method. A result counts once however often its method has answered, and so do results that agree on
 every query. Only test queries count, as choosing on dev is what dev is for; oracles, which are no competitors, do not.
 
 What is known is what is stored: results that were removed, and tries under other names, are not counted.
@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import ResultError
+from bench.base.errors import BenchError, ResultError
 from bench.base.paths import read_regular
+from bench.base.spec import parse
 from bench.metrics import parse_metric
 from bench.results.comparability import ResultQuestion, S, Stored, metric_difference
 from bench.results.manifest import Manifest, Mark, MethodIdentity
@@ -32,7 +33,15 @@ _SAME = 1e-12
 
 def family_of(method: MethodIdentity) -> str:
     """The name under which variants of a method count together: `tgr` of `tgr(graph=manual)`, a run file's own name."""
-    return method.spec if method.run_file else method.spec.partition("(")[0].strip() or method.spec
+    name = method.spec if method.run_file else method.spec.partition("(")[0].strip() or method.spec
+    if name != "choose" or method.run_file:
+        return name
+    # Whose tools are shown to whom is what choices compare; how many, and how it is asked, are tries.
+    with suppress(BenchError):
+        given = dict(parse(method.full_spec).arguments)
+        base = str(given.get("base", "")).partition("(")[0]
+        return f"choose among {base} by {given.get('llm', '')}"
+    return name
 
 
 def variants_of(results: Sequence[S]) -> dict[str, list[S]]:

@@ -17,7 +17,7 @@ from bench.results.manifest import MetricValue
 from bench.results.store import PER_QUERY, StoredResult
 from bench.results.tries import best_by, family_of, stored_variants, variants_of, words_of
 
-METHOD = ("spec", "hash", "cut", "run_file", "oracle")
+METHOD = ("spec", "full_spec", "hash", "cut", "run_file", "oracle")
 DATA = ("split", "limit", "content_hash", "template")
 
 
@@ -66,6 +66,18 @@ def test_a_method_in_a_method_counts_by_the_outer_one(made: list[StoredResult]) 
     outer = changed(made[0], 1, spec="tgr(base=bm25(k1=0.5))")
     assert family_of(outer.manifest.method) == "tgr"
     assert counts([made[0], outer]) == [1, 1]
+
+
+def test_choices_count_by_model_and_method(made: list[StoredResult]) -> None:
+    def choice(number: int, given: str) -> StoredResult:
+        spec = f"choose({given})"
+        return changed(made[0], number, spec=spec, full_spec=spec)
+
+    few = choice(1, "base=bm25, llm=a, shown=1")
+    more = choice(2, "base=bm25(k1=0.5), llm=a, shown=5")
+    assert counts([few, more, choice(3, "base=dense, llm=a, shown=5"), choice(4, "base=bm25, llm=b")]) == [2, 2, 1, 1]
+    assert family_of(few.manifest.method) == "choose among bm25 by a"
+    assert family_of(choice(5, "base=(").manifest.method) == "choose"
 
 
 @pytest.mark.parametrize(
