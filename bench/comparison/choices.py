@@ -14,7 +14,7 @@ from bench.models.llm.local import is_file_model
 from bench.models.llm.prices import listed_price, price_table
 from bench.models.llm.settings import Price, chat_settings
 from bench.results.choice_costs import CachedBreakEven, cost_of_100
-from bench.results.choices import Outcome, read_choices
+from bench.results.choices import Choices, Outcome, read_choices
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
 from bench.show.tables import Table, mean_cell
@@ -109,6 +109,8 @@ class ChoiceReport:
             "choices": [
                 {
                     **choice.to_dict(),
+                    "mean_tokens": dict(zip(("input", "cached", "output"), _read(choice).mean_tokens(), strict=True)),
+                    "median_seconds": _read(choice).median_seconds(),
                     "cost_of_100": self._cost(choice),
                     "break_even": _break_even_dict(self._break_even(choice)),
                 }
@@ -141,9 +143,9 @@ class ChoiceReport:
         forbidden = any("forbidden" in choice.result.metrics.metrics for choice in self.choices)
         columns = ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"]
         columns += ["cost of 100"] * (self.price is not None) + ["a forbidden tool called"] * forbidden
-        table = Table(columns, right=range(1, len(columns)), whole=(3, 4))
+        table = Table(columns, right=range(1, len(columns)), whole=(0, 3, 4))
         for choice in self.choices:
-            choices, metrics = read_choices(choice.result), choice.result.metrics.metrics
+            choices, metrics = _read(choice), choice.result.metrics.metrics
             tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
             cells = [mean_cell(choices.accuracy()), mean_cell(metrics.get("set_hit")), *tokens]
             cells += [money(self._cost(choice))] * (self.price is not None)
@@ -154,13 +156,13 @@ class ChoiceReport:
     def _outcome_table(self) -> Table:
         table = Table(["method", "shown", *_SPLIT], right=range(1, 2 + len(_SPLIT)))
         for choice in self.choices:
-            counts = read_choices(choice.result).counts()
+            counts = _read(choice).counts()
             split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
             table.add(choice.label, str(choice.run.shown or "all"), *split)
         return table
 
     def _cost(self, choice: Choice) -> float | None:
-        return None if self.price is None else cost_of_100(read_choices(choice.result).mean_tokens(), self.price.price)
+        return None if self.price is None else cost_of_100(_read(choice).mean_tokens(), self.price.price)
 
     def _break_even(self, choice: Choice) -> CachedBreakEven | None:
         """The search of a row against the whole library in a cached prompt; None without prices or counts of tokens."""
@@ -169,9 +171,13 @@ class ChoiceReport:
         priced = self.price is not None and choice.run.arm == "retrieved"
         if self.price is None or not priced or not {"definitions", "definitions_top_5"} <= counts.keys():
             return None
-        given, _, made = read_choices(choice.result).mean_tokens()
+        given, _, made = _read(choice).mean_tokens()
         shown = counts["definitions_top_5"] / 5 * choice.run.shown
         return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
+
+
+def _read(choice: Choice) -> Choices:
+    return read_choices(choice.result)
 
 
 def _calibration_table(calibration: Calibration) -> Table:
@@ -199,7 +205,7 @@ def _calibration_table(calibration: Calibration) -> Table:
 def _against_library(choice: Choice, against: CachedBreakEven) -> str:
     n = "never" if against.from_tools is None else f"from {against.from_tools:,} tools on"
     return (
-        f"{choice.label}: 100 requests with {choice.run.shown} tools of a search cost "
+        f"{choice.label}: 100 requests with the definitions of {choice.run.shown} tools of a search cost "
         f"{money(100 * against.search_cost)}; with all {against.tools:,} tools in a cached prompt "
         f"({against.hit_share:.0%} hits) {money(100 * against.library_cost)}; a search is cheaper {n}."
     )

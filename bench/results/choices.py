@@ -122,6 +122,11 @@ class Choices:
         given, cached, made = np.mean(rows, axis=0).tolist()
         return given, cached, made
 
+    def median_seconds(self) -> float | None:
+        """Median time of a reply; None where no time is known."""
+        seconds = [note.seconds for note in self.notes if note is not None and note.seconds is not None]
+        return float(np.median(seconds)) if seconds else None
+
 
 def is_choice(result: StoredResult) -> bool:
     """Whether a result is that of a choice."""

@@ -2,8 +2,9 @@
 
 A family is what one author has tried under one name: all results on the same content, split and queries whose method
 has the same name before its parameters, with other parameters, cuts, tool texts, depths or code; of scored run files,
-all files under one name; of choices, those by one model among the tools of one method. A result counts once however often its method has answered, and so do results that agree on
-every query. Only test queries count, as choosing on dev is what dev is for; oracles, which are no competitors, do not.
+all files under one name; of choices, those by one model among the tools of one method. A result counts once however
+often its method has answered, and so do results that agree on every query. Only test queries count, as choosing on dev
+is what dev is for; oracles, which are no competitors, do not.
 
 What is known is what is stored: results that were removed, and tries under other names, are not counted.
 """

@@ -6,7 +6,6 @@ its own numbers are the share of right choices, and what became of the others.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -193,10 +192,8 @@ def _choice_row(row: Row, spec: Spec, choices: Choices) -> ChoiceRow:
     base, shown = what_is_shown(spec, method_name)
     if shown is not None and not 0 < shown <= _MOST:
         raise ValueError(f"{shown} is no number of tools.")
-    replies = [note for note in choices.notes if note is not None and not note.failed]
-    seconds = [note.seconds for note in replies if note.seconds is not None]
-    tokens = choices.mean_tokens()
-    if not all(number < _MOST for number in (*seconds, *tokens)):
+    seconds, tokens = choices.median_seconds(), choices.mean_tokens()
+    if not all(number < _MOST for number in (seconds or 0.0, *tokens)):
         raise ValueError("its notes count more tokens or seconds than there can be.")
     money = money_per_query(row.result.manifest)
     return ChoiceRow(
@@ -206,7 +203,7 @@ def _choice_row(row: Row, spec: Spec, choices: Choices) -> ChoiceRow:
         accuracy=choices.accuracy(),
         counts=choices.counts(),
         tokens=tokens,
-        seconds=statistics.median(seconds) if seconds else None,
+        seconds=seconds,
         cost=None if money is None else 100 * money,
     )
 
