@@ -131,7 +131,8 @@ class Choose(Method):
         if tokens > self.parameters.context:
             raise UsageError(
                 f"the definitions of {len(library):,} tools take about {tokens:,} tokens, more than the "
-                f"{self.parameters.context:,} that the model can read; set shown=K, or context=N for another model."
+                f"{self.parameters.context:,} that the model can read; set shown=K (--arm sample shows K random "
+                "tools with the gold), or context=N for another model."
             )
 
     def fit(self, history: History) -> None:

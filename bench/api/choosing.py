@@ -106,8 +106,9 @@ def choose(
         rankings: a result, or the name of a stored one, or a list of these.
         model: the language model, as in `llm=SPEC`.
         shown: how many tools it is shown; several numbers for several runs.
-        arms: what it is shown: the first tools (`retrieved`), the gold alone (`gold`), the whole `library`, the first
-            tools with the gold put in (`with-gold`), or without it (`without-gold`).
+        arms: what it is shown: the first tools (`retrieved`), the gold alone (`gold`), the whole `library`, a random
+            `sample` of it with the gold, the first tools with the gold put in (`with-gold`), or without it
+            (`without-gold`).
         form: how it is asked: the provider's tool `calls`, a `json` object of names, or `names`, one on each line.
         limit: ask only so many queries of each result.
         budget: the most to spend, in the currency of `BENCH_LLM_PRICE`.

@@ -18,7 +18,7 @@ from bench.cli.output import console, print_json
 if TYPE_CHECKING:
     from bench.evaluation.choosing import Arm, Form
 
-_ARMS = ("retrieved", "gold", "library", "with-gold", "without-gold")
+_ARMS = ("retrieved", "gold", "library", "sample", "with-gold", "without-gold")
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, ...]:
@@ -44,8 +44,8 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     type=click.Choice(_ARMS),
     default=["retrieved"],
     show_default=True,
-    help="What it is shown: the first tools; the gold alone; the whole library; the first tools with the gold put in, "
-    "or without it. Repeatable.",
+    help="What it is shown: the first tools; the gold alone; the whole library, or a sample of it with the gold; the "
+    "first tools with the gold put in, or without it. Repeatable.",
 )
 @click.option(
     "--form",

@@ -19,9 +19,9 @@ from bench.results.choices import read_choices
 from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.store import StoredResult
 
-#: What is shown to the model: the first k of the ranking; the gold alone; the whole library; the first k with the gold
-#: put in; the first k without the gold, where it must not call any.
-Arm = Literal["retrieved", "gold", "library", "with-gold", "without-gold"]
+#: What is shown to the model: the first k of the ranking; the gold alone; the whole library; a sample of k tools of it
+#: with the gold; the first k with the gold put in; the first k without the gold, where it must not call any.
+Arm = Literal["retrieved", "gold", "library", "sample", "with-gold", "without-gold"]
 Form = Literal["calls", "json", "names"]
 
 #: No dataset has more gold tools for a query.
@@ -62,6 +62,9 @@ def arm_spec(chooser: Chooser, base: Spec, arm: Arm, shown: int) -> Spec:
         return chooser.spec(Spec("oracle"), _ALL_GOLD)
     if arm == "retrieved":
         return chooser.spec(base, shown)
+    if arm == "sample":
+        # The same for all methods, and drawn for each query.
+        base = Spec("random")
     planted: dict[str, Value] = {"base": _value(base), **({"gold": "out"} if arm == "without-gold" else {})}
     return chooser.spec(Spec.of("planted", planted), shown)
 
@@ -181,7 +184,7 @@ class Choice:
         method = self.run.source.manifest.method.label
         if self.run.arm == "retrieved":
             return method
-        return self.run.arm if self.run.arm in {"gold", "library"} else f"{method}, {self.run.arm}"
+        return self.run.arm if self.run.arm in {"gold", "library", "sample"} else f"{method}, {self.run.arm}"
 
     def to_dict(self) -> dict[str, Any]:
         """The result, what it is of, and what became of its queries, for JSON."""

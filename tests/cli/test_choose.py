@@ -102,13 +102,16 @@ def test_the_label_of_a_choice(spec: str, label: str) -> None:
 
 def test_every_arm(choose: Any, chat_server: ChatServer) -> None:
     chat_server.calls, chat_server.answer = by_words, (lambda body: "no tool fits")
-    arms = ["retrieved", "gold", "library", "with-gold", "without-gold"]
+    arms = ["retrieved", "gold", "library", "sample", "with-gold", "without-gold"]
     code, told, report = choose("--json", "-q", *(word for arm in arms for word in ("--arm", arm)))
     assert code == 0, told
     by_arm = {row["arm"]: row["outcomes"] for row in report["choices"]}
     assert list(by_arm) == arms
     assert by_arm["gold"]["not retrieved"] == by_arm["library"]["not retrieved"] == 0
     # A query with more gold tools than are shown.
+    assert by_arm["sample"]["not retrieved"] == by_arm["with-gold"]["not retrieved"] <= 1
+    # Random tools mislead less often than the first ones of a ranking.
+    assert by_arm["sample"]["right"] > by_arm["with-gold"]["right"]
     assert by_arm["with-gold"]["not retrieved"] <= 1 < by_arm["retrieved"]["not retrieved"]
     # Nothing that is shown is right: it is right to call none.
     assert by_arm["without-gold"]["right"] + by_arm["without-gold"]["called without need"] == 40
