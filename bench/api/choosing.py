@@ -118,6 +118,17 @@ def choose(
     Raises:
         UsageError: an unknown name, a ranking that no method makes again, or a wrong argument.
         UnavailableError: the model cannot be asked, or the budget is spent; what was answered is kept.
+
+    Examples:
+        >>> choices = bench.choose("bm25@starter", "my-model", shown=[1, 5])  # doctest: +SKIP
+        >>> bench.compare(*choices.results, metrics=["choice"])  # doctest: +SKIP
+
+        >>> ranked = bench.run("bm25")
+        >>> try:
+        ...     bench.choose(ranked, "local:models/absent.gguf", form="json")
+        ... except bench.BenchError as error:
+        ...     print(str(error).partition(";")[0])
+        there is no file models/absent.gguf
     """
     given = rankings if isinstance(rankings, list | tuple) else [rankings]
     numbers = [shown] if isinstance(shown, int) else list(shown)

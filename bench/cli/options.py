@@ -70,8 +70,8 @@ def budget_option(function: F) -> F:
     )
     @wraps(function)
     def command(*arguments: Any, budget: float | None, **options: Any) -> Any:
-        with config_context(budget=budget):
-            return function(*arguments, **options)
+        use_session(budget=budget)
+        return function(*arguments, **options)
 
     return cast(F, command)
 
@@ -142,6 +142,14 @@ def _type_of(setting: Setting) -> click.ParamType[Any]:
     return click.IntRange(setting.least, setting.most) if setting.kind is int else click.FLOAT
 
 
-def use_session(*, offline: bool | None = None, cache: bool | None = None, mirror: Path | None = None) -> None:
+def use_session(
+    *,
+    offline: bool | None = None,
+    cache: bool | None = None,
+    mirror: Path | None = None,
+    budget: float | None = None,
+) -> None:
     """Make settings of `session` hold until the command ends, for the models of methods too."""
-    click.get_current_context().with_resource(config_context(offline=offline, cache=cache, mirror=mirror))
+    click.get_current_context().with_resource(
+        config_context(offline=offline, cache=cache, mirror=mirror, budget=budget)
+    )

@@ -120,7 +120,7 @@ def test_a_written_run_scores_as_the_result_it_was_written_from(
     # TREC has no place for recommended sets.
     assert set(result.metrics.metrics) - set(names) <= (
         {name for name in result.metrics.metrics if name.startswith("set_")}
-        | {"tracc", "size_diff", "abstained", "answered", "false_returns"}
+        | {"tracc", "size_diff", "abstained", "answered", "false_returns", "choice"}
         if write is write_trec
         else set()
     )

@@ -29,7 +29,7 @@ FIXED = set(PER_QUERY_SCHEMA.names)
 #: Metrics that are taken on queries without gold.
 WITHOUT_GOLD = {"abstained", "false_returns"}
 #: And on all queries.
-CONFIDENCE = {"auroc", "aurc@1", "aurc@5"}
+ON_ALL = {"auroc", "aurc@1", "aurc@5", "choice"}
 
 
 def numbers(queries: Queries) -> list[int]:
@@ -97,7 +97,7 @@ def test_judged_queries_have_every_value_and_those_without_gold_none_but_abstain
     for row in result.per_query.to_pylist():
         values = {name: value for name, value in row.items() if name not in FIXED}
         missing = {name for name, value in values.items() if value is None}
-        assert missing == (WITHOUT_GOLD if row["n_gold"] else set(values) - WITHOUT_GOLD - CONFIDENCE)
+        assert missing == (WITHOUT_GOLD if row["n_gold"] else set(values) - WITHOUT_GOLD - ON_ALL)
     # Rows 6, 13 and 20 have no gold; of those row 6 is abstained from.
     assert result.metrics.metrics["abstained"].mean == pytest.approx(1 / 3)
     assert (result.metrics.n, result.metrics.n_no_gold) == (19, 3)
@@ -208,7 +208,7 @@ def test_only_queries_without_gold_leave_no_ranking_metric(run: Run, tiny: Datas
     queries = [replace(query, gold={}) if query.split == "test" else query for query in tiny.queries]
     bare = Dataset.build("tiny", tiny.card, replace(tiny.rows_again(), queries=queries))
     result = run(Chooses, dataset=bare)
-    assert set(result.metrics.metrics) == WITHOUT_GOLD
+    assert set(result.metrics.metrics) == WITHOUT_GOLD | {"choice"}
     assert (result.metrics.n, result.metrics.n_no_gold, result.metrics.n_failed) == (0, 22, 0)
     # Rows 0, 3, ..., 21.
     assert result.metrics.metrics["abstained"].mean == pytest.approx(8 / 22)
