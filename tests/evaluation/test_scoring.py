@@ -29,7 +29,8 @@ FIXED = set(PER_QUERY_SCHEMA.names)
 #: Metrics that are taken on queries without gold.
 WITHOUT_GOLD = {"abstained", "false_returns"}
 #: And on all queries.
-ON_ALL = {"auroc", "aurc@1", "aurc@5", "choice"}
+CONFIDENCE = {"auroc", "aurc@1", "aurc@5"}
+ON_ALL = CONFIDENCE | {"choice"}
 
 
 def numbers(queries: Queries) -> list[int]:
