@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.spec import parse
 from bench.interface import History, Library, Queries
@@ -52,7 +53,7 @@ def main() -> None:
             whole, part = int(mean), mean % 1
             fixed = (1 - part) * (first[0] <= whole) + part * (first[0] <= whole + 1)
             found = first[1] <= DEEPEST
-            difference = (found - fixed)[:, None]
+            difference: NDArray[np.float64] = (found - fixed)[:, None]
             (low, high), *_ = bca_intervals(difference, seed=0, units=number_units(dataset.units[rows]), span=(-1, 1))
             print(
                 f"| {name} | {base} | {len(rows)} | {mean:.1f} | {found.mean():.3f} | {fixed.mean():.3f} | "

@@ -73,7 +73,7 @@ class Choices(Shown):
                     "accuracy": right.mean,
                     "low": right.low,
                     "high": right.high,
-                    **choices.counts(),
+                    **{str(outcome): count for outcome, count in choices.counts().items()},
                 }
             )
         return rows
@@ -130,7 +130,7 @@ def choose(
         ...     print(str(error).partition(";")[0])
         there is no file models/absent.gguf
     """
-    given = rankings if isinstance(rankings, list | tuple) else [rankings]
+    given = [rankings] if isinstance(rankings, Result | str | Path) else list(rankings)
     numbers = [shown] if isinstance(shown, int) else list(shown)
     check_choices(form=form)
     for arm in arms:

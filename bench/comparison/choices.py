@@ -17,7 +17,7 @@ from bench.results.choice_costs import CachedBreakEven, cost_of_100
 from bench.results.choices import Choices, Outcome, read_choices
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
-from bench.show.tables import Table, mean_cell
+from bench.show.tables import Cell, Table, mean_cell
 
 #: Columns of the table -> the outcomes that they count.
 _SPLIT: dict[str, tuple[Outcome, ...]] = {
@@ -147,7 +147,7 @@ class ChoiceReport:
         for choice in self.choices:
             choices, metrics = _read(choice), choice.result.metrics.metrics
             tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
-            cells = [mean_cell(choices.accuracy()), mean_cell(metrics.get("set_hit")), *tokens]
+            cells: list[str | Cell] = [mean_cell(choices.accuracy()), mean_cell(metrics.get("set_hit")), *tokens]
             cells += [money(self._cost(choice))] * (self.price is not None)
             cells += [mean_cell(metrics.get("forbidden"))] * forbidden
             table.add(choice.label, str(choice.run.shown or "all"), str(len(choices.queries)), *cells)
