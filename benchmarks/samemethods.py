@@ -14,7 +14,8 @@ results of these are not compared for methods that reach the function, and are n
 that is not of the board.
 
 Where a result was made with a trained model, which no repository holds, both are run with an untrained one, or the
-embedded one, in its place: it is the code around it that is compared.
+embedded one, in its place, and where it was made with a language model in a file, with a scripted one on loopback: it
+is the code around them that is compared.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,6 +36,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from kit.chatserver import Body, ChatServer  # noqa: E402
 from kit.models import untrained_bert  # noqa: E402
 
 from bench.base.paths import write_text  # noqa: E402
@@ -55,6 +58,8 @@ FEW = "40"
 #: Of scores of at most 1 or so.
 _LAST_BITS = 1e-6
 _MODEL = re.compile(r"models/[\w.-]+")
+_IN_A_FILE = re.compile(r"local:[^,()]+\.gguf[^,()]*")
+_SCRIPTED = "scripted"
 _WORDS = (
     "send letter post mail the weather in rain train ticket book find price stock query tool and or a of to".split()
 )
@@ -127,14 +132,26 @@ def _causal(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(folder)
 
 
-def run(code: Path, rows: Iterable[StoredResult], results: Path) -> None:
+def answer(body: Body) -> str:
+    """What stands in for a language model says: an order where passages are numbered, else words of the prompt."""
+    prompt = "\n".join(str(message["content"]) for message in body["messages"])
+    numbers = sorted(set(re.findall(r"\[(\d+)\]", prompt)), key=lambda number: zlib.crc32(f"{number}{prompt}".encode()))
+    if numbers:
+        return " > ".join(f"[{number}]" for number in numbers)
+    words = sorted(set(re.findall(r"[a-z]{4,}", prompt)), key=lambda word: zlib.crc32(f"{word}{prompt}".encode()))
+    return "\n".join(" ".join(words[start : start + 5]) for start in range(0, 15, 5))
+
+
+def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatServer) -> None:
     """Run the commands of results with the code in a folder."""
-    variables = os.environ | {"PYTHONPATH": str(code)}
+    journal = BUILD / "data" / "journal.jsonl"
+    scripted = {"BENCH_LLM_URL": server.url, "BENCH_LLM_JOURNAL": str(journal)}
+    variables = os.environ | {"PYTHONPATH": str(code)} | scripted
     together: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in rows:
         words = shlex.split(item.manifest.environment.command)
         place = words.index("--method")
-        method = words[place + 1]
+        method = _IN_A_FILE.sub(_SCRIPTED, words[place + 1])
         rest = [*words[2:place], *words[place + 2 :]]
         if _MODEL.search(method) and "--limit" not in rest:
             rest += ["--limit", FEW]
@@ -158,8 +175,9 @@ def reaches(item: StoredResult, function: str) -> bool:
 
 
 def named(item: StoredResult) -> tuple[str, str, str]:
-    """Dataset, method and its code."""
-    return item.manifest.dataset.spec, item.manifest.method.spec, item.manifest.method.code
+    """Dataset, method as it is run, and its code."""
+    method = item.manifest.method
+    return item.manifest.dataset.spec, _IN_A_FILE.sub(_SCRIPTED, method.spec), method.code
 
 
 def made(results: Path) -> dict[tuple[str, str, str], StoredResult]:
@@ -193,18 +211,20 @@ def main() -> int:
         stand_in(name)
     items = [item for group in groups.values() for item in group]
     old, new = BUILD / "results" / "old", BUILD / "results" / "today"
-    run(ROOT, items, new)
+    server = ChatServer()
+    server.answer = answer
+    run(ROOT, items, new, server)
     # A row that was renamed has the code of the commit that renamed it.
     by_commit: defaultdict[str, list[StoredResult]] = defaultdict(list)
     for item in items:
         by_commit[str(item.manifest.environment.commit)].append(item)
     for commit, its in by_commit.items():
-        run(checkout(commit), its, old)
+        run(checkout(commit), its, old, server)
     if missing := [item for item in items if named(item) not in made(old)]:
         done = subprocess.run(
             ["git", "log", "-1", "--format=%H", "--", RESULTS], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
         )
-        run(checkout(done.stdout.strip()), missing, old)
+        run(checkout(done.stdout.strip()), missing, old, server)
     olds, news = made(old), made(new)
     other, nearly, texts, compared = list[str](), set[str](), dict[str, str](), 0
     for code, group in groups.items():
