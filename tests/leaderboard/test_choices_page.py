@@ -98,6 +98,16 @@ def test_the_page_says_what_the_results_do(choice_site: Built) -> None:
     assert page.texts.count("reads") >= len(reads.rows)
 
 
+def test_another_order_of_the_tools_is_a_part_of_the_calibration(choice_site: Built) -> None:
+    (board,) = choice_site.made.choices
+    assert [item.picker.model for item in board.pickers] == ["first", "reads"]
+    first, reads = board.pickers
+    assert first.same_reordered is not None
+    assert first.same_reordered < 0.6
+    assert reads.same_reordered == 1.0
+    assert "called in another order of the hard tools for 1.00 of the queries" in choice_site.page("choices.html").text
+
+
 def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     by_model = pickers(choice_site)
     assert by_model["first"].standing is None
