@@ -13,7 +13,7 @@ from bench.evaluation.plan import Plan
 from bench.models.llm.local import is_file_model
 from bench.models.llm.prices import listed_price, price_table
 from bench.models.llm.settings import Price, chat_settings
-from bench.results.choice_costs import CachedBreakEven, cost_of_100
+from bench.results.choice_costs import HIT_SHARE, CachedBreakEven, cost_of_100
 from bench.results.choices import Choices, Outcome, read_choices
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
@@ -134,9 +134,8 @@ class ChoiceReport:
             told = [prediction.verdict, prediction.conditional, prediction.advice, *prediction.left_out]
             yield "", prediction_table(prediction), [text for text in told if text]
         if self.price is not None:
-            against = [(choice, self._break_even(choice)) for choice in self.choices]
-            told = [_against_library(choice, each) for choice, each in against if each is not None]
-            yield "", None, [f"Costs by {self.price}.", *told]
+            told = f"A cached prompt is found by {HIT_SHARE:.0%} of the requests; prices: {self.price}."
+            yield "costs of 100 requests with whole definitions", self._cost_table(), [told]
 
     def accuracy_table(self) -> Table:
         """One row a choice: share of right ones, tokens, cost."""
@@ -159,6 +158,21 @@ class ChoiceReport:
             counts = _read(choice).counts()
             split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
             table.add(choice.label, str(choice.run.shown or "all"), *split)
+        return table
+
+    def _cost_table(self) -> Table:
+        """A search against all tools in a cached prompt, both with whole definitions."""
+        table = Table(
+            ["method", "shown", "with a search", "with all tools, cached", "a search is cheaper from"],
+            right=range(1, 5),
+            whole=(0,),
+        )
+        for choice in self.choices:
+            against = self._break_even(choice)
+            if against is not None:
+                costs = (money(100 * cost) for cost in (against.search_cost, against.library_cost))
+                least = "no number on" if against.from_tools is None else f"{against.from_tools:,} tools on"
+                table.add(choice.label, str(choice.run.shown), *costs, least)
         return table
 
     def _cost(self, choice: Choice) -> float | None:
@@ -200,15 +214,6 @@ def _calibration_table(calibration: Calibration) -> Table:
             str(test.unreadable),
         )
     return table
-
-
-def _against_library(choice: Choice, against: CachedBreakEven) -> str:
-    n = "never" if against.from_tools is None else f"from {against.from_tools:,} tools on"
-    return (
-        f"{choice.label}: 100 requests with the definitions of {choice.run.shown} tools of a search cost "
-        f"{money(100 * against.search_cost)}; with all {against.tools:,} tools in a cached prompt "
-        f"({against.hit_share:.0%} hits) {money(100 * against.library_cost)}; a search is cheaper {n}."
-    )
 
 
 def _break_even_dict(against: CachedBreakEven | None) -> dict[str, Any] | None:
