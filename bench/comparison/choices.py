@@ -17,7 +17,7 @@ from bench.results.choice_costs import HIT_SHARE, CachedBreakEven, cost_of_100
 from bench.results.choices import Choices, Outcome, read_choices
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
-from bench.show.tables import Cell, Table, mean_cell
+from bench.show.tables import Table, mean_cell
 
 #: Columns of the table -> the outcomes that they count.
 _SPLIT: dict[str, tuple[Outcome, ...]] = {
@@ -133,23 +133,25 @@ class ChoiceReport:
         for prediction in self.prediction:
             told = [prediction.verdict, prediction.conditional, prediction.advice, *prediction.left_out]
             yield "", prediction_table(prediction), [text for text in told if text]
-        if self.price is not None:
-            told = f"A cached prompt is found by {HIT_SHARE:.0%} of the requests; prices: {self.price}."
-            yield "costs of 100 requests with whole definitions", self._cost_table(), [told]
+        told = [] if self.price is None else [f"Costs of 100 requests in {self.price}."]
+        if any(self._break_even(choice) is not None for choice in self.choices):
+            told.append(
+                f"All tools, cached: their definitions in a prompt that {HIT_SHARE:.0%} of the requests find in the "
+                "cache. From so many tools on, a search that shows whole definitions is cheaper."
+            )
+        yield "", self._cost_table(), told
 
     def accuracy_table(self) -> Table:
-        """One row a choice: share of right ones, tokens, cost."""
+        """One row a choice: the share of right ones, and looser ones."""
         forbidden = any("forbidden" in choice.result.metrics.metrics for choice in self.choices)
-        columns = ["method", "shown", "queries", "right", "a gold tool called", "tokens in", "cached", "out"]
-        columns += ["cost of 100"] * (self.price is not None) + ["a forbidden tool called"] * forbidden
-        table = Table(columns, right=range(1, len(columns)), whole=(0, 3, 4))
+        columns = ["method", "shown", "queries", "right", "a gold tool called", "all gold called"]
+        columns += ["a forbidden tool called"] * forbidden
+        table = Table(columns, right=range(1, len(columns)), whole=(0, 3, 4, 5))
         for choice in self.choices:
             choices, metrics = _read(choice), choice.result.metrics.metrics
-            tokens = [f"{number:,.0f}" for number in choices.mean_tokens()]
-            cells: list[str | Cell] = [mean_cell(choices.accuracy()), mean_cell(metrics.get("set_hit")), *tokens]
-            cells += [money(self._cost(choice))] * (self.price is not None)
-            cells += [mean_cell(metrics.get("forbidden"))] * forbidden
-            table.add(choice.label, str(choice.run.shown or "all"), str(len(choices.queries)), *cells)
+            cells = [choices.accuracy(), metrics.get("set_hit"), metrics.get("set_pass")]
+            cells += [metrics.get("forbidden")] * forbidden
+            table.add(choice.label, _shown(choice), str(len(choices.queries)), *map(mean_cell, cells))
         return table
 
     def _outcome_table(self) -> Table:
@@ -157,22 +159,25 @@ class ChoiceReport:
         for choice in self.choices:
             counts = _read(choice).counts()
             split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
-            table.add(choice.label, str(choice.run.shown or "all"), *split)
+            table.add(choice.label, _shown(choice), *split)
         return table
 
     def _cost_table(self) -> Table:
-        """A search against all tools in a cached prompt, both with whole definitions."""
-        table = Table(
-            ["method", "shown", "with a search", "with all tools, cached", "a search is cheaper from"],
-            right=range(1, 5),
-            whole=(0,),
-        )
+        """One row a choice: tokens, time and money."""
+        columns = ["method", "shown", "tokens in", "cached", "out", "seconds"]
+        columns += ["cost of 100", "all tools, cached", "search cheaper from"] * (self.price is not None)
+        table = Table(columns, right=range(1, len(columns)), whole=(0,))
         for choice in self.choices:
-            against = self._break_even(choice)
-            if against is not None:
-                costs = (money(100 * cost) for cost in (against.search_cost, against.library_cost))
-                least = "no number on" if against.from_tools is None else f"{against.from_tools:,} tools on"
-                table.add(choice.label, str(choice.run.shown), *costs, least)
+            choices, against = _read(choice), self._break_even(choice)
+            seconds = choices.median_seconds()
+            cells = [f"{number:,.0f}" for number in choices.mean_tokens()]
+            cells.append("" if seconds is None else f"{seconds:.1f}")
+            if self.price is not None:
+                least = None if against is None else against.from_tools
+                cells.append(money(self._cost(choice)))
+                cells.append("" if against is None else money(100 * against.library_cost))
+                cells.append("" if against is None else "never" if least is None else f"{least:,} tools")
+            table.add(choice.label, _shown(choice), *cells)
         return table
 
     def _cost(self, choice: Choice) -> float | None:
@@ -188,6 +193,10 @@ class ChoiceReport:
         given, _, made = _read(choice).mean_tokens()
         shown = counts["definitions_top_5"] / 5 * choice.run.shown
         return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
+
+
+def _shown(choice: Choice) -> str:
+    return str(choice.run.shown or "all")
 
 
 def _read(choice: Choice) -> Choices:

@@ -188,8 +188,9 @@ def test_what_it_costs_is_told_by_prices_that_are_named(
     monkeypatch.setenv("BENCH_LLM_PRICE", "4/20")
     code, told, _ = choose("-q", "--limit", "8")
     assert code == 0
-    assert "A cached prompt is found by 90% of the requests; prices: BENCH_LLM_PRICE." in told
-    assert re.search(r"tools\s+on", told)
+    assert "Costs of 100 requests in BENCH_LLM_PRICE." in told
+    assert "a prompt that 90% of the requests find in the cache" in told
+    assert re.search(r"\d tools ", told)
     code, told, _ = choose("-q", "--limit", "8", "--price", "no-such-model")
     assert code == 2
     assert "the table of prices has no model no-such-model" in told
