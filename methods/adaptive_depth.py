@@ -15,15 +15,15 @@ from bench.interface.ranking import PAD
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import chance_of_hit
 from bench.search.holdout import hold_out
+from bench.stats.association import logistic_ridge, probability
 
 _DEPTHS = (1, 3, 5, 10, 20)
 #: The falls from the first score to those of these ranks are what a query's depth hangs on.
 _RANKS = (2, 3, 5, 10, 20)
 #: More past queries do not make the depths better, only slower to learn.
 _MOST_HELD_OUT = 1000
-#: Weight of the penalty on the squared coefficients, and steps of Newton's method, which needs far fewer.
+#: Weight of the penalty on the squared coefficients.
 _RIDGE = 1.0
-_STEPS = 50
 
 
 class AdaptiveDepth(Method):
@@ -95,7 +95,11 @@ class AdaptiveDepth(Method):
         self._center, spread = falls.mean(axis=0), falls.std(axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
         features = self._features(falls)
-        self._weights = np.stack([_logistic_ridge(features, first <= depth) for depth in self._depths])
+        # The penalty on the constant, too, keeps probabilities off 0 and 1 where all past queries agree.
+        penalty = np.full(features.shape[1], _RIDGE)
+        self._weights = np.stack(
+            [logistic_ridge(features, (first <= depth).astype(np.float64), penalty) for depth in self._depths]
+        )
         fitting = past.gold.members().counts
         chances = [chance_of_hit(fitting, np.full(len(held), depth), len(library)).mean() for depth in self._depths]
         self._bits = -np.log2(chances)
@@ -119,7 +123,7 @@ class AdaptiveDepth(Method):
         ranking = self._scored(self._base, queries)
         features = self._features(_falls(ranking))
         # Each query by itself: a product of matrices hangs, in the last bits, on the others of the batch.
-        chances = _logistic((features[:, None, :] * self._weights).sum(axis=2))
+        chances = probability((features[:, None, :] * self._weights).sum(axis=2))
         # What is found among the first is found among more.
         reward = np.maximum.accumulate(chances, axis=1) * self._bits
         cut = self._depths[reward.argmax(axis=1)]
@@ -150,26 +154,3 @@ def _falls(ranking: Ranking) -> NDArray[np.float64]:
     largest = np.abs(scores).max(axis=1, keepdims=True)
     falls = (scores[:, :1] - scores) / np.where(largest > 0, largest, 1.0)
     return np.where(there > 0, falls, 1.0)[:, np.array(_RANKS) - 1]
-
-
-def _logistic(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 + exp(-values)), without an overflow."""
-    chances: NDArray[np.float64] = (1 + np.tanh(values / 2)) / 2
-    return chances
-
-
-def _logistic_ridge(features: NDArray[np.float64], found: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """(features,) coefficients of a logistic regression with a ridge penalty on all of them, by Newton's method.
-
-    The penalty on the constant, too, keeps probabilities off 0 and 1 where all past queries agree.
-    """
-    weights = np.zeros(features.shape[1])
-    penalty = _RIDGE * np.eye(len(weights))
-    for _ in range(_STEPS):
-        chance = _logistic(features @ weights)
-        curvature = (features * (chance * (1 - chance))[:, None]).T @ features + penalty
-        step = np.linalg.solve(curvature, features.T @ (found - chance) - _RIDGE * weights)
-        weights += step
-        if np.abs(step).max() < 1e-10:
-            break
-    return weights

@@ -134,23 +134,35 @@ def cross_fitted(
             fitted[held] = rate[held]
             continue
         centre = float(values[seen].mean())
-        intercept, slope = _logistic((values[seen] - centre) / scale, right)
-        fitted[held] = _probability(intercept + slope * (values[held] - centre) / scale)
+        x = (values[seen] - centre) / scale
+        intercept, slope = logistic_ridge(np.column_stack([np.ones_like(x), x]), right, np.array([0.0, 1.0]))
+        fitted[held] = probability(intercept + slope * (values[held] - centre) / scale)
     return fitted, rate
 
 
-def _logistic(x: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[float, float]:
-    """Intercept and slope by Newton's method, with halved steps where a whole one would raise the loss."""
-    design = np.column_stack([np.ones_like(x), x])
-    penalty = np.array([0.0, 1.0])
+def logistic_ridge(
+    design: NDArray[np.float64], right: NDArray[np.float64], penalty: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Coefficients of a logistic regression with a ridge penalty, by Newton's method.
+
+    They make -log likelihood + Σ penalty β² / 2 as small as can be; a step that would raise it is halved.
+
+    Args:
+        design: (rows, features) the constant among them.
+        right: (rows,) 1 for a success, else 0.
+        penalty: (features,) not negative.
+
+    Returns:
+        (features,)
+    """
 
     def loss(coefficients: NDArray[np.float64]) -> float:
         z = design @ coefficients
         return float((np.logaddexp(0.0, z) - right * z).sum() + (penalty * coefficients**2).sum() / 2)
 
-    now = np.array([np.log(right.mean() / (1 - right.mean())), 0.0])
+    now = np.zeros(design.shape[1])
     for _ in range(_MOST_STEPS):
-        p = _probability(design @ now)
+        p = probability(design @ now)
         gradient = design.T @ (p - right) + penalty * now
         curvature = (design * (p * (1 - p))[:, None]).T @ design + np.diag(penalty)
         step = np.linalg.solve(curvature, gradient)
@@ -160,10 +172,11 @@ def _logistic(x: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[float
         now = now - size * step
         if float(np.abs(size * step).max()) <= _CONVERGED:
             break
-    return float(now[0]), float(now[1])
+    return now
 
 
-def _probability(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def probability(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / (1 + exp(-z)), without an overflow."""
     p: NDArray[np.float64] = np.exp(-np.logaddexp(0.0, -z))
     return p
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit.chatserver import Body, ChatServer, by_words
 from kit.once import Once
 from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_this_run, older, rehash, scored_by
 from kit.sites import Built, hurry
@@ -158,8 +159,38 @@ def _report(result: str) -> dict[str, Any]:
     }
 
 
+def _first(body: Body) -> list[tuple[str, str]]:
+    return [(body["tools"][0]["function"]["name"], "{}")]
+
+
 @pytest.fixture(scope="session")
-def full_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
+def choice_site(site_of: Callable[..., Built]) -> Built:
+    """bm25 and the choices of a picker that reads, and of one that takes the first tool whatever it is."""
+
+    def prepare(results: Path) -> dict[str, Any]:
+        server = ChatServer()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BENCH_LLM_URL", server.url)
+            patch.setenv("BENCH_LLM_JOURNAL", str(results.parent / "journal.jsonl"))
+            patch.setenv("NO_PROXY", "127.0.0.1")
+            patch.delenv("BENCH_OFFLINE", raising=False)
+            assert (
+                command(["run", "-m", "bm25", "-d", "starter", "--limit", "40", "--results", str(results), "-q"]) == 0
+            )
+            choose = ["choose", "bm25@starter", "--results", str(results), "-q"]
+            server.calls = by_words
+            arms = [word for arm in ("retrieved", "without-gold", "library") for word in ("--arm", arm)]
+            assert command([*choose, "--model", "reads", "--shown", "1,3,5", *arms]) == 0
+            server.calls = _first
+            assert command([*choose, "--model", "first"]) == 0
+        server.close()
+        return {}
+
+    return site_of("choice-site", prepare)
+
+
+@pytest.fixture(scope="session")
+def full_site(site_of: Callable[..., Built], starter_results: Path, choice_site: Built) -> Built:
     """A site with something on every kind of page, in a folder below the one that is served."""
 
     def prepare(results: Path) -> dict[str, Any]:
@@ -177,6 +208,8 @@ def full_site(site_of: Callable[..., Built], starter_results: Path) -> Built:
                 another(folder, id_of(f"{name} {folder.name}"), name, dataset__content_hash=content, **changes)
         # An older version of bm25, with other numbers: those of its other setting.
         older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
+        for folder in choice_site.folder.with_name("results").glob("starter/choose-*"):
+            shutil.copytree(folder, results / "starter" / folder.name)
         broken = results / "starter" / "random-000000000000"
         shutil.copytree(next(results.glob("starter/random-*")), broken)
         (broken / "metrics.json").write_text("{")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from kit.chatserver import Body, ChatServer, by_words
 from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built
 
-from bench.__main__ import run
 from bench.comparison.prediction import predictions
 from bench.leaderboard.boards.choices import PickerBoard
 from bench.leaderboard.pages import charts
@@ -25,34 +21,6 @@ from bench.results.picker import fitness
 from bench.results.store import NOTES, StoredResult, find_results
 
 HOSTILE = '<img src=x onerror="alert(1)">'
-
-
-def first(body: Body) -> list[tuple[str, str]]:
-    return [(body["tools"][0]["function"]["name"], "{}")]
-
-
-@pytest.fixture(scope="session")
-def choice_site(site_of: Callable[..., Built]) -> Built:
-    """bm25 and the choices of a picker that reads, and of one that takes the first tool whatever it is."""
-
-    def prepare(results: Path) -> dict[str, Any]:
-        server = ChatServer()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("BENCH_LLM_URL", server.url)
-            patch.setenv("BENCH_LLM_JOURNAL", str(results.parent / "journal.jsonl"))
-            patch.setenv("NO_PROXY", "127.0.0.1")
-            patch.delenv("BENCH_OFFLINE", raising=False)
-            assert run(["run", "-m", "bm25", "-d", "starter", "--limit", "40", "--results", str(results), "-q"]) == 0
-            choose = ["choose", "bm25@starter", "--results", str(results), "-q"]
-            server.calls = by_words
-            arms = [word for arm in ("retrieved", "without-gold", "library") for word in ("--arm", arm)]
-            assert run([*choose, "--model", "reads", "--shown", "1,3,5", *arms]) == 0
-            server.calls = first
-            assert run([*choose, "--model", "first"]) == 0
-        server.close()
-        return {}
-
-    return site_of("choice-site", prepare)
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from bench.base.errors import UsageError
 from bench.base.parameters import ParameterSet
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.interface import Context, History, Library, Method, Queries, Ranking
-from bench.methods.adaptive_depth import _falls, _logistic_ridge
+from bench.methods.adaptive_depth import _falls
 from bench.registry import build_method, method_class
 
 Make = Callable[..., Dataset]
@@ -134,21 +133,3 @@ def test_falls_are_shares_of_the_largest_score() -> None:
     assert _falls(ranking).tolist() == [[0.25, 1.25, 1, 1, 1], [1] * 5, [1] * 5]
     assert _falls(Ranking(np.array([[1, 2]], np.int32), np.array([[-2.0, -4.0]])))[0, 0] == 0.5
     assert _falls(Ranking(np.array([[1, 2]], np.int32), np.zeros((1, 2))))[0, 0] == 0.0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_regression_is_that_of_scikit_learn(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    features = np.column_stack([np.ones(200), random.normal(size=(200, 3)) * [1, 5, 30]])
-    found = random.random(200) < 1 / (1 + np.exp(-features[:, 1] - features[:, 2]))
-    reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(features, found)
-    np.testing.assert_allclose(_logistic_ridge(features, found), reference.coef_[0], atol=1e-5)
-
-
-def test_the_regression_stays_finite_where_all_agree_and_where_a_line_parts_them() -> None:
-    ones = np.ones((500, 1))
-    (weight,) = _logistic_ridge(ones, np.ones(500, dtype=np.bool_))
-    # By hand: the derivative of the penalised likelihood is 0 where 500 * (1 - p) = weight.
-    assert 500 * (1 - 1 / (1 + np.exp(-weight))) == pytest.approx(weight)
-    line = np.column_stack([ones, np.linspace(-2, 2, 500)])
-    assert np.abs(_logistic_ridge(line, line[:, 1] > 0)).max() < 20

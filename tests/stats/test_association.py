@@ -15,6 +15,7 @@ from bench.stats.association import (
     difference_p,
     folds_of,
     kendall_tau_b,
+    logistic_ridge,
     tau_b_with_success,
     unit_draws,
 )
@@ -154,3 +155,26 @@ def test_a_difference_that_never_varies_is_none() -> None:
     assert difference_p(0.0, np.zeros(99)) == 1.0
     # By hand: all draws on one side, none as far from their mean as the difference from zero.
     assert difference_p(0.5, np.full(99, 0.5)) == pytest.approx(2 / 100)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_regression_is_that_of_scikit_learn(seed: int) -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    random = np.random.default_rng(seed)
+    features = np.column_stack([np.ones(200), random.normal(size=(200, 3)) * [1, 5, 30]])
+    found = random.random(200) < 1 / (1 + np.exp(-features[:, 1] - features[:, 2]))
+    model = linear_model.LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    np.testing.assert_allclose(
+        logistic_ridge(features, found.astype(np.float64), np.ones(features.shape[1])),
+        model.fit(features, found).coef_[0],
+        atol=1e-5,
+    )
+
+
+def test_the_regression_stays_finite_where_all_agree_and_where_a_line_parts_them() -> None:
+    ones = np.ones((500, 1))
+    (weight,) = logistic_ridge(ones, np.ones(500), np.ones(1))
+    # By hand: the derivative of the penalised likelihood is 0 where 500 * (1 - p) = weight.
+    assert 500 * (1 - 1 / (1 + np.exp(-weight))) == pytest.approx(weight)
+    line = np.column_stack([ones, np.linspace(-2, 2, 500)])
+    assert np.abs(logistic_ridge(line, (line[:, 1] > 0).astype(np.float64), np.ones(2))).max() < 20
