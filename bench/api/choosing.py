@@ -17,7 +17,7 @@ from bench.data.dataset import Dataset
 from bench.evaluation.choosing import Arm, Chooser, Form, make_choices
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
-from bench.results.choices import OUTCOMES, read_choices
+from bench.results.choices import OUTCOMES
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table
 
@@ -61,8 +61,7 @@ class Choices(Shown):
     def _rows(self) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = []
         for choice in self._choices:
-            choices = read_choices(choice.result)
-            right = choices.accuracy()
+            right = choice.choices.accuracy()
             rows.append(
                 {
                     "method": choice.run.source.manifest.method.label,
@@ -73,7 +72,7 @@ class Choices(Shown):
                     "accuracy": right.mean,
                     "low": right.low,
                     "high": right.high,
-                    **{str(outcome): count for outcome, count in choices.counts().items()},
+                    **{str(outcome): count for outcome, count in choice.choices.counts().items()},
                 }
             )
         return rows

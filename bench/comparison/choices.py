@@ -14,7 +14,7 @@ from bench.models.llm.local import is_file_model
 from bench.models.llm.prices import listed_price, price_table
 from bench.models.llm.settings import Price, chat_settings
 from bench.results.choice_costs import HIT_SHARE, CachedBreakEven, cost_of_100
-from bench.results.choices import Choices, Outcome, read_choices
+from bench.results.choices import Outcome
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
 from bench.show.tables import Table, mean_cell
@@ -109,8 +109,8 @@ class ChoiceReport:
             "choices": [
                 {
                     **choice.to_dict(),
-                    "mean_tokens": dict(zip(("input", "cached", "output"), _read(choice).mean_tokens(), strict=True)),
-                    "median_seconds": _read(choice).median_seconds(),
+                    "mean_tokens": dict(zip(("input", "cached", "output"), choice.choices.mean_tokens(), strict=True)),
+                    "median_seconds": choice.choices.median_seconds(),
                     "cost_of_100": self._cost(choice),
                     "break_even": _break_even_dict(self._break_even(choice)),
                 }
@@ -148,7 +148,7 @@ class ChoiceReport:
         columns += ["a forbidden tool called"] * forbidden
         table = Table(columns, right=range(1, len(columns)), whole=(0, 3, 4, 5))
         for choice in self.choices:
-            choices, metrics = _read(choice), choice.result.metrics.metrics
+            choices, metrics = choice.choices, choice.result.metrics.metrics
             cells = [choices.accuracy(), metrics.get("set_hit"), metrics.get("set_pass")]
             cells += [metrics.get("forbidden")] * forbidden
             table.add(choice.label, _shown(choice), str(len(choices.queries)), *map(mean_cell, cells))
@@ -157,7 +157,7 @@ class ChoiceReport:
     def _outcome_table(self) -> Table:
         table = Table(["method", "shown", *_SPLIT], right=range(1, 2 + len(_SPLIT)))
         for choice in self.choices:
-            counts = _read(choice).counts()
+            counts = choice.choices.counts()
             split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
             table.add(choice.label, _shown(choice), *split)
         return table
@@ -168,7 +168,7 @@ class ChoiceReport:
         columns += ["cost of 100", "all tools, cached", "search cheaper from"] * (self.price is not None)
         table = Table(columns, right=range(1, len(columns)), whole=(0,))
         for choice in self.choices:
-            choices, against = _read(choice), self._break_even(choice)
+            choices, against = choice.choices, self._break_even(choice)
             seconds = choices.median_seconds()
             cells = [f"{number:,.0f}" for number in choices.mean_tokens()]
             cells.append("" if seconds is None else f"{seconds:.1f}")
@@ -181,7 +181,7 @@ class ChoiceReport:
         return table
 
     def _cost(self, choice: Choice) -> float | None:
-        return None if self.price is None else cost_of_100(_read(choice).mean_tokens(), self.price.price)
+        return None if self.price is None else cost_of_100(choice.choices.mean_tokens(), self.price.price)
 
     def _break_even(self, choice: Choice) -> CachedBreakEven | None:
         """The search of a row against the whole library in a cached prompt; None without prices or counts of tokens."""
@@ -190,17 +190,13 @@ class ChoiceReport:
         priced = self.price is not None and choice.run.arm == "retrieved"
         if self.price is None or not priced or not {"definitions", "definitions_top_5"} <= counts.keys():
             return None
-        given, _, made = _read(choice).mean_tokens()
+        given, _, made = choice.choices.mean_tokens()
         shown = counts["definitions_top_5"] / 5 * choice.run.shown
         return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
 
 
 def _shown(choice: Choice) -> str:
     return str(choice.run.shown or "all")
-
-
-def _read(choice: Choice) -> Choices:
-    return read_choices(choice.result)
 
 
 def _calibration_table(calibration: Calibration) -> Table:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from bench.base.errors import BenchError, UsageError
 from bench.base.spec import Spec, Value, parse
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
-from bench.results.choices import read_choices
+from bench.results.choices import Choices, read_choices
 from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.store import StoredResult
 
@@ -178,6 +179,11 @@ class Choice:
     run: ChoiceRun
     result: StoredResult
 
+    @cached_property
+    def choices(self) -> Choices:
+        """What became of each query; raises as `read_choices` does."""
+        return read_choices(self.result)
+
     @property
     def label(self) -> str:
         """What was shown, in a few words: the method, the arm, or both."""
@@ -192,7 +198,7 @@ class Choice:
             "of": self.run.source.manifest.result_id,
             "arm": self.run.arm,
             "shown": self.run.shown,
-            "outcomes": read_choices(self.result).counts(),
+            "outcomes": self.choices.counts(),
             **self.result.to_dict(),
         }
 
