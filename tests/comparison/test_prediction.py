@@ -142,6 +142,21 @@ def test_a_picker_that_many_tools_confuse(board: Callable[..., Board]) -> None:
     assert {item.base: item.best for item in prediction.best_shown}["good"] == 1
 
 
+def test_what_goes_the_other_way_is_worse_however_strongly(board: Callable[..., Board]) -> None:
+    """A picker that errs with fewer than ten tools: precision falls where it succeeds."""
+    prediction = board(lambda ranks, k: np.full(len(ranks), k >= 10)).predict()
+    recall, precision = of(prediction, "recall@k"), of(prediction, "precision@k")
+    assert recall.across_systems.value is not None
+    assert precision.across_systems.value is not None
+    assert precision.across_systems.value < 0 < recall.across_systems.value
+    assert precision.less_recall.value == pytest.approx(precision.across_systems.value - recall.across_systems.value)
+    assert precision.p is not None
+    assert precision.p < 0.05
+    # The number of tools has no direction that is the good one.
+    k = of(prediction, "k")
+    assert k.less_recall.value == pytest.approx(abs(k.across_systems.value or 0) - recall.across_systems.value)
+
+
 def test_points_are_as_by_hand(board: Callable[..., Board]) -> None:
     made = board(lambda ranks, k: ranks % 2 == 1)
     prediction = made.predict()
