@@ -32,6 +32,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
 _BYTES = 4
 #: Names that a note keeps as they were called.
 _KEPT = 20
+#: What is wrong with a reply of which nothing may be left.
+_UNUSABLE: frozenset[Fault] = frozenset({"unreadable", "unknown name", "call in text", "cut short"})
 #: Types of JSON Schema -> how datasets write them.
 _TYPES = {
     "string": ("string", "str", "enum", "date", "datetime", "file"),
@@ -63,7 +65,7 @@ class _Chosen:
         shown: codes of the shown tools, in the order of the base.
         note: for the reader, as JSON.
         faults: what was wrong with the reply.
-        failed: there was none.
+        failed: there was none, or nothing in it could be used.
     """
 
     tools: tuple[int, ...]
@@ -84,8 +86,8 @@ class Choose(Method):
 
     A call of a name that was not shown, arguments that break the tool's schema, a reply that cannot be read, a call
     that is written as text, and a reply cut short are counted, and kept in a note beside each query; what else is in
-    the reply counts. A tool called with wrong arguments is chosen all the same. A request without a reply fails. The
-    order has no scores.
+    the reply counts. A tool called with wrong arguments is chosen all the same. A request fails without a reply, and
+    with one of which nothing is left: nonsense is no abstention. The order has no scores.
     """
 
     batch_size = 16
@@ -238,7 +240,8 @@ class Choose(Method):
             "output_tokens": reply.output_tokens,
             "seconds": reply.seconds,
         }
-        return _Chosen(tuple(dict.fromkeys(known)), shown, json.dumps({**note, **told}), tuple(faults))
+        unusable = not known and not _UNUSABLE.isdisjoint(faults)
+        return _Chosen(tuple(dict.fromkeys(known)), shown, json.dumps({**note, **told}), tuple(faults), unusable)
 
     def _read(self, reply: Reply, codes: Mapping[str, int]) -> tuple[list[str], list[Fault]]:
         """The names that a reply calls, and what is wrong with it."""

@@ -25,8 +25,10 @@ _SPLIT: dict[str, tuple[Outcome, ...]] = {
     "not retrieved": ("not retrieved",),
     "not chosen": ("not all chosen", "abstained"),
     "wrong": ("wrong tools", "wrong tools too", "called without need"),
-    "unreadable": ("unreadable", "failed"),
+    "no usable reply": ("failed", "unreadable", "unknown name"),
 }
+#: Faults that count beside the split: a reply may have them and yet call the right tools.
+_COUNTED = {"unknown name": "unknown names", "arguments": "wrong arguments"}
 _AMONG = {"random": "random tools", "hard": "hard tools", "reordered": "hard, reordered", "alone": "none"}
 #: Tokens of a reply, for an estimate.
 _REPLY = 40
@@ -109,6 +111,7 @@ class ChoiceReport:
             "choices": [
                 {
                     **choice.to_dict(),
+                    "faults": choice.choices.faults(),
                     "mean_tokens": dict(zip(("input", "cached", "output"), choice.choices.mean_tokens(), strict=True)),
                     "median_seconds": choice.choices.median_seconds(),
                     "cost_of_100": self._cost(choice),
@@ -155,11 +158,14 @@ class ChoiceReport:
         return table
 
     def _outcome_table(self) -> Table:
-        table = Table(["method", "shown", *_SPLIT], right=range(1, 2 + len(_SPLIT)))
-        for choice in self.choices:
+        faults = [choice.choices.faults() for choice in self.choices]
+        counted = [fault for fault in _COUNTED if any(each[fault] for each in faults)]
+        columns = ["method", "shown", *_SPLIT, *(_COUNTED[fault] for fault in counted)]
+        table = Table(columns, right=range(1, len(columns)))
+        for choice, had in zip(self.choices, faults, strict=True):
             counts = choice.choices.counts()
             split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
-            table.add(choice.label, _shown(choice), *split)
+            table.add(choice.label, _shown(choice), *split, *(str(had[fault]) for fault in counted))
         return table
 
     def _cost_table(self) -> Table:

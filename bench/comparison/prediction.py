@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bench.base.spec import Spec, parse
 from bench.metrics.measures import chance_of_hit
-from bench.results.choices import Choices, is_choice, read_choices
+from bench.results.choices import UNANSWERED, Choices, is_choice, read_choices
 from bench.results.comparability import metric_difference
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.store import StoredResult
@@ -358,8 +358,9 @@ def _rows(result: StoredResult, ids: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _same_shown(choice: StoredResult, read: Choices, recall: NDArray[np.float64]) -> bool:
-    """Whether the shown tools hold as much gold as the first ones of a stored ranking, wherever a model was asked."""
-    asked = np.array([note is not None and not note.failed for note in read.notes], dtype=np.bool_)
+    """Whether the shown tools hold as much gold as the first ones of a stored ranking, wherever a model answered."""
+    pairs = zip(read.notes, read.outcomes, strict=True)
+    asked = np.array([note is not None and outcome not in UNANSWERED for note, outcome in pairs], dtype=np.bool_)
     shown = choice.of_repeat().values("recall@100")
     judged = asked & ~np.isnan(shown)
     return bool((np.abs(shown - recall)[judged] < 1e-9).all())

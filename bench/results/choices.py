@@ -28,10 +28,11 @@ from bench.stats.bootstrap import bca_intervals
 #: Exactly one for each query, the first that is true.
 Outcome = Literal[
     "failed",
+    "unreadable",
+    "unknown name",
     "right",
     "called without need",
     "not retrieved",
-    "unreadable",
     "abstained",
     "not all chosen",
     "wrong tools too",
@@ -41,19 +42,23 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: What they mean, for readers.
 MEANINGS: dict[Outcome, str] = {
     "failed": "the endpoint gave no reply",
+    "unreadable": "the reply could not be read, was cut short, or wrote its call as text",
+    "unknown name": "only names that were not shown were called",
     "right": "the called tools are the gold tools; without gold among the shown tools by design, none was called",
     "called without need": "no shown tool answers the request by design, and one was called",
     "not retrieved": "a gold tool was not among the shown tools",
-    "unreadable": "all gold was shown; the reply could not be read, was cut short, or wrote its call as text",
     "abstained": "all gold was shown; no tool was called",
     "not all chosen": "all gold was shown; only gold tools were called, and not all of them",
     "wrong tools too": "all gold was shown and called, and other tools as well",
     "wrong tools": "all gold was shown; other tools were called, and not all gold tools",
 }
 assert tuple(MEANINGS) == OUTCOMES
+#: Those of queries without a choice.
+UNANSWERED: frozenset[Outcome] = frozenset({"failed", "unreadable", "unknown name"})
 
-#: Faults of a reply by which nothing of it could be read.
-_UNREADABLE = frozenset({"unreadable", "call in text", "cut short"})
+#: What may be wrong with a reply (`methods/choose.py`); of the first ones nothing may be left.
+FAULTS = ("unreadable", "call in text", "cut short", "unknown name", "arguments")
+_UNREADABLE = frozenset(FAULTS[:3])
 #: `recall@100` is over the whole ranking of a choice, which holds the shown tools.
 _SHOWN_RECALL, _CHOSEN_RECALL, _PRECISION = "recall@100", "set_recall", "set_precision"
 
@@ -103,6 +108,11 @@ class Choices:
         """How many queries had each outcome, those that none had included."""
         counted = Counter(self.outcomes)
         return {outcome: counted[outcome] for outcome in OUTCOMES}
+
+    def faults(self) -> dict[str, int]:
+        """In how many replies each fault was, also beside tools that count; those that none had included."""
+        counted = Counter(fault for note in self.notes if note is not None for fault in set(note.faults))
+        return {fault: counted[fault] for fault in FAULTS}
 
     def accuracy(self) -> MetricValue:
         """The share of right choices among all queries, with its 95% interval by units."""
@@ -199,13 +209,16 @@ def read_choices(result: StoredResult) -> Choices:
         outcome: Outcome
         if note is not None and note.failed:
             outcome = "failed"
+        elif note is not None and not sizes[i] and not _UNREADABLE.isdisjoint(note.faults):
+            outcome = "unreadable"
+        elif note is not None and not sizes[i] and "unknown name" in note.faults:
+            outcome = "unknown name"
         elif not n_gold[i] or left_out:
             outcome = "called without need" if sizes[i] else "right"
         elif shown[i] < 1 and not everything:
             outcome = "not retrieved"
         elif sizes[i] == 0:
-            broken = note is not None and not _UNREADABLE.isdisjoint(note.faults)
-            outcome = "unreadable" if broken else "abstained"
+            outcome = "abstained"
         elif chosen[i] == 1:
             outcome = "right" if precision[i] == 1 else "wrong tools too"
         else:

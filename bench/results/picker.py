@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.metrics.measures import chance_of_hit
-from bench.results.choices import Choices, read_choices
+from bench.results.choices import UNANSWERED, Choices, read_choices
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
@@ -34,7 +34,7 @@ class Fitness:
     """How a model chooses where the gold is known to be shown.
 
     Attributes:
-        n: queries with gold, all of it shown, and a reply.
+        n: queries with gold, all of it shown, and a reply, be it one of which nothing can be used.
         hit: share of them in which a gold tool was called.
         above_chance, low, high: mean of the success less that of as many tools drawn from the shown ones, with its 95%
             interval by units; the ends are None for too few units.
@@ -116,7 +116,11 @@ def fitness(result: StoredResult) -> Fitness:
     rows = [
         i
         for i, note in enumerate(choices.notes)
-        if note is not None and not note.failed and n_gold[i] and all_shown[i] == 1
+        if note is not None
+        and not note.failed
+        and n_gold[i]
+        # Without a usable reply there is no ranking, but the gold was put in front of what was shown.
+        and (n_gold[i] <= len(note.shown) if choices.outcomes[i] in UNANSWERED else all_shown[i] == 1)
     ]
     notes = [note for note in choices.notes if note is not None]
     unknown = sum("unknown name" in note.faults for note in notes)

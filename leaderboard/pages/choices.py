@@ -26,7 +26,7 @@ PARTS: dict[str, tuple[Outcome, ...]] = {
     "not retrieved": ("not retrieved",),
     "not all chosen": ("not all chosen", "abstained"),
     "wrong tools": ("wrong tools", "wrong tools too", "called without need"),
-    "unreadable": ("unreadable",),
+    "no usable reply": ("unreadable", "unknown name"),
     "failed": ("failed",),
 }
 FORMS = {"calls": "tool calls", "json": "a JSON object of names", "names": "one name on each line"}

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from kit.chatserver import ChatServer, by_words, message
 
 from bench.__main__ import run
 from bench.base.errors import ResultError
-from bench.results.choices import OUTCOMES, choice_label, read_choices
+from bench.methods.choose import Fault
+from bench.results.choices import FAULTS, OUTCOMES, choice_label, read_choices
 from bench.results.finding import find_result
 from bench.results.manifest import MethodIdentity
 from bench.results.store import NOTES, StoredResult, find_results
@@ -135,6 +136,50 @@ def test_a_model_that_always_refuses_is_unfit(choose: Any, chat_server: ChatServ
     test = report["calibration"]["starter"]["random"]
     assert (test["n"], test["faults"]) == (0, ["too few groups of queries decide nothing"])
     assert report["choices"][0]["outcomes"]["failed"] == 40
+
+
+@pytest.mark.parametrize(
+    ("calls", "answer", "outcome"),
+    [
+        ([("no_such_tool", "{}")], "", "unknown name"),
+        ([], '{"name": "%s", "arguments": {}}', "unreadable"),
+    ],
+)
+def test_nonsense_is_no_abstention(
+    calls: list[tuple[str, str]], answer: str, outcome: str, choose: Any, chat_server: ChatServer
+) -> None:
+    chat_server.calls = lambda body: calls
+    chat_server.answer = lambda body: answer.replace("%s", body["tools"][0]["function"]["name"])
+    code, told, report = choose("--json", "-q", "--arm", "retrieved", "--arm", "without-gold")
+    assert code == 0, told
+    for row in report["choices"]:
+        # Of 40 queries, some without gold: to call none would be right for these, and for all where the gold is left
+        # out.
+        assert row["outcomes"][outcome] == 40
+        metrics = StoredResult.read(Path(row["folder"])).metrics
+        assert metrics.metrics["choice"].mean == 0
+        assert metrics.n_failed == metrics.n
+    test = report["calibration"]["starter"]["random"]
+    assert test["n"] > 30
+    assert (test["hit"], test["faults"]) == (0, ["it does not find the gold more often than chance"])
+
+
+def test_faults_beside_the_right_tools_are_told(choose: Any, chat_server: ChatServer) -> None:
+    chat_server.calls = lambda body: [*by_words(body), ("no_such_tool", "{}"), ("no_such_tool", "{}")]
+    code, told, report = choose("--json", "-q")
+    assert code == 0, told
+    (row,) = report["choices"]
+    # The script calls without the arguments that most tools require.
+    assert row["faults"] == {**dict.fromkeys(FAULTS, 0), "unknown name": 40, "arguments": row["faults"]["arguments"]}
+    assert 0 < row["faults"]["arguments"] <= 40
+    assert row["outcomes"]["unknown name"] < 40
+    assert row["outcomes"]["right"] > 0
+    counts = [row["outcomes"][name] for name in ("right", "not retrieved")]
+    assert re.search(rf"bm25 +5 +{counts[0]} +{counts[1]} .* 40 +{row['faults']['arguments']} ", choose("-q")[1])
+
+
+def test_the_faults_are_those_of_the_method() -> None:
+    assert set(FAULTS) == set(get_args(Fault))
 
 
 def test_a_replay_makes_the_same_bytes(

@@ -39,6 +39,18 @@ def chosen(method: Method, text: str = "word") -> tuple[list[int], list[int], di
     return method.recommend(queries).row(0).tolist(), row, json.loads(ranking.notes[0] or "null")
 
 
+def failed(method: Method, text: str = "word") -> bool:
+    """Whether the request counts as failed; its ranking is then empty, and nothing is recommended."""
+    queries = Queries((text,), np.arange(1))
+    assert isinstance(method, RecommendingMethod)
+    ranking = method.rank(queries, 10)
+    if ranking.failed is None or not ranking.failed[0]:
+        return False
+    assert not (ranking.tools >= 0).any()
+    assert not len(method.recommend(queries).row(0))
+    return True
+
+
 def offered(body: Body) -> list[str]:
     return [tool["function"]["name"] for tool in body["tools"]]
 
@@ -95,6 +107,8 @@ def test_faults_are_counted_and_the_rest_counts(
     counts = method.facts()
     assert {kind: counts[f"replies: {kind}"] for kind in faults} == dict.fromkeys(faults, 1)
     assert sum(int(count) for count in counts.values()) == len(faults)
+    # A reply of which nothing is left is none, and no abstention.
+    assert failed(method) == (bool(faults) and not tools)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +154,10 @@ def test_forms_without_calls(
     chat_server: ChatServer,
 ) -> None:
     chat_server.answer = lambda body: answer
-    recommended, _, note = chosen(prepared(SHOWN.format(f", form={form}"), make(TOOLS)))
+    method = prepared(SHOWN.format(f", form={form}"), make(TOOLS))
+    recommended, _, note = chosen(method)
     assert (recommended, note["faults"]) == (tools, faults)
+    assert failed(method) == (bool(faults) and not tools)
     (body,) = chat_server.requests
     assert "tools" not in body
     assert ("response_format" in body) == (form == "json")

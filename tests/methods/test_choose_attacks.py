@@ -76,7 +76,7 @@ def test_a_reply_that_repeats_the_prompt_chooses_nothing(
     # It holds the names of all tools, each on a line of its own.
     chat_server.answer = lambda body: str(body["messages"][-1]["content"])
     chosen, failed, notes = asked(prepared(SPEC.replace("=3", f"=3, form={form}"), make(TOOLS)), "word")
-    assert (chosen, failed, notes[0]["faults"]) == ([[]], [False], faults)
+    assert (chosen, failed, notes[0]["faults"]) == ([[]], [bool(faults)], faults)
 
 
 def test_a_thousand_calls_of_one_tool_are_kept_as_few(
