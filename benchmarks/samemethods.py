@@ -133,7 +133,12 @@ def _causal(folder: Path) -> None:
 
 
 def answer(body: Body) -> str:
-    """What stands in for a language model says: an order where passages are numbered, else words of the prompt."""
+    """What stands in for a language model says: names where it may name some, an order where passages are numbered,
+    else words of the prompt."""
+    if "response_format" in body:
+        names = re.search(r'"enum": (\[.*?\])', json.dumps(body["response_format"]))
+        picked = [name for name in json.loads(names[1] if names else "[]") if zlib.crc32(name.encode()) % 3 == 0]
+        return json.dumps({"tools": picked})
     prompt = "\n".join(str(message["content"]) for message in body["messages"])
     numbers = sorted(set(re.findall(r"\[(\d+)\]", prompt)), key=lambda number: zlib.crc32(f"{number}{prompt}".encode()))
     if numbers:
@@ -145,6 +150,7 @@ def answer(body: Body) -> str:
 def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatServer) -> None:
     """Run the commands of results with the code in a folder."""
     journal = BUILD / "data" / "journal.jsonl"
+    journal.parent.mkdir(parents=True, exist_ok=True)
     scripted = {"BENCH_LLM_URL": server.url, "BENCH_LLM_JOURNAL": str(journal)}
     variables = os.environ | {"PYTHONPATH": str(code)} | scripted
     together: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
