@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from unicodedata import normalize
 
 import numpy as np
 from pydantic import Field
@@ -28,6 +29,10 @@ Fault = Literal["unreadable", "unknown name", "arguments", "call in text", "cut 
 #: Providers take names of so many letters, digits, `_` and `-`, and descriptions of so many characters.
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+#: In a list names may be of any script, without the signs that end, hide or turn one.
+_NOT_IN_LISTS = re.compile(
+    r"[\x00-,./:-@\[-^`{-\x9f\s\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ud800-\udfff\ufeff]+"
+)
 #: Bytes of a token, on average; for the size of a library that no model is asked to read.
 _BYTES = 4
 #: Names that a note keeps as they were called.
@@ -143,7 +148,7 @@ class Choose(Method):
     def index(self, library: Library) -> None:
         self._base.index(library)
         self._tools = library.tools
-        self._names = provider_names(library.tools)
+        self._names = called_names(library.tools, any_script=self.parameters.form != "calls")
 
     def rank(self, queries: Queries, depth: int) -> Ranking:
         chosen = self._choose(queries)
@@ -262,8 +267,8 @@ class Choose(Method):
             names = value.get("tools") if value is not None else None
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 return [], ["unreadable"]
-            return names, []
-        lines = [line.strip(" .`*\"'") for line in text_lines(reply.text, len(codes) + 1)]
+            return [normalize("NFC", name) for name in names], []
+        lines = [normalize("NFC", line).strip(" .`*\"'") for line in text_lines(reply.text, len(codes) + 1)]
         if not lines:
             return [], ["unreadable"]
         if len(lines) == 1 and lines[0].lower() in {"none", "no tool", "no tools"}:
@@ -282,14 +287,21 @@ def _keys(queries: Queries) -> list[tuple[str, int]]:
     return list(zip(queries.texts, queries.rows.tolist(), strict=True))
 
 
-def provider_names(tools: Sequence[Tool]) -> list[str]:
-    """(tools,) names of tools as providers allow them, each once: other signs become `_`, and the second of two equal
-    names gets its parent in front, or a number behind."""
+def called_names(tools: Sequence[Tool], any_script: bool = False) -> list[str]:
+    """(tools,) names by which a model calls tools, each once: other signs become `_`, and the second of two equal names
+    gets its parent in front, or a number behind.
+
+    Args:
+        tools: of a library.
+        any_script: keep letters that providers of tool calls do not take, for a list in a prompt.
+    """
+    other = _NOT_IN_LISTS if any_script else _NOT_IN_NAMES
     taken: set[str] = set()
     names = []
     for tool in tools:
-        plain = _NOT_IN_NAMES.sub("_", tool.name).strip("_") or "tool"
-        parent = _NOT_IN_NAMES.sub("_", tool.parent).strip("_")
+        plain, parent = (normalize("NFC", other.sub("_", text)).strip("_") for text in (tool.name, tool.parent))
+        # What joins letters is a name of nothing by itself.
+        plain = plain if any(map(str.isprintable, plain)) else "tool"
         name = plain[:_LONGEST_NAME]
         if name in taken and parent:
             name = f"{parent}_{plain}"[:_LONGEST_NAME]

@@ -100,8 +100,9 @@ class ChoiceReport:
 
     @cached_property
     def prediction(self) -> tuple[Prediction, ...]:
-        """Which metric predicts the choice, by dataset with enough choices."""
-        return predictions([choice.result for choice in self.choices], [choice.run.source for choice in self.choices])
+        """Which metric predicts the choice, by dataset with enough choices of a model that is fit to judge there."""
+        fit = [choice for choice in self.choices if not self.calibration[str(choice.run.plan.dataset)].faults]
+        return predictions([choice.result for choice in fit], [choice.run.source for choice in fit])
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""

@@ -193,13 +193,25 @@ class Prediction:
     @property
     def conditional(self) -> str:
         """What goes with accuracy where all gold was shown, in a sentence: there recall has no part by construction."""
+        words = f"Of choices with all gold shown, {_in_short(self.given_shown)} are right"
+        # Whether a metric has found the gold is settled; how many other tools stand beside it is not.
+        asked = {"precision@k", "ndcg@k", SHOWN}
+        known = [
+            item for item in self.predictors if item.metric in asked and item.systems_given_shown.value is not None
+        ]
+        if not known:
+            return f"{words}."
         told = [
             f"{item.metric} {_in_short(item.systems_given_shown)}"
-            for item in self.predictors
-            if item.metric in {"precision@k", "ndcg@k", SHOWN} and item.systems_given_shown.value is not None
+            for item in known
+            if item.systems_given_shown.low is not None
+            and item.systems_given_shown.high is not None
+            and item.systems_given_shown.low * item.systems_given_shown.high > 0
         ]
-        words = f"Of choices with all gold shown, {_in_short(self.given_shown)} are right"
-        return f"{words}; with that go, across systems: {', '.join(told)}." if told else f"{words}."
+        if not told:
+            names = ", ".join(item.metric for item in known)
+            return f"{words}; across systems, none of {names} is shown to go with that."
+        return f"{words}; with that go, across systems: {', '.join(told)}."
 
     @property
     def advice(self) -> str:

@@ -142,6 +142,13 @@ def test_a_picker_that_many_tools_confuse(board: Callable[..., Board]) -> None:
     assert {item.base: item.best for item in prediction.best_shown}["good"] == 1
 
 
+def test_luck_goes_with_no_metric(board: Callable[..., Board]) -> None:
+    """Of choices with all gold shown half are right, whatever else is shown."""
+    random = np.random.default_rng(4)
+    prediction = board(lambda ranks, k: (ranks <= k) & (random.random(len(ranks)) < 0.5), n=90, units=45).predict()
+    assert prediction.conditional.endswith("across systems, none of precision@k, ndcg@k, k is shown to go with that.")
+
+
 def test_what_goes_the_other_way_is_worse_however_strongly(board: Callable[..., Board]) -> None:
     """A picker that errs with fewer than ten tools: precision falls where it succeeds."""
     prediction = board(lambda ranks, k: np.full(len(ranks), k >= 10)).predict()

@@ -17,7 +17,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Parameter, Tool
 from bench.interface import Library, Method, Queries, RecommendingMethod
 from bench.interface.parts import is_oracle, reveal
-from bench.methods.choose import arguments_fit, provider_names, provider_schema
+from bench.methods.choose import arguments_fit, called_names, provider_schema
 from bench.registry import build_method
 from bench.validation.method import check_method
 
@@ -164,6 +164,17 @@ def test_forms_without_calls(
     assert "name_of_a: word" in chat_server.prompts[0]
 
 
+@pytest.mark.parametrize("form", ["json", "names"])
+def test_a_list_has_names_of_any_script(form: str, make: Make, prepared: Prepared, chat_server: ChatServer) -> None:
+    # The model writes the accent as a sign of its own.
+    said = ["name_of_名を探す", "name_of_cafe\u0301"]
+    chat_server.answer = lambda body: json.dumps({"tools": said}) if form == "json" else "\n".join(said)
+    data = make({"名を探す": "word", "café": "word more", "погода": "word more more"})
+    tools, _, note = chosen(prepared(SHOWN.format(f", form={form}"), data))
+    assert (len(tools), note["called"], note["faults"]) == (2, ["name_of_名を探す", "name_of_café"], [])
+    assert "name_of_погода: word" in chat_server.prompts[0]
+
+
 def test_a_reply_cut_short_says_so(make: Make, prepared: Prepared, chat_server: ChatServer) -> None:
     chat_server.answer = lambda body: "name_of_b"
     chat_server.fault = changed(lambda body: body["choices"][0].update(finish_reason="length"))
@@ -241,13 +252,24 @@ def test_names_are_legal_and_distinct() -> None:
     tools = named(
         ("get user", "a"), ("get/user", "b"), ("get user", ""), ("get.user", ""), ("日本", ""), ("x" * 90, "")
     )
-    assert provider_names(tools) == ["get_user", "b_get_user", "get_user_2", "get_user_3", "tool", "x" * 64]
+    assert called_names(tools) == ["get_user", "b_get_user", "get_user_2", "get_user_3", "tool", "x" * 64]
+    # A list in a prompt may be of any script.
+    listed = called_names(tools, any_script=True)
+    assert listed == ["get_user", "b_get_user", "get_user_2", "get_user_3", "日本", "x" * 64]
+    assert called_names(named(("मौसम खोज", ""), ("cafe\u0301: \u202eà", ""), ("\u200d", "")), any_script=True) == [
+        "मौसम_खोज",
+        "café_à",
+        "tool",
+    ]
 
 
 @given(st.lists(st.tuples(st.text(max_size=70), st.text(max_size=20)), max_size=12))
 def test_whatever_tools_are_called_their_names_are_legal_and_distinct(names: list[tuple[str, str]]) -> None:
-    legal = provider_names(named(*names))
-    assert len(set(legal)) == len(names)
+    legal, listed = (called_names(named(*names), any_script) for any_script in (False, True))
+    assert len(set(legal)) == len(set(listed)) == len(names)
+    assert all(1 <= len(name) <= 64 and len(name.split()) == 1 and ":" not in name for name in listed)
+    if all(name.isascii() and parent.isascii() for name, parent in names):
+        assert listed == legal
     assert all(
         1 <= len(name) <= 64 and name.isascii() and name.replace("-", "a").replace("_", "a").isalnum() for name in legal
     )
