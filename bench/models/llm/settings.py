@@ -127,7 +127,9 @@ def _settings(
         limit = _number("BENCH_LLM_LIMIT", float, "an amount of money such as 2.50")
     prices = os.environ.get(price_name, "").strip()
     if limit is not None and not prices:
-        raise UsageError(f"BENCH_LLM_LIMIT needs prices to count with: set {price_name} as well.")
+        raise UsageError(
+            f"a spending limit (--budget, BENCH_LLM_LIMIT) needs prices to count with: set {price_name} as well."
+        )
     journal = os.environ.get("BENCH_LLM_JOURNAL")
     return EndpointSettings(
         url=_check_url(url_name, url),

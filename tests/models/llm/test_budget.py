@@ -49,14 +49,14 @@ def test_the_run_stops_before_the_call_that_might_pass_the_limit(
     with pytest.raises(UnavailableError) as raised:
         ask(*"abcdefgh", max_tokens=20)
     assert str(raised.value) == (
-        "the next call may cost up to 101, and 30 of BENCH_LLM_LIMIT=130 is spent; raise the limit, and the same "
-        "command continues."
+        "the next call may cost up to 101, and 30 of the limit of 130 is spent; raise it (--budget, else "
+        "BENCH_LLM_LIMIT), and the same command continues."
     )
     assert chat_server.prompts == ["a", "b", "c"]
     assert costs(journal) == [10, 10, 10]
     # Exactly up to the limit is within it.
     monkeypatch.setenv("BENCH_LLM_LIMIT", "131")
-    with pytest.raises(UnavailableError, match="40 of BENCH"):
+    with pytest.raises(UnavailableError, match="40 of the limit"):
         ask(*"abcdefgh", max_tokens=20)
     assert chat_server.prompts == ["a", "b", "c", "d"]
 
@@ -67,7 +67,7 @@ def test_the_limit_holds_for_all_that_the_journal_has_paid_in_earlier_runs_too(
     chat_server.fault = usage({"prompt_tokens": 50, "completion_tokens": 50})
     ask("a", "b", max_tokens=20)
     monkeypatch.setenv("BENCH_LLM_LIMIT", "250")
-    with pytest.raises(UnavailableError, match="200 of BENCH_LLM_LIMIT=250 is spent"):
+    with pytest.raises(UnavailableError, match="200 of the limit of 250 is spent"):
         ask("c", max_tokens=20)
     # What is recorded costs nothing.
     assert ask("a", max_tokens=20).from_journal
@@ -80,10 +80,10 @@ def test_nothing_is_sent_when_the_first_call_might_pass_the_limit(
     chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, ask: Ask
 ) -> None:
     monkeypatch.setenv("BENCH_LLM_LIMIT", str(BOUND - 1))
-    with pytest.raises(UnavailableError, match=" 0 of BENCH"):
+    with pytest.raises(UnavailableError, match=" 0 of the limit"):
         ask("a", max_tokens=20)
     monkeypatch.setenv("BENCH_LLM_LIMIT", "0")
-    with pytest.raises(UnavailableError, match="0 of BENCH_LLM_LIMIT=0 is spent"):
+    with pytest.raises(UnavailableError, match="0 of the limit of 0 is spent"):
         ask("a", max_tokens=20)
     assert chat_server.requests == []
 
@@ -172,14 +172,14 @@ def test_no_try_is_made_that_might_pass_the_limit(
 ) -> None:
     monkeypatch.setenv("BENCH_LLM_LIMIT", str(3 * BOUND - 1))
     chat_server.fault = raw(b"{")
-    with pytest.raises(UnavailableError, match=f"{2 * BOUND} of BENCH"):
+    with pytest.raises(UnavailableError, match=f"{2 * BOUND} of the limit"):
         ask("a", max_tokens=20)
     assert len(chat_server.requests) == 2
     # What was lost stays lost, and the same command in a new process finds it spent.
     assert [(row["kind"], row["key"], row["cost"]) for row in rows(journal)] == [("lost", "", 2 * BOUND)]
     chat_server.fault = None
     for _ in range(3):
-        with pytest.raises(UnavailableError, match=f"{2 * BOUND} of BENCH"):
+        with pytest.raises(UnavailableError, match=f"{2 * BOUND} of the limit"):
             ask("a", max_tokens=20)
         new_process()
     assert len(chat_server.requests) == 2

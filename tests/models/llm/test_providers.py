@@ -377,7 +377,7 @@ def test_without_a_key_a_sentence_says_so(provider: Provider, monkeypatch: pytes
 def test_prices_and_the_limit_hold(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_LLM_PRICE", "1000000/1000000")
     monkeypatch.setenv("BENCH_LLM_LIMIT", "3")
-    with pytest.raises(UnavailableError, match="BENCH_LLM_LIMIT=3"):
+    with pytest.raises(UnavailableError, match="of the limit of 3 is spent"):
         ask(provider)
     assert provider[1].requests == []
 

@@ -114,7 +114,7 @@ def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
     chat_server.answer = answer
     monkeypatch.setenv("BENCH_LLM_PRICE", "1/1")
     monkeypatch.setenv("BENCH_LLM_LIMIT", "0.002")
-    with pytest.raises(UnavailableError, match=r"of BENCH_LLM_LIMIT=0.002 is spent"):
+    with pytest.raises(UnavailableError, match=r"of the limit of 0.002 is spent"):
         run("results")
     count = len(chat_server.requests)
     assert 0 < count < 40

@@ -140,7 +140,9 @@ def test_a_limit_without_prices_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("BENCH_LLM_LIMIT", "5")
     with pytest.raises(UsageError) as raised:
         LanguageModel("m").complete([Request((Message("user", "a"),))])
-    assert str(raised.value) == "BENCH_LLM_LIMIT needs prices to count with: set BENCH_LLM_PRICE as well."
+    assert str(raised.value) == (
+        "a spending limit (--budget, BENCH_LLM_LIMIT) needs prices to count with: set BENCH_LLM_PRICE as well."
+    )
 
 
 def test_making_a_model_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
