@@ -227,7 +227,7 @@ def _notes(dataset: DatasetReport) -> list[str]:
     notes = [f"note: {', '.join(shared)}"] if shared else []
     for system in dataset.systems:
         remarks = [mark for mark in system.marks if mark not in common]
-        remarks += [f"{system.n_failed} queries failed"] if system.n_failed else []
+        remarks += [f"failed queries: {system.n_failed}"] if system.n_failed else []
         notes += [f"{system.name}: {', '.join(remarks)}"] if remarks else []
     notes += [f"note: {text}" for text in (*dataset.warnings, *few_units(dataset), *reversed_orders(dataset))]
     return [one_line(note) for note in notes]

@@ -138,7 +138,7 @@ def markdown(report: Comparison) -> str:
     for dataset in report.datasets:
         parts.append(f"## {markdown_text(title(dataset))}")
         notes = [f"{item.name}: {', '.join(item.marks)}" for item in dataset.systems if item.marks]
-        notes += [f"{item.name}: {item.n_failed} queries failed" for item in dataset.systems if item.n_failed]
+        notes += [f"{item.name}: failed queries: {item.n_failed}" for item in dataset.systems if item.n_failed]
         notes += catalogue_lines(dataset)
         notes += [*dataset.origin, *answer_tokens(dataset), *few_units(dataset), *reversed_orders(dataset)]
         notes += tried_sentences(dataset)
