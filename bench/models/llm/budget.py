@@ -58,8 +58,8 @@ class SpendingBudget:
                 if self._running == 0:
                     raise UnavailableError(
                         f"the next call may cost up to {held.bound:.4g}, and {spent:.4g} of "
-                        f"the limit of {held.limit:g} is spent; raise it (--budget, else BENCH_LLM_LIMIT), and the "
-                        "same command continues."
+                        f"the limit of {held.limit:g} is spent; raise it where it was set (BENCH_LLM_LIMIT or "
+                        "--budget), and the same command continues."
                     )
                 self._changed.wait(_LOOK_AGAIN)
                 if held.stop.is_set():

@@ -128,7 +128,7 @@ def _settings(
     prices = os.environ.get(price_name, "").strip()
     if limit is not None and not prices:
         raise UsageError(
-            f"a spending limit (--budget, BENCH_LLM_LIMIT) needs prices to count with: set {price_name} as well."
+            f"a spending limit (BENCH_LLM_LIMIT or --budget) needs prices to count with: set {price_name} as well."
         )
     journal = os.environ.get("BENCH_LLM_JOURNAL")
     return EndpointSettings(

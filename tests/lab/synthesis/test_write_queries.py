@@ -309,7 +309,7 @@ def test_what_was_kept_stays_when_the_budget_runs_out(
     monkeypatch.setenv("BENCH_LLM_PRICE", "1000000/1000000")
     monkeypatch.setenv("BENCH_LLM_LIMIT", "6000")
     said = write(code=4)
-    assert "raise it (--budget, else BENCH_LLM_LIMIT), and the same command continues" in said.err
+    assert "raise it where it was set (BENCH_LLM_LIMIT or --budget), and the same command continues" in said.err
     part = rows()
     assert 0 < len(part) < 16
     assert f"{len(part)} queries that were kept so far are in" in said.err

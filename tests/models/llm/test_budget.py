@@ -49,8 +49,8 @@ def test_the_run_stops_before_the_call_that_might_pass_the_limit(
     with pytest.raises(UnavailableError) as raised:
         ask(*"abcdefgh", max_tokens=20)
     assert str(raised.value) == (
-        "the next call may cost up to 101, and 30 of the limit of 130 is spent; raise it (--budget, else "
-        "BENCH_LLM_LIMIT), and the same command continues."
+        "the next call may cost up to 101, and 30 of the limit of 130 is spent; raise it where it was set "
+        "(BENCH_LLM_LIMIT or --budget), and the same command continues."
     )
     assert chat_server.prompts == ["a", "b", "c"]
     assert costs(journal) == [10, 10, 10]

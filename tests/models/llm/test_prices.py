@@ -107,7 +107,7 @@ def test_cached_tokens_at_their_price(
 def test_no_limit_counts_with_the_table(chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_LLM_LIMIT", "3")
     assert price_table().of("gpt-5.4-mini") is not None
-    with pytest.raises(UsageError, match=r"BENCH_LLM_LIMIT\) needs prices"):
+    with pytest.raises(UsageError, match=r"BENCH_LLM_LIMIT or --budget\) needs prices"):
         LanguageModel("gpt-5.4-mini").complete([Request((Message("user", "a"),))])
     monkeypatch.delenv("BENCH_LLM_LIMIT")
     assert chat_settings().price is None

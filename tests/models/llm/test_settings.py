@@ -141,7 +141,7 @@ def test_a_limit_without_prices_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError) as raised:
         LanguageModel("m").complete([Request((Message("user", "a"),))])
     assert str(raised.value) == (
-        "a spending limit (--budget, BENCH_LLM_LIMIT) needs prices to count with: set BENCH_LLM_PRICE as well."
+        "a spending limit (BENCH_LLM_LIMIT or --budget) needs prices to count with: set BENCH_LLM_PRICE as well."
     )
 
 
