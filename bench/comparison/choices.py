@@ -14,7 +14,7 @@ from bench.models.llm.local import is_file_model
 from bench.models.llm.prices import listed_price, price_table
 from bench.models.llm.settings import Price, chat_settings
 from bench.results.choice_costs import HIT_SHARE, CachedBreakEven, cost_of_100
-from bench.results.choices import Outcome
+from bench.results.choices import BESIDE, Outcome
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
 from bench.show.tables import Table, mean_cell
@@ -27,8 +27,6 @@ _SPLIT: dict[str, tuple[Outcome, ...]] = {
     "wrong": ("wrong tools", "wrong tools too", "called without need"),
     "no usable reply": ("failed", "unreadable", "unknown name"),
 }
-#: Faults that count beside the split: a reply may have them and yet call the right tools.
-_COUNTED = {"unknown name": "unknown names", "arguments": "wrong arguments"}
 _AMONG = {"random": "random tools", "hard": "hard tools", "reordered": "hard, reordered", "alone": "none"}
 #: Tokens of a reply, for an estimate.
 _REPLY = 40
@@ -160,8 +158,8 @@ class ChoiceReport:
 
     def _outcome_table(self) -> Table:
         faults = [choice.choices.faults() for choice in self.choices]
-        counted = [fault for fault in _COUNTED if any(each[fault] for each in faults)]
-        columns = ["method", "shown", *_SPLIT, *(_COUNTED[fault] for fault in counted)]
+        counted = [fault for fault in BESIDE if any(each[fault] for each in faults)]
+        columns = ["method", "shown", *_SPLIT, *(BESIDE[fault] for fault in counted)]
         table = Table(columns, right=range(1, len(columns)))
         for choice, had in zip(self.choices, faults, strict=True):
             counts = choice.choices.counts()

@@ -59,6 +59,8 @@ UNANSWERED: frozenset[Outcome] = frozenset({"failed", "unreadable", "unknown nam
 #: What may be wrong with a reply (`methods/choose.py`); of the first ones nothing may be left.
 FAULTS = ("unreadable", "call in text", "cut short", "unknown name", "arguments")
 _UNREADABLE = frozenset(FAULTS[:3])
+#: Those that are counted beside the outcomes: a reply may have them and yet call the right tools.
+BESIDE = {"unknown name": "unknown names", "arguments": "wrong arguments"}
 #: `recall@100` is over the whole ranking of a choice, which holds the shown tools.
 _SHOWN_RECALL, _CHOSEN_RECALL, _PRECISION = "recall@100", "set_recall", "set_precision"
 

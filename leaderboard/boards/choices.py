@@ -60,6 +60,7 @@ class ChoiceRow:
         shown: how many tools; None for the whole library, and for the gold alone.
         accuracy: share of right choices among all queries.
         counts: how many queries had each outcome.
+        faults: in how many replies each fault was, also beside right calls.
         tokens: mean input, cached and output tokens of a query.
         seconds: median time of a reply; None where the journal has no times.
         cost: of 100 queries; None where no price is known.
@@ -70,6 +71,7 @@ class ChoiceRow:
     shown: int | None
     accuracy: MetricValue
     counts: dict[Outcome, int]
+    faults: dict[str, int]
     tokens: tuple[float, float, float]
     seconds: float | None
     cost: float | None
@@ -202,6 +204,7 @@ def _choice_row(row: Row, spec: Spec, choices: Choices) -> ChoiceRow:
         shown=shown,
         accuracy=choices.accuracy(),
         counts=choices.counts(),
+        faults=choices.faults(),
         tokens=tokens,
         seconds=seconds,
         cost=None if money is None else 100 * money,

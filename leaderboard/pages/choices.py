@@ -16,7 +16,7 @@ from bench.leaderboard.pages.choicefigure import choice_figure
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
-from bench.results.choices import MEANINGS, Outcome
+from bench.results.choices import BESIDE, MEANINGS, Outcome
 from bench.stats.noninferiority import FEWEST_UNITS
 
 PATH = "choices.html"
@@ -85,6 +85,7 @@ def _part(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:
         "anchor": place,
         "how": how(made.picker),
         "outcomes": _outcomes(made, place),
+        "beside": {fault: told for fault, told in BESIDE.items() if any(row.faults[fault] for row in made.rows)},
         "curve": _curve(made),
         "paid": any(row.cost is not None for row in made.rows),
     }

@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built
@@ -18,7 +20,7 @@ from bench.leaderboard.pages.choices import PARTS
 from bench.leaderboard.site import build_site
 from bench.results.choices import is_choice, read_choices
 from bench.results.picker import fitness
-from bench.results.store import NOTES, StoredResult, find_results
+from bench.results.store import NOTES, NOTES_SCHEMA, StoredResult, find_results
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 
@@ -167,6 +169,27 @@ def test_hostile_names_are_escaped(results: Path, tmp_path: Path) -> None:
     assert "onerror" not in {name for name, _ in page.attributes}
     assert HOSTILE in {item.picker.model for item in site.made.choices[0].pickers}
     assert sum("its choices cannot be read" in item.reason for item in site.made.rejected) == 3
+
+
+def test_what_was_wrong_with_right_replies_stands_beside_the_outcomes(results: Path, tmp_path: Path) -> None:
+    folder = folder_of(results, "choose(base=oracle(), llm=reads, shown=100)")
+    (result,) = (item for item in find_results(results) if isinstance(item, StoredResult) and item.folder == folder)
+    before = read_choices(result)
+    read = zip(before.queries, before.outcomes, before.notes, strict=True)
+    marked = [query for query, outcome, note in read if outcome == "right" and note is not None][:3]
+    assert len(marked) == 3
+    table = pq.read_table(folder / NOTES).to_pydict()
+    for i, query in enumerate(table["query_id"]):
+        if query in marked:
+            table["note"][i] = json.dumps(json.loads(table["note"][i]) | {"faults": ["unknown name", "unknown name"]})
+    pq.write_table(pa.table(table, schema=NOTES_SCHEMA), folder / NOTES)
+    rehash(folder, NOTES)
+    site = Built(tmp_path / "site", build_site(results, tmp_path / "site"))
+    (row,) = (row for row in pickers(site)["reads"].rows if row.base == "the gold alone")
+    assert row.counts == before.counts()
+    assert row.faults["unknown name"] == 3
+    # Of both calibrations, and of the rows of the one picker that has any.
+    assert site.page("choices.html").texts.count("unknown names") == 2 + 1
 
 
 def test_damaged_notes_leave_a_result_out_and_are_told(results: Path, tmp_path: Path) -> None:
