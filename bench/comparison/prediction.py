@@ -178,7 +178,7 @@ class Prediction:
             return f"Too few groups of queries tell no metric from recall@k ({size})."
         told = [item for item in self.predictors if item.p is not None and item.p < LEVEL]
         words = [
-            f"{' and '.join(names)} {'goes' if len(names) == 1 else 'go'} {how} with accuracy across systems than "
+            f"{_listed(names)} {'goes' if len(names) == 1 else 'go'} {how} with accuracy across systems than "
             f"recall@k ({size}; p < {LEVEL}, Holm)."
             for how, names in (
                 ("better", [item.metric for item in told if (item.less_recall.value or 0.0) > 0]),
@@ -669,6 +669,10 @@ def prediction_table(prediction: Prediction) -> Table:
         cells = (item.across_systems, item.across_queries, item.skill)
         table.add(item.metric, *(Cell(_in_short(cell), mark if not i else "") for i, cell in enumerate(cells)))
     return table
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _in_short(estimate: Estimate) -> str:
