@@ -271,7 +271,7 @@ class Choose(Method):
         lines = [normalize("NFC", line).strip(" .`*\"'") for line in text_lines(reply.text, len(codes) + 1)]
         if not lines:
             return [], ["unreadable"]
-        if len(lines) == 1 and lines[0].lower() in {"none", "no tool", "no tools"}:
+        if len(lines) == 1 and lines[0] not in codes and lines[0].lower() in {"none", "no tool", "no tools"}:
             return [], []
         # A name with its description is the name.
         return [line if line in codes else line.partition(":")[0].strip() for line in lines], []

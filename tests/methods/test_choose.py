@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from kit.chatserver import Body, ChatServer, changed, message, usage
 
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
-from bench.data.tables import Parameter, Tool
+from bench.data.tables import Parameter, Tables, Tool
 from bench.interface import Library, Method, Queries, RecommendingMethod
 from bench.interface.parts import is_oracle, reveal
 from bench.methods.choose import arguments_fit, called_names, provider_schema
@@ -162,6 +163,15 @@ def test_forms_without_calls(
     assert "tools" not in body
     assert ("response_format" in body) == (form == "json")
     assert "name_of_a: word" in chat_server.prompts[0]
+
+
+def test_a_tool_may_be_called_none(prepared: Prepared, make: Make, chat_server: ChatServer) -> None:
+    chat_server.answer = lambda body: "None"
+    made = make({"a": "word", "b": "word more"})
+    named = Tables([replace(tool, name="None") for tool in made.tools[:1]] + list(made.tools[1:]), list(made.queries))
+    data = Dataset.build("made", made.card, named)
+    tools, _, note = chosen(prepared(SHOWN.format(", form=names"), data))
+    assert (tools, note["called"], note["faults"]) == ([data.tool_codes["a"]], ["None"], [])
 
 
 @pytest.mark.parametrize("form", ["json", "names"])
