@@ -203,7 +203,9 @@ class _Server:
     def _reason(self) -> str:
         """What llama.cpp says of the trouble, in a line."""
         self._said.seek(0)
-        lines = self._said.read().decode(errors="replace").strip().splitlines() or ["it does not say why"]
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        # Python warns that a module of a package is run; that is no reason.
+        lines = [line for line in lines if "RuntimeWarning: " not in line] or ["it does not say why"]
         told = [line for line in lines if "error loading model: " in line] or lines[-1:]
         return one_line(told[0].rpartition("error loading model: ")[2].strip(" ."), 300)
 
