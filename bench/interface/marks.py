@@ -1,0 +1,12 @@
+"""Marks of results that one room gives and another looks for, by their texts."""
+
+#: The method asks a service that names no version.
+REMOTE = "remote"
+#: What was asked has its own catalogue: the tools of the dataset were not sent to it, or it did not read them.
+OWN_CATALOGUE = "own catalogue"
+#: Names that the library lacks were left out of answers (`unknown=drop`).
+NAMES_DROPPED = "names dropped"
+#: Queries that were asked twice were answered differently.
+FLAKY = "flaky"
+#: All queries got the same answer.
+ALL_ALIKE = "all alike"
