@@ -360,11 +360,14 @@ def cut_to_library(k: int, result: StoredResult, dataset: Dataset) -> tuple[int,
         UsageError: rankings are shorter than k.
     """
     tools = len(dataset.tools)
-    if tools < min(k, FIRST) and result.manifest.depth >= tools:
-        return tools, [f"k is {tools} and not {k}: the library has no more tools"]
-    if k > (depth := min(result.manifest.depth, tools)):
+    depth = min(result.manifest.depth, tools)
+    if k <= depth:
+        return k, []
+    if tools >= FIRST:
         raise UsageError(f"k is {k}, and the rankings of {result.label} have at most {depth} tools.")
-    return k, []
+    return depth, [
+        f"k is {depth} and not {k}: the {'library has' if depth == tools else 'rankings have'} no more tools"
+    ]
 
 
 def tools_report(
