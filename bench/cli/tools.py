@@ -255,7 +255,7 @@ def _print_sources(report: ToolsReport, pairs: list[Confusion]) -> None:
     if any(by_words):
         which = "Reasons" if all(by_words) else "Some reasons"
         note = f" {_plain(report.why_note, 400)}" if report.why_note else ""
-        console().print(f"{which} compare the words of the texts with those of the query.{note}", style="dim")
+        console().print(f"{which} compare the words of the texts with those of the queries.{note}", style="dim")
 
 
 def _print_tool(report: ToolsReport) -> None:
