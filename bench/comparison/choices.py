@@ -74,7 +74,7 @@ def estimate(runs: Sequence[ChoiceRun], plans: Sequence[Plan], price: Priced | N
     for plan in plans:
         source = known[str(plan.dataset)]
         queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
-        each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
+        each = source.metrics.tokens.get("definitions_top_5", 0.0) / min(5, source.manifest.dataset.tools)
         arguments = dict(plan.method.arguments)
         shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
         calls += queries
@@ -207,7 +207,7 @@ class ChoiceReport:
         if self.price is None or not priced or not {"definitions", "definitions_top_5"} <= counts.keys():
             return None
         given, _, made = choice.choices.mean_tokens()
-        shown = counts["definitions_top_5"] / 5 * choice.run.shown
+        shown = counts["definitions_top_5"] / min(5, tools) * choice.run.shown
         return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
 
 
