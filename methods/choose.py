@@ -16,14 +16,13 @@ from pydantic import Field
 from bench.base.errors import UsageError, require
 from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
-from bench.base.strict_json import loads
 from bench.data.tables import Tool
 from bench.interface import Context, History, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.ranking import PAD
 from bench.models.llm.client import Failure, LanguageModel, Message, Request
 from bench.models.llm.local import ModelName
 from bench.models.llm.messages import Reply, ToolDefinition
-from bench.models.llm.replies import json_object, text_lines
+from bench.models.llm.replies import json_object, parse_json, text_lines
 
 Fault = Literal["unreadable", "unknown name", "arguments", "call in text", "cut short", "filtered"]
 
@@ -342,7 +341,7 @@ def arguments_fit(arguments: str, tool: Tool) -> bool:
     from jsonschema import Draft202012Validator
 
     try:
-        given = loads(arguments or "{}")
+        given = parse_json(arguments or "{}")
     except (ValueError, RecursionError):
         return False
     if not isinstance(given, dict):
