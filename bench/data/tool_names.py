@@ -37,8 +37,8 @@ _MOST_REMEMBERED = 100_000
 #: Tools that are compared letter by letter with a name that means none.
 _MOST_COMPARED = 2_000
 _SHOWN = 3
-#: Facts of a run: how names were mapped, and the first names that mean no tool.
-MAPPED, UNKNOWN = "mapped_names", "unknown_names"
+#: The fact of a run that says how names were mapped.
+MAPPED = "mapped_names"
 
 
 class ToolNames:
@@ -73,11 +73,12 @@ class ToolNames:
         """Codes of the tools of a server, in the order of the library; none if the library tells no such server."""
         return self._index.by_server.get(_key(server), ())
 
-    def fault(self, name: str, *, near: bool = True) -> str:
+    def fault(self, name: str, *, near: bool = True, description: str = "") -> str:
         """What is wrong with a name that `find` gives no single tool for, as the end of a sentence.
 
         Args:
             name: the name.
+            description: what is known of the tool besides.
             near: whether names that are spelt nearly so are looked for, which takes some milliseconds.
         """
         shown = repr(one_line(name, 80))
@@ -85,10 +86,10 @@ class ToolNames:
             ids = [one_line(self.tools[code].tool_id, 80) for code in codes]
             more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
             return f"{shown} may mean {', '.join(sorted(ids)[:5])}{more}; use the id"
-        close = ", ".join(one_line(tool, 80) for tool in self.near(name)) if near else ""
+        close = ", ".join(one_line(tool, 80) for tool in self.near(name, description)) if near else ""
         return f"there is no tool {shown}" + (f" (near: {close})" if close else "")
 
-    def near(self, name: str) -> list[str]:
+    def near(self, name: str, description: str = "") -> list[str]:
         """Ids of at most three tools whose name is spelt nearly so, the nearest first; or that the name may mean."""
         if codes := self.find(name):
             return sorted(self.tools[code].tool_id for code in codes)[:_SHOWN]
@@ -291,7 +292,8 @@ class NameRecord:
     def __init__(self) -> None:
         self._mapped: Counter[tuple[str, str]] = Counter()
         self._times = 0
-        self._unknown: dict[str, None] = {}
+        # Name -> what was said of the tool, and how often it was named.
+        self._unknown: dict[str, tuple[str, int]] = {}
         #: Names that meant a tool.
         self.known = 0
 
@@ -304,10 +306,16 @@ class NameRecord:
             if pair in self._mapped or len(self._mapped) < self.MOST:
                 self._mapped[pair] += 1
 
-    def miss(self, name: str) -> None:
-        """A name means no tool, or may mean several."""
-        if len(self._unknown) < self.MOST:
-            self._unknown[name] = None
+    def miss(self, name: str, description: str = "") -> None:
+        """A name in one answer means no tool, or may mean several."""
+        if name in self._unknown or len(self._unknown) < self.MOST:
+            known, times = self._unknown.get(name, ("", 0))
+            self._unknown[name] = known or description, times + 1
+
+    @property
+    def missed(self) -> int:
+        """Names that meant no tool, or several, each as often as it was there."""
+        return sum(times for _, times in self._unknown.values())
 
     @property
     def resolves_nothing(self) -> bool:
@@ -329,13 +337,16 @@ class NameRecord:
         names = "1 name of a tool was mapped to an id" if count == 1 else many
         return f"{names} ({self._times} {'time' if self._times == 1 else 'times'}): {first}{more}"
 
-    def facts(self, names: ToolNames) -> dict[str, str]:
+    def facts(self) -> dict[str, str]:
         """What a reader of the result should know of names that are no ids."""
-        facts = {MAPPED: self.mapped(), UNKNOWN: self.unknown(names)}
-        return {fact: sentence for fact, sentence in facts.items() if sentence}
+        return {MAPPED: self.mapped()} if self._mapped else {}
 
     def unknown(self, names: ToolNames) -> str:
-        """The first names that mean no tool, with the nearest ids; empty if there is none."""
-        first = [names.fault(name) for name in list(self._unknown)[:_SHOWN]]
-        more = f"; and {len(self._unknown) - _SHOWN} more" if len(self._unknown) > _SHOWN else ""
+        """The names that mean no tool, the most frequent first, with the nearest ids; empty if there is none."""
+        often = sorted(self._unknown.items(), key=lambda item: -item[1][1])
+        first = [
+            names.fault(name, description=description) + (f", in {times} answers" if times > 1 else "")
+            for name, (description, times) in often[:_SHOWN]
+        ]
+        more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
         return "; ".join(first) + more

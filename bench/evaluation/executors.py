@@ -29,6 +29,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.evaluation.worker import RunCell
 from bench.interface import Method
+from bench.interface.marks import REMOTE
 from bench.interface.parts import methods_of, models, needs_llm
 from bench.results.store import StoredResult
 
@@ -111,7 +112,7 @@ def _none() -> Generator[Path | BenchError]:
 def _asks(method: Method) -> bool:
     # A mark that cannot be made yet ends the run with its sentence when it is due.
     with suppress(Exception):
-        return "remote" in check_marks(method)
+        return REMOTE in check_marks(method)
     return False
 
 

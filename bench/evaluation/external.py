@@ -16,7 +16,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.data.tool_names import MAPPED, NameRecord, ToolNames
+from bench.data.tool_names import MAPPED, NameRecord
 from bench.evaluation.ask import Answers, scope_sentences
 from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
@@ -27,7 +27,7 @@ from bench.registry import load_dataset
 from bench.results.finding import find_result
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, MethodIdentity
+from bench.results.manifest import Manifest, Mark, MethodIdentity
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import StoredResult, result_folder, result_lock, write_result
 
@@ -62,6 +62,7 @@ def score_run_file(
         UnresolvedError: none of its names of tools means a tool of the dataset.
     """
     # Most commands open results and score none.
+    from bench.evaluation.observed import observe
     from bench.evaluation.plan import Plan
     from bench.evaluation.run_files import parse_run
     from bench.evaluation.runner import dataset_identity, environment
@@ -80,6 +81,7 @@ def score_run_file(
     identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {name} {digest}"
     identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
+    failures, marks, _ = observe(dataset, rows, [answers])
     manifest = Manifest(
         result_id=identifier,
         protocol=version_for(dataset.gold),
@@ -93,6 +95,7 @@ def score_run_file(
             oracle=False,
             needs_llm=False,
             run_file=f"{file} sha256:{digest}",
+            marks=[Mark.from_method(mark, sentence) for mark, sentence in marks.items()],
         ),
         depth=max(1, answers.ranking.tools.shape[1]),
         seeds={"bootstrap": BOOTSTRAP_SEED},
@@ -100,7 +103,8 @@ def score_run_file(
         timings={},
         latency=None,
         peak_memory_mib=None,
-        facts={**record.facts(ToolNames(dataset.tools))},
+        facts={**record.facts()},
+        failures=failures,
         warnings=[*warnings, *scope_sentences(dataset, rows)],
         scoring=scoring_code(scored.metrics.metrics),
     )

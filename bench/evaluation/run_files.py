@@ -29,6 +29,7 @@ from bench.evaluation.ask import Answers
 from bench.interface import Ranking, ToolSets
 from bench.interface.ranking import in_order
 from bench.metrics.ties import Beyond
+from bench.remote.answers import AnswerNote
 from bench.results.store import StoredResult
 
 
@@ -240,7 +241,12 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     # As the file has them: scores that differ in the file differ here.
     scores = np.full((len(rows), width), -np.inf)
     scored = all(len(row.scores) == len(row.tools) for row in rows if row)
-    failed = np.array([row is None or row.failed for row in rows], dtype=np.bool_)
+    told = {
+        i: AnswerNote("it is not in the run file" if row is None else "the run file says that it failed")
+        for i, row in enumerate(rows)
+        if row is None or row.failed
+    }
+    failed = np.isin(np.arange(len(rows)), list(told))
     # What came with a failure is no answer.
     rows = [None if row is None or row.failed else row for row in rows]
     for i, row in enumerate(rows):
@@ -254,7 +260,7 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     if any(row is not None and row.recommended is not None for row in rows):
         sets = ToolSets.of([(row.recommended or []) if row else [] for row in rows])
     ranking = Ranking(tools, scores if scored else None, failed)
-    return Answers(ranking, Beyond.none(len(rows)), sets)
+    return Answers(ranking, Beyond.none(len(rows)), sets, told=told)
 
 
 def write_trec(result: StoredResult) -> Iterator[str]:

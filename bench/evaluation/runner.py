@@ -26,17 +26,18 @@ from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.data.tool_names import UNKNOWN
-from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare, scope_sentences
+from bench.evaluation.ask import Answers, ask, ask_again, asking_order, calls_of, check, prepare, scope_sentences
 from bench.evaluation.checkpoints import forget, has_answers
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.evaluation.method_errors import check_facts, check_marks, check_revisions, method_errors
+from bench.evaluation.observed import observe
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score, scoring_code
-from bench.interface import History, Library, Method, Queries, RecommendingMethod, version_for
+from bench.interface import History, Library, Method, RecommendingMethod, version_for
+from bench.interface.marks import FLAKY, REMOTE
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages
@@ -237,13 +238,8 @@ class Runner:
 
         made = [repeat(1, method)]
         with method_errors(method, "ranking single queries"):
-            timed = latency(method, Queries.of(dataset, order), plan.depth)
+            timed, flaky = ask_again(method, dataset, rows, plan.depth, made[0][0].ranking)
             facts = check_facts(method) | _calls(dataset, rows)
-        if UNKNOWN in facts and not (made[0][0].ranking.tools >= 0).any():
-            raise UnresolvedError(
-                f"no name in the answers of {method.spec} means a tool of {dataset.spec}: {facts[UNKNOWN]}; nothing is "
-                "stored."
-            )
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
             with config_context(repeat=number):
@@ -254,6 +250,8 @@ class Runner:
         peak = peak_memory_mib()
         repeats, meters = [answers for answers, _ in made], [meter for _, meter in made]
         resumed = any(answers.resumed for answers in repeats)
+        oracle = is_oracle(method)
+        failures, seen, counted = observe(dataset, rows, repeats, is_floor=oracle or method.is_floor)
         if cut is not None:
             repeats = [dataclasses.replace(answers, sets=cut.apply(answers.ranking)) for answers in repeats]
         template = plan.tool_text(dataset)
@@ -266,9 +264,10 @@ class Runner:
                 f"a file of {method.spec} was edited while it ran (its code, a file beside it that the code names, or "
                 "a model), so nothing is stored: run it again, and have it write its own files in another folder."
             )
-        oracle = is_oracle(method)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
-        marks = check_marks(method) | leaks.marks
+        marks = check_marks(method) | leaks.marks | seen
+        if flaky and plan.repeats == 1:
+            marks[FLAKY] = flaky
         manifest = Manifest(
             result_id=item.identifier,
             protocol=version_for(dataset.gold),
@@ -293,7 +292,8 @@ class Runner:
             latency=timed,
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(meters, resumed) if needs_llm(method) else None,
-            facts=facts,
+            facts=facts | counted,
+            failures=failures,
             warnings=[*_warnings(plan, dataset, oracle), *scope_sentences(dataset, rows)],
             resumed=resumed,
             scoring=scoring_code(scored.metrics.metrics),
@@ -380,7 +380,7 @@ def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> En
 
 def _asks_elsewhere(result: StoredResult) -> bool:
     """Whether the method asked a service of which nothing tells that it is still the same (its mark `remote`)."""
-    return any(mark.text == "remote" for mark in result.manifest.marks)
+    return any(mark.text == REMOTE for mark in result.manifest.marks)
 
 
 def _is_still(item: Prepared, dataset: Dataset) -> bool:

@@ -215,6 +215,14 @@ class ModelUse(Record):
     cost: float | None
 
 
+class FailureReason(Record):
+    """Why queries failed, or were answered with nothing: how many, and the id of one of them."""
+
+    text: str
+    count: int = Field(ge=1)
+    query_id: str = ""
+
+
 class Environment(Record):
     """With what and how it was made."""
 
@@ -229,7 +237,7 @@ class Environment(Record):
 class Manifest(Record, Sparing):
     """A result's manifest."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "digest"})
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "failures", "digest"})
 
     schema_name: Literal["manifest"] = "manifest"
     schema_version: Literal[1] = 1
@@ -252,6 +260,8 @@ class Manifest(Record, Sparing):
     model_use: ModelUse | None = None
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
+    #: The most frequent first; in results of earlier versions empty: `bench.results.failures` reads both.
+    failures: list[FailureReason] = []
     resumed: bool = False
     #: The code that made numbers of the ranking; when it changes, the ranking is scored again.
     scoring: ScoringCode

@@ -253,11 +253,14 @@ class StoredResult:
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines: where it is, its manifest and metrics."""
+        """For machines: where it is, its manifest and metrics, and why queries failed, also of an earlier version."""
+        from bench.results.failures import reasons
+
         return {
             "folder": str(self.folder),
             "manifest": self.manifest.model_dump(mode="json"),
             "metrics": self.metrics.model_dump(mode="json"),
+            "failures": [reason.model_dump() for reason in reasons(self)],
         }
 
     @property

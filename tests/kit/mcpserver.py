@@ -111,7 +111,8 @@ def speak(name: str, version: str, offer: Offer) -> None:
             error = {"code": -32601, "message": f"no {about.get('name', report['method'])}"}
         if result is not None or error is not None:
             answer = {"error": error} if error else {"result": result}
-            say(json.dumps({"jsonrpc": "2.0", "id": report["id"], **answer}))
+            said = json.dumps({"jsonrpc": "2.0", "id": report["id"], **answer})
+            say(said.replace('{"tools": [', '{"tools": [], "tools": [') if offer.given.fault == "repeat" else said)
 
 
 def made_by_sdk(name: str, version: str, offer: Offer) -> Server[Any]:

@@ -144,7 +144,8 @@ def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(t
     dying = PYTHON.replace("    query =", "    if asked['id'] == 5: sys.exit(1)\n    query =")
     (tmp_path / "search.py").write_text(dying)
     result = run(tmp_path / "r", f"{sys.executable} {tmp_path / 'search.py'}")
-    assert result.manifest.facts["failures"] == "1 x no answer: the process ended with 1"
+    (reason,) = result.manifest.failures
+    assert (reason.text, reason.count) == ("no answer: the process ended with 1", 1)
     assert result.metrics.n_failed <= 1
     (tmp_path / "search.py").write_text("import sys\nfor line in sys.stdin: print('[]', flush=True); sys.exit(1)\n")
     with pytest.raises(UnavailableError, match="ended or had to be stopped 4 times"):

@@ -19,6 +19,7 @@ from kit.searchservice import Request, Service
 
 from bench.base.errors import UnavailableError, UnresolvedError, UsageError
 from bench.base.spec import Spec, Value
+from bench.interface.marks import OWN_CATALOGUE
 from bench.registry import build_method
 from bench.results.store import RUN, StoredResult
 from bench.validation.method import check_method
@@ -74,6 +75,7 @@ def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, sea
     assert result.metrics.metrics["recall@10"].mean > 0.2
     assert result.manifest.method.revisions == {service.url: "v7"}
     assert result.manifest.method.marks == []
+    assert result.manifest.failures == []
     assert result.manifest.facts["asked_at_once"] == 1
     # Ties are broken by the protocol, because the service gives scores.
     assert result.metrics.metrics["recall@10"].tie_low is not None
@@ -104,7 +106,7 @@ def test_a_version_may_stand_in_a_header_and_beside_the_answers(service: Service
     service.answer = answer
     result = ran(tmp_path, method(service, version=at(service, "/health#X-App-Version")))
     assert result.manifest.method.revisions == {service.url: "build 7"}
-    assert result.manifest.marks == []
+    assert [mark.text for mark in result.manifest.marks] == [OWN_CATALOGUE]
     # What answers say comes too late to name the result, and is told.
     assert result.manifest.facts["service_version"] == "4"
     with pytest.raises(UnavailableError, match=r"/health did not say its version: the header 'X-Build' of its answer"):
@@ -122,7 +124,14 @@ def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search
     search.fault = lambda query: failing.get(query)
     result = ran(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
     assert 0 < result.metrics.n_failed < 20
-    assert "not in the library" in str(result.manifest.facts["failures"])
+    said = {reason.text.partition(" (")[0]: reason.count for reason in result.manifest.failures}
+    assert list(said.values()) == sorted(said.values(), reverse=True)
+    assert set(said) == {
+        "the status 500",
+        "unknown names: there is no tool 'nowhere'",
+        "an answer that is not JSON",
+        "the tool 'crateful.get_catalogue' twice",
+    }
 
 
 def test_a_gateway_may_answer_with_names_of_its_own(service: Service, tmp_path: Path) -> None:
