@@ -78,4 +78,5 @@ def sentences(result: StoredResult, most: int = 5) -> list[str]:
         + (f", such as {one_line(reason.query_id, 80)}" if reason.query_id else "")
         for reason in all_reasons[:most]
     ]
-    return lines + ([f"{len(all_reasons) - most} more reasons"] if len(all_reasons) > most else [])
+    left = len(all_reasons) - most
+    return lines + ([f"{left} more {'reasons' if left > 1 else 'reason'}"] if left > 0 else [])

@@ -93,7 +93,6 @@ def test_names_that_the_library_lacks_may_be_left_out() -> None:
 )
 def test_what_is_not_read_of_an_answer_is_named(value: Any, unread: set[str]) -> None:
     assert read(value).unread == unread
-    assert read({"here": value}, mapping="here.[tools, @, content.tool_references][] | [?@] | [:0]").unread == set()
 
 
 def test_a_key_twice_is_refused_with_both_lines() -> None:

@@ -86,6 +86,67 @@ def test_every_built_in_method_passes(name: str, tiny_models: dict[str, str]) ->
     assert skipped == {"queries"} | (set() if recommends else {"sets"})
 
 
+class Constant(Method):
+    """Gives all queries the same tools, in an order of their own or not."""
+
+    turns: ClassVar[bool] = False
+
+    def index(self, library: Library) -> None:
+        self.size = min(5, len(library))
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        turns = [len(text) % self.size if self.turns else 0 for text in queries.texts]
+        return Ranking.of_lists([[(turn + i) % self.size for i in range(min(depth, self.size))] for turn in turns])
+
+
+class Turning(Constant):
+    """In other orders."""
+
+    turns = True
+
+
+class Echo(Constant):
+    """Gives every query what the first one that it was asked should get."""
+
+    first: int | None = None
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        if self.first is None:
+            self.first = len(queries.texts[0]) % self.size
+        return Ranking.of_lists([[self.first]] * len(queries))
+
+
+class Mute(Constant):
+    """Answers nothing."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return Ranking.empty(len(queries))
+
+
+class Declared(Constant):
+    """Says that it looks at no query."""
+
+    is_floor = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        (Constant, "have the same 5 tools in the same order; a method that is meant to look at no query sets"),
+        (Turning, "have the same 5 tools, in other orders;"),
+        (Echo, "are the same tool;"),
+        (Mute, "it answers none of 24 queries"),
+        (Declared, ""),
+    ],
+)
+def test_a_method_that_ignores_the_query_is_found(kind: type[Method], problem: str) -> None:
+    checks = check_method(lambda: kind(kind.Parameters(), Context(build_method)), load_dataset("starter"))
+    (check,) = [check for check in checks if check.name.startswith("queries:")]
+    assert problem in check.problem
+    assert bool(check.problem) == bool(problem)
+    assert check.skipped == ("" if problem else "it declares that it looks at no query (`is_floor`)")
+
+
 # Methods that break the protocol ------------------------------------------------------------------------------------
 
 
