@@ -49,8 +49,8 @@ class Mcp(RemoteMethod):
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        if parameters.server:
-            server_at(parameters.server)
+        #: Whether asking for the version starts a program.
+        self.starts_program = bool(parameters.server and server_at(parameters.server).command)
         self._revision: str | None = None
         self._opened: McpClient | None = None
         self._asking = Asking(f"the MCP server {parameters.server!r}", self._send, parameters.concurrency)

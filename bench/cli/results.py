@@ -16,6 +16,7 @@ from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants, words_of
+from bench.results.unfinished import unfinished_marks
 from bench.results.units import judged_sample
 from bench.show.numbers import count, duration, format_fixed, interval, money, percent, size
 from bench.show.tables import Cell, Style, Table, mean_cell
@@ -116,7 +117,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     variants = stored_variants([result])[manifest.result_id]
     if words := words_of(len(variants), data.split, list(shown), best_by(variants, shown)):
         out.print(Text(f"note: {words}; a mean that was chosen by it is too high: choose on dev", style="yellow"))
-    for warning in manifest.notes:
+    for warning in (*manifest.notes, *(f"{mark.text}: {mark.why}" for mark in unfinished_marks(result))):
         out.print(Text(f"note: {warning}", style="yellow"))
     differs = differences_in(result)
     if everything:

@@ -17,6 +17,7 @@ from bench.results.failures import sentences
 from bench.results.finding import find_result, settings
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants
+from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
 from bench.show.tables import Table, mean_cell
 
@@ -84,6 +85,7 @@ def command(
                 **stored.to_dict(),
                 **({"variants": tried} if len(variants) > 1 else {}),
                 **({"differs": differs} if differs else {}),
+                **({"later_run": marks[0].why} if (marks := unfinished_marks(stored)) else {}),
             }
         )
     elif form in {"trec", "jsonl"}:

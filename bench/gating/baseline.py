@@ -145,6 +145,23 @@ class Baseline(StrictRecord, Sparing):
         """`method @ dataset`, as people refer to it."""
         return label_of(self.method, self.dataset)
 
+    def take(self, queries: Sequence[int], ids: Sequence[str]) -> Baseline:
+        """The baseline of some of its queries, by their positions, under these ids; its counts stay those of all."""
+        picked = {name: [getattr(self, name)[query] for query in queries] for name in ("n_gold", "units")}
+        return self.model_copy(
+            update={
+                "query_ids": list(ids),
+                "n_gold": picked["n_gold"],
+                "units": in_order(np.array(picked["units"], dtype=np.int64)),
+                "values": {
+                    name: values.model_copy(update={"codes": [values.codes[query] for query in queries]})
+                    for name, values in self.values.items()
+                },
+                "asked": None if self.asked is None else self.asked.take(queries),
+                "gold_ranks": None if self.gold_ranks is None else [self.gold_ranks[query] for query in queries],
+            }
+        )
+
     @property
     def payload_hash(self) -> str:
         """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""

@@ -21,7 +21,7 @@ from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
 from bench.results.comparability import ResultQuestion
-from bench.results.current import Built, adopt_name, command, is_of_today, today
+from bench.results.current import Built, Today, adopt_name, command, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
@@ -220,7 +220,21 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
     else:
         way = f"`{command(first.manifest)}` makes a new one"
     older_name = f"{name}#{first.manifest.result_id}"
-    raise UsageError(f"{name} has only results of older code ({which}); {way}; {older_name} names the older one.")
+    only = "only results of older code" if now is None else _what_changed(first.manifest, now)
+    raise UsageError(f"{name} has {only} ({which}); {way}; {older_name} names the older one.")
+
+
+def _what_changed(manifest: Manifest, now: Today) -> str:
+    """In words, what a method with an older result has now that it did not have then: code, or versions of models."""
+    then = manifest.method.revisions
+    changed = [name for name in now.models if then.get(name, now.models[name]) != now.models[name]]
+    if manifest.method.code != now.code or not changed:
+        return "only results of older code"
+    versions = [
+        f"{one_line(name, 200)} is {one_line(now.models[name], 80)} now and was {one_line(then[name], 80)}"
+        for name in changed
+    ]
+    return f"only results of another version, because {', and '.join(versions)}"
 
 
 def _is_folder(name: str) -> bool:

@@ -39,6 +39,7 @@ MarkKind = Literal[
     "bundles unknown",
     "older scoring",
     "older version",
+    "unfinished",
     "protocol",
     "gold",
     "packages",
