@@ -274,7 +274,7 @@ class _Talk:
         """Whether no object of a message has a key twice; what is no JSON is told elsewhere."""
         with contextlib.suppress(ValueError, RecursionError):
             try:
-                loads(message)
+                loads(bytes(message))
             except RepeatedKey as error:
                 self.fault = f"an answer in which {mask(str(error))}"
         return not self.fault

@@ -12,8 +12,8 @@ from kit.tiny import tiny
 from bench.base.config import time_without_cache
 from bench.data.dataset import Dataset
 from bench.interface import Library, Queries
-from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import AnswerNote, Asking, RemoteReply
+from bench.remote.answers import AnswerNote, AnswerReader, Unusable
+from bench.remote.asking import Asking, RemoteReply
 
 __all__ = ["tiny"]
 
