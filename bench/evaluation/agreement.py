@@ -68,14 +68,10 @@ def describe_alike(ranking: Ranking, texts: Sequence[str], library: int, sets: T
         return ""
     tools = ranking.tools[answered]
     size = int((tools[0] >= 0).sum())
-    what = (
-        f"all answers to {asked} different queries have the same {size} tools"
-        if size > 1
-        else (f"all answers to {asked} different queries are the same tool")
-    )
+    what = f"all answers to {asked} different queries"
     if (tools == tools[0]).all():
-        return what + (" in the same order" if size > 1 else "")
+        return f"{what} have the same {size} tools in the same order" if size > 1 else f"{what} are the same tool"
     if size == library or asked < FEWEST or {*tools[0].tolist()} != {*tools[-1].tolist()}:
         return ""
     ordered = np.sort(tools, axis=1)
-    return f"{what}, in other orders" if (ordered == ordered[0]).all() else ""
+    return f"{what} have the same {size} tools, in other orders" if (ordered == ordered[0]).all() else ""

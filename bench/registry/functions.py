@@ -46,8 +46,7 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
 
         def rank(self, queries: Queries, depth: int) -> Ranking:
             answers = []
-            # What is asked again for the latency is not counted twice.
-            account = self._account if current_session().timing is None else Account()
+            account = self._account
             for text in queries.texts:
                 value = function(text, depth) if takes_limit else function(text)
                 try:
@@ -61,7 +60,8 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
                     if account.names.resolves_nothing:
                         raise UnresolvedError(f"{said}, before any name meant a tool: {near}.") from None
                     raise MethodError(f"{said}: {near}.") from None
-                account.take(answer, self._reader.names)
+                if current_session().timing is None:  # else it was counted
+                    account.take(answer, self._reader.names)
                 answers.append(answer)
             return Ranking.of_answers([(answer.tools, answer.scores) for answer in answers])
 
