@@ -13,7 +13,7 @@ from bench.interface import History, Library
 from bench.interface.marks import CATALOGUE_NOT_KNOWN
 from bench.interface.method import Context
 from bench.remote.asking import Asking, RemoteMethod, RemoteReply, UnknownNames, as_lines, marks_of_remote
-from bench.remote.process import OfferedFile, ProcessClient
+from bench.remote.process import ProcessClient, offer, was_read
 
 
 class Command(RemoteMethod):
@@ -47,15 +47,13 @@ class Command(RemoteMethod):
     def marks(self) -> dict[str, str]:
         if not self.parameters.run:
             return {}
-        was_asked = self._client is not None and self._client.was_asked
-        was_read = self._tools.was_read if was_asked else None
+        read = was_read(self._file) if self._client is not None and self._client.was_asked else None
         why = "did not read the file of BENCH_TOOLS and "
-        marks = marks_of_remote(self._what, version=self.parameters.revision, given=was_read is not False, why=why)
-        if self._client is not None and was_read is None:
-            why = "this file system does not record it" if was_asked else "this process put no question to it"
+        marks = marks_of_remote(self._what, version=self.parameters.revision, given=read is not False, why=why)
+        if self._client is not None and read is None:
             marks[CATALOGUE_NOT_KNOWN] = (
-                f"it is not known whether {self._what} read the tools of the dataset, because {why}: edited "
-                "descriptions may not reach it"
+                f"it is not known whether {self._what} read the tools of the dataset: this process did not ask it, or "
+                "the file system does not record that a file is read"
             )
         return marks
 
@@ -68,9 +66,9 @@ class Command(RemoteMethod):
         super().index(library)
         # Removed with the method; the process may read it when it likes.
         self._folder = tempfile.TemporaryDirectory(prefix="bench-tools-")
-        file = Path(self._folder.name) / "tools.jsonl"
-        self._tools = OfferedFile(file, as_lines(library))
-        self._client = ProcessClient(self.parameters.run, self.parameters.timeout, file)
+        self._file = Path(self._folder.name) / "tools.jsonl"
+        offer(self._file, as_lines(library))
+        self._client = ProcessClient(self.parameters.run, self.parameters.timeout, self._file)
 
     def _send(self, text: str, depth: int) -> RemoteReply:
         assert self._client is not None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
-from bench.base.secrets import mask, mask_json
+from bench.base.secrets import keep, mask, mask_json
 from bench.base.text import one_line
 from bench.interface import History, Library
 from bench.interface.method import Context
@@ -17,7 +18,6 @@ from bench.remote.answers import Unusable
 from bench.remote.asking import Asking, RemoteMethod, RemoteReply, UnknownNames, marks_of_remote
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
-from bench.remote.web import bearer
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -89,8 +89,15 @@ class Mcp(RemoteMethod):
 
     def _client(self) -> McpClient:
         if self._opened is None:
-            server = server_at(self.parameters.server, headers=bearer(self.parameters.token, "server"))
-            self._opened = McpClient(server, "the method mcp")
+            headers = {}
+            if variable := self.parameters.token:
+                secret = os.environ.get(variable, "").strip()
+                if not secret:
+                    raise UsageError(f"the environment variable {variable} with the server's token is not set.")
+                # A server may send it back, and what it says is stored with the result.
+                keep(secret)
+                headers["Authorization"] = f"Bearer {secret}"
+            self._opened = McpClient(server_at(self.parameters.server, headers=headers), "the method mcp")
         return self._opened
 
     def _said(self) -> str:

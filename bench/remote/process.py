@@ -203,29 +203,25 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.wait(5.0)
 
 
-class OfferedFile:
-    """A file of which can be told whether somebody has read it, by the time of its last access.
+def offer(file: Path, text: str) -> None:
+    """Write a file of which `was_read` can tell whether somebody has read it."""
+    file.write_text(text, "utf-8")
+    _forget_reading(file)
 
-    That time is set to long ago, so that the first reading is recorded also where most are not (`relatime`).
 
-    Args:
-        path: where it is written; the folder is used for a trial.
-        text: its content.
-    """
+def was_read(file: Path) -> bool | None:
+    """Whether a file that was offered has been read since; None where the file system does not record it."""
+    if file.stat().st_atime > 0:
+        return True
+    file.read_bytes()
+    is_recorded = file.stat().st_atime > 0
+    _forget_reading(file)
+    return False if is_recorded else None
 
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
-        trial = path.with_name("trial")
-        for file, content in ((path, text), (trial, "?")):
-            file.write_text(content, "utf-8")
-            os.utime(file, (0, file.stat().st_mtime))
-        trial.read_bytes()
-        self._is_recorded = trial.stat().st_atime > 0
 
-    @property
-    def was_read(self) -> bool | None:
-        """Whether it was read; None where the file system does not record it."""
-        return self._path.stat().st_atime > 0 if self._is_recorded else None
+def _forget_reading(file: Path) -> None:
+    # Long ago: so the first reading is recorded also where most are not (`relatime`).
+    os.utime(file, (0, file.stat().st_mtime))
 
 
 def _check_id(reply: bytes, question: int) -> None:

@@ -62,7 +62,13 @@ class WebClient:
 
     def __init__(self, web: Web) -> None:
         self._web = web
-        self._headers = {"Accept": "application/json", **bearer(web.token, "service")}
+        self._headers = {"Accept": "application/json"}
+        if web.token:
+            secret = os.environ.get(web.token, "").strip()
+            if not secret:
+                raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
+            keep(secret)
+            self._headers["Authorization"] = f"Bearer {secret}"
         # Other threads do not see the session of the run.
         self._offline = current_session().offline
         self._exchange = Connections()
@@ -129,22 +135,6 @@ class WebClient:
             start = max(now, self._next)
             self._next = start + 1 / self._web.rate
         time.sleep(start - now)
-
-
-def bearer(variable: str, whose: str) -> dict[str, str]:
-    """The header with the token of somebody, which an environment variable has; none without a variable.
-
-    Raises:
-        UsageError: the variable is not set.
-    """
-    if not variable:
-        return {}
-    secret = os.environ.get(variable, "").strip()
-    if not secret:
-        raise UsageError(f"the environment variable {variable} with the {whose}'s token is not set.")
-    # A service may send it back, and what it says is stored with the result.
-    keep(secret)
-    return {"Authorization": f"Bearer {secret}"}
 
 
 def local(url: str) -> bool:
