@@ -324,7 +324,7 @@ def _client(server: Server, talk: _Talk) -> Client:
     @asynccontextmanager
     async def web() -> AsyncIterator[Any]:
         headers = {"Accept-Encoding": "identity", **server.headers}
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_check_response, talk)]}
+        hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_bound_response, talk)]}
         # No time limit of a single step: each question has one.
         async with (
             httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks) as http,
@@ -405,11 +405,16 @@ async def _page(cursor: str | None, client: Client) -> tuple[list[Any], str | No
 
 
 async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
+    request, result = _call(tool, arguments)
+    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
+    answer: CallToolResult = await client.session.send_request(request, result)
+    return answer
+
+
+def _call(tool: str, arguments: dict[str, Any]) -> tuple[Any, Any]:
     from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-    request: Any = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
-    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
-    return await client.session.send_request(request, CallToolResult)
+    return CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments)), CallToolResult
 
 
 # Reasons ------------------------------------------------------------------------------------------------------------
@@ -450,7 +455,11 @@ def _reason(error: BaseException) -> tuple[str, bool]:
 # HTTP ---------------------------------------------------------------------------------------------------------------
 
 
-async def _check_response(talk: _Talk, response: httpx2.Response) -> None:
+async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
+    _check(talk, response)
+
+
+def _check(talk: _Talk, response: httpx2.Response) -> None:
     """Count and check what a response brings; an encoded one is refused, as it is larger than what is counted."""
     import httpx2
 
