@@ -38,6 +38,8 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
     class FunctionMethod(Method):
         #: What tells the code of one state of its file from that of the next: the class is another each time.
         loaded = staticmethod(function)
+        #: It may ask a service, or draw at random: `--repeats` shows by how much its answers vary.
+        has_chance = True
         __doc__ = inspect.getdoc(function) or f"The search function {name}."
 
         def index(self, library: Library) -> None:
