@@ -57,7 +57,7 @@ def reasons(result: StoredResult) -> list[FailureReason]:
             noted = group_reasons((query, reason) for query, note in notes if (reason := reason_of_note(note)))
     except ResultError:
         pass  # which is told where the notes themselves are read
-    return noted or [FailureReason(text=NOT_RECORDED, count=failed)]
+    return noted or [FailureReason(text=f"an empty answer, or {NOT_RECORDED}", count=failed)]
 
 
 def reason_of_note(note: str | None) -> str:

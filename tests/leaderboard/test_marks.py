@@ -53,7 +53,7 @@ def test_the_page_of_a_result_says_why_queries_failed(marked_site: Any) -> None:
         marked_site.page(f"r/{marked_site.row(key).id}.html").text
         for key in ("failed", "one-answer\nrun file", "stated")
     )
-    assert "1 × no reason was recorded<" in failed
+    assert "1 × an empty answer, or no reason was recorded<" in failed
     assert "125 × it is not in the run file, such as <" in run_file
     assert "Failed queries" not in stated
 

@@ -62,6 +62,6 @@ def test_results_of_earlier_versions_have_reasons_too(run: Run) -> None:
         return replace(result, manifest=manifest, metrics=result.metrics.model_copy(update={"n_failed": failed}))
 
     assert reasons(older(0)) == []
-    assert reasons(older(3)) == [FailureReason(text="no reason was recorded", count=3)]
+    assert reasons(older(3)) == [FailureReason(text="an empty answer, or no reason was recorded", count=3)]
     told = older(9, **{"http.failures": "5 x the status 500 ('x'); 2 x no answer; later; 1 x y"})
     assert sentences(told, 2) == ["5 x the status 500 ('x')", "2 x no answer; later", "1 more reason"]
