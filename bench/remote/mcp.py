@@ -471,9 +471,9 @@ def _check(talk: _Talk, response: httpx2.Response) -> None:
             pending = b""
             async for part in self._stream:
                 talk.take(len(part))
-                # Of a stream of events, each line is a message.
+                # Of a stream of events, each line with data is a message.
                 *lines, pending = (pending + part).split(b"\n") if events else [pending + part]
-                if not all(talk.check(line.removeprefix(b"data:")) for line in lines) or talk.fault:
+                if not all(talk.check(line[5:]) for line in lines if line.startswith(b"data:")) or talk.fault:
                     raise httpx2.StreamError(talk.fault)
                 yield part
             if not talk.check(pending):
