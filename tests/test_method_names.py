@@ -46,8 +46,6 @@ ALLOWED = {
     ("__init__.py", "choose"): "the function of that name",
     ("comparison/choices.py", "oracle"): "the arm that shows the gold alone",
     ("comparison/choices.py", "random"): "tools of the calibration",
-    ("comparison/prediction.py", "oracle"): "no method whose ranking tells of choices",
-    ("comparison/prediction.py", "planted"): "no method whose ranking tells of choices",
     ("evaluation/choosing.py", "bm25"): "any method that ranks: the whole library is shown",
     ("evaluation/choosing.py", "choose"): "the method behind the command of that name",
     ("evaluation/choosing.py", "dense"): "what finds hard tools for the calibration",
