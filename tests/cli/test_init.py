@@ -188,7 +188,8 @@ def test_both_jobs_type_the_same_commands(tmp_path: Path) -> None:
     typed = [step["run"] for step in job["steps"] if "run" in step]
     _, _, gate, *_ = commands((tmp_path / "README.md").read_text())
     # A runner may keep its home: what is there of an earlier job is replaced.
-    assert typed == ['pip install --force-reinstall "$BENCH"', *gate[:2], f"{gate[-1]} --github --comment"]
+    install = 'pip uninstall --yes tool-retrieval-bench && pip install "$BENCH"'
+    assert typed == [install, *gate[:2], f"{gate[-1]} --github --comment"]
     (other,) = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
     junit = '--junit "$CI_PROJECT_DIR/gate.xml"'
     assert other["script"] == ['cd "$FOLDER"', *typed[:3], f"{gate[-1]} {junit} --comment"]

@@ -142,7 +142,7 @@ def test_the_workflow_judges_this_commit_on_a_runner_that_keeps_its_home(
     assert "tickets/create_ticket" in run(1, "regression")
     assert "::error" in said
     machine.edit("gate.toml", "catalogue = .*", "")
-    # pip takes two commits of one version for the same, unless it is told to install again.
+    # pip takes two commits of one version for the same.
     body = run(9, "not comparable", BENCH=str(machine.wheel_of_another_commit()))
     assert "the tools differ" in body
     assert len(list((tmp_path / "python").glob("lib/*/site-packages/bench/another.txt"))) == 1
