@@ -22,6 +22,7 @@ from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.comparability import code_of
 from bench.results.store import StoredResult
+from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of
@@ -106,6 +107,8 @@ def bless(
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
     with lock(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
+        for mark in (mark for result in results for mark in unfinished_marks(result)):
+            progress.note(f"{mark.text}: {mark.why}")
         return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
 
 
