@@ -9,18 +9,8 @@ from bench.base.errors import UsageError
 from bench.base.paths import write_text
 from bench.gating.source import find_source
 
+#: The files by where they go; a hidden one begins with `dot_`, as packages leave hidden files out.
 _SOURCES = Path(__file__).with_name("example_files")
-#: Where a file goes -> what it is called in the package, which has no hidden files.
-_FILES = {
-    "README.md": "readme.md",
-    "tools/tickets.json": "tickets.json",
-    "tools/rooms.json": "rooms.json",
-    "queries.csv": "queries.csv",
-    "gate.toml": "gate.toml",
-    ".gitignore": "gitignore",
-    ".github/workflows/tool-search.yml": "github.yml",
-    ".gitlab-ci.yml": "gitlab.yml",
-}
 #: In a file of the example, what pip is told to install: the bench that wrote it, as another may have other code.
 _SOURCE = "BENCH_SOURCE"
 #: What the example's README begins with.
@@ -41,7 +31,9 @@ def write_example(folder: Path) -> list[Path]:
     """
     source = find_source().requirement
     texts = {
-        folder / place: (_SOURCES / name).read_text("utf-8").replace(_SOURCE, source) for place, name in _FILES.items()
+        folder / str(path.relative_to(_SOURCES)).replace("dot_", "."): path.read_text("utf-8").replace(_SOURCE, source)
+        for path in sorted(_SOURCES.rglob("*"))
+        if path.is_file()
     }
     missing = [path for path, text in texts.items() if not _is(path, text)]
     for path in missing or texts:
