@@ -86,7 +86,7 @@ def source_of(recorded: Any, code: Path) -> Source:
 
 def _of_this_machine(requirement: str) -> Source | None:
     """What pip can install here alone; None for an address elsewhere."""
-    note = f"CI can read {requirement} only on this machine: put it elsewhere, and write where in BENCH"
+    note = f"no other machine can read {requirement}: put it where CI can, and write that address in BENCH"
     return Source(requirement, note) if requirement.removeprefix("git+").startswith("file:///") else None
 
 
@@ -101,7 +101,7 @@ def _of_address(remote: str, revision: str) -> Source | None:
     if parts.scheme not in {"https", "ssh", "git"} or not parts.hostname:
         return None
     address = urlunsplit(("https", parts.hostname + port, parts.path, "", ""))
-    note = "" if parts.scheme == "https" else f"check that CI can read {address}, made of an address for ssh"
+    note = "" if parts.scheme == "https" else f"check that CI can read {address}, which bench derived from an address for ssh"
     return Source(f"git+{address}@{revision}", note)
 
 
