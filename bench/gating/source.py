@@ -101,7 +101,7 @@ def _of_address(remote: str, revision: str) -> Source | None:
     if parts.scheme not in {"https", "ssh", "git"} or not parts.hostname:
         return None
     address = urlunsplit(("https", parts.hostname + port, parts.path, "", ""))
-    note = "" if parts.scheme == "https" else f"check that CI can read {address}, which bench derived from an address for ssh"
+    note = "" if parts.scheme == "https" else f"check that CI can read {address}: the remote has an address for ssh"
     return Source(f"git+{address}@{revision}", note)
 
 

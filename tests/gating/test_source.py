@@ -33,10 +33,10 @@ def cloned(url: str, commit: str = COMMIT, **more: str) -> dict[str, Any]:
         (cloned("ssh://git@github.com/me/b.git"), f"git+https://github.com/me/b.git@{COMMIT}", "address for ssh"),
         (cloned("ssh://git@example.org:2222/me/b"), f"git+https://example.org/me/b@{COMMIT}", "address for ssh"),
         (cloned("https://host/a", subdirectory="b/c"), f"git+https://host/a@{COMMIT}#subdirectory=b/c", ""),
-        (cloned("file:///home/me/b.git"), f"git+file:///home/me/b.git@{COMMIT}", "no other machine can read"),
+        (cloned("file:///home/me/b.git"), f"git+file:///home/me/b.git@{COMMIT}", "no other machine"),
         ({"url": "https://host/x.whl", "archive_info": {}}, "https://host/x.whl", ""),
-        ({"url": "file:///a/x.whl", "archive_info": {"hash": "sha256=0"}}, "file:///a/x.whl", "no other machine can read"),
-        ({"url": "file:///a%20b", "dir_info": {}}, "file:///a%20b", "no other machine can read"),
+        ({"url": "file:///a/x.whl", "archive_info": {"hash": "sha256=0"}}, "file:///a/x.whl", "no other machine"),
+        ({"url": "file:///a%20b", "dir_info": {}}, "file:///a%20b", "no other machine"),
         (None, RELEASED, "not from PyPI"),
     ],
 )
