@@ -110,7 +110,7 @@ def _tell(traffic: Traffic, output: Path) -> None:
     if traffic.ambiguous:
         say(f"{_many(traffic.ambiguous, 'text')} in several queries, with different tools")
     if traffic.failed_calls:
-        retries = f"{_many(traffic.retries, 'retry', 'retries')} of tools that did not fail in another call"
+        retries = f"{_many(traffic.retries, 'retry', 'retries')} (another call of the tool did not fail)"
         by_text = f"{traffic.failed_by_text} known only by the text of the result"
         parts = ((retries, traffic.retries), (by_text, traffic.failed_by_text))
         about = ", ".join(part for part, count in parts if count)

@@ -160,7 +160,7 @@ def test_failures_ambiguous_names_and_what_is_unknown_are_told(
     log.write_text("".join(json.dumps(row) + "\n" for row in [{"messages": messages}, *[critic] * 4]))
     said = bench("data", "from-traffic", log, *OPTIONS)
     assert said.err.splitlines()[1:] == [
-        "1 failed call: 1 retry of tools that did not fail in another call, 1 known only by the text of the result",
+        "1 failed call: 1 retry (another call of the tool did not fail), 1 known only by the text of the result",
         "'find' may mean several tools (1 request): files/find, places/find",
         "'think' means no tool (1 request)",
         "log.jsonl, line 2: a message of role 'critic'",

@@ -87,10 +87,7 @@ def object_of(value: Any) -> Any:
 
 def first_value(record: Mapping[str, Any], *keys: str) -> Any:
     """The first of these fields that is not null; None if none is."""
-    for key in keys:
-        if (value := record.get(key)) is not None:
-            return value
-    return None
+    return next((value for key in keys if (value := record.get(key)) is not None), None)
 
 
 #: Seconds per unit, by size: what is above the bound is in this unit. 1e11 seconds are the year 5138.

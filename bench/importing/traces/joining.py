@@ -38,54 +38,41 @@ _Endings = list[Ending | None]
 
 
 @dataclass
-class _Executions:
-    """The executions of a call in their order: how each ended, and when the last one did."""
-
-    endings: _Endings = field(default_factory=list)
-    until: float = 0.0
-
-    def add(self, step: _Step, parallel: bool) -> None:
-        """Take an execution. Unless calls may be parallel, two at the same time are one, told by client and server."""
-        if self.endings and not parallel and step.when[0] < self.until:
-            self.endings[-1] = worst(self.endings[-1], *step.endings)
-        else:
-            self.endings += step.endings
-        self.until = max(self.until, step.exchange.end or 0.0)
-
-
-@dataclass
 class _Uses:
     """The calls of one tool in a turn.
 
     Attributes:
         when: the first.
-        told: id of a call (empty if it has none) and number of the try, by messages.
-        ran: id of a call, empty if messages do not have it -> its executions.
+        told: id of a call (empty if it has none) and number of the try.
+        ran: the executions.
         arguments: digests of what it was called with.
     """
 
     when: _When
     told: dict[tuple[str, int], None] = field(default_factory=dict)
-    ran: defaultdict[str, _Executions] = field(default_factory=lambda: defaultdict(_Executions))
+    ran: list[_Step] = field(default_factory=list)
     arguments: set[bytes] = field(default_factory=set)
 
     def has(self, call_id: str) -> bool:
         """Whether there is a call by this id."""
-        return (call_id, 0) in self.told or call_id in self.ran
-
-    def endings(self, results: Mapping[str, Mapping[int, Ending]]) -> _Endings:
-        """How each try ended."""
-        told: defaultdict[str, _Endings] = defaultdict(list)
-        for call_id, number in self.told:
-            told[call_id].append(results.get(call_id, {}).get(number))
-        endings: _Endings = []
-        for call_id in filter(None, self.ran):
-            endings += _align(told.pop(call_id, [*results.get(call_id, {}).values()]), self.ran[call_id].endings)
-        return endings + _align([ended for each in told.values() for ended in each], self.ran[""].endings)
+        return any(call_id == key[0] for key in self.told)
 
 
-def _align(told: _Endings, ran: _Endings) -> _Endings:
-    """How tries ended by messages and by executions. The last ones are those that messages tell of, in any order."""
+def _tries(told: _Endings, executions: Sequence[_Step]) -> _Endings:
+    """How each try of a tool ended, by messages and by executions in their order.
+
+    If messages have fewer calls, executions at the same time are one, told by client and server. Of the others, the
+    last ones are those that messages tell of.
+    """
+    ran: _Endings = []
+    surplus, until = len(executions) - len(told) if told else 0, 0.0
+    for step in executions:
+        if surplus > 0 and ran and step.when[0] < until:
+            ran[-1] = worst(ran[-1], *step.endings)
+            surplus -= 1
+        else:
+            ran += step.endings
+        until = max(until, step.exchange.end or 0.0)
     if len(ran) < len(told):
         # Nobody knows which executions the log lacks.
         rest = iter(ran)
@@ -169,8 +156,7 @@ class Turn:
             uses.when = min(more.when, uses.when)
             uses.arguments |= more.arguments
             uses.told |= more.told
-            for call_id, executions in more.ran.items():
-                uses.ran[call_id].endings += executions.endings
+            uses.ran += more.ran
         for call_id, results in other.results.items():
             for number, ended in results.items():
                 self.end(call_id, number, ended, remarks)
@@ -352,7 +338,8 @@ class Joiner:
         for turn in kept:
             turn.conversation, turn.context = self._conversation(turn), turn.context or before.get(id(turn), ())
             for tool, uses in sorted(turn.uses.items(), key=lambda pair: pair[1].when):
-                turn.endings[tool] = uses.endings(turn.results)
+                told = [turn.results[call_id].get(number) for call_id, number in uses.told]
+                turn.endings[tool] = _tries(told, sorted(uses.ran, key=lambda step: step.when))
             turn.aside |= dict.fromkeys((tool, FAILED) for tool in turn.endings if tool not in turn.tools)
         return kept
 
@@ -387,7 +374,7 @@ class Joiner:
             requests = self._last.get(trace) or of_conversation.get(self._conversations.get(trace, ""), [])
             requests = sorted(requests or self._search_turns(trace, steps), key=lambda pair: pair[0])
             unclear = trace in self._single and len({id(turn) for _, turn in requests}) > 1
-            self._attach_messages([step for step in steps if not step.endings], steps, requests, unclear)
+            self._attach_messages(steps, requests, unclear)
             self._attach_executions([step for step in steps if step.endings], requests, unclear)
         self._steps.clear()
 
@@ -405,14 +392,14 @@ class Joiner:
                 has_called = has_called or not role.aside
         return requests
 
-    def _attach_messages(
-        self, steps: Sequence[_Step], all_steps: Sequence[_Step], requests: _Requests, unclear: bool
-    ) -> None:
+    def _attach_messages(self, steps: Sequence[_Step], requests: _Requests, unclear: bool) -> None:
         """Give calls and results of messages to their turns."""
         told = _Told(requests)
         matchers: dict[int, _Matcher] = {}
-        executed = {step.event.call_id: step.when for step in all_steps if step.endings}
+        executed = {step.event.call_id: step.when for step in steps if step.endings}
         for step in steps:
+            if step.endings:
+                continue
             event, call_id = step.event, step.event.call_id
             near = _turn_at(requests, step.when if isinstance(event, Call) else executed.get(call_id, step.when))
             turn = told.nearest("id", call_id, near) if call_id else None
@@ -458,8 +445,10 @@ class Joiner:
                     self._remarks.add(step.place, TWO_NAMES, _names(call_id, tool, call.tool))
                 if self._roles.meanings(call.tool) == 1 and not (alike and self._roles.meanings(tool) == 1):
                     tool = call.tool
-                uses = turn.uses.get(tool) or turn.use(role, step.when)
-                uses.ran[call_id].add(step, parallel=not call_id)
+                uses = (None if role.aside else turn.uses.get(tool)) or turn.use(role, step.when)
+                uses.ran.append(step)
+                if call_id and not uses.has(call_id):
+                    uses.told |= dict.fromkeys((call_id, number) for number in turn.results[call_id] or (0,))
 
     def _without_inner(self, trace: str, steps: Sequence[_Step]) -> list[_Step]:
         """The steps, without executions that run inside another one as a part of it: the same call by a second name.
@@ -489,10 +478,7 @@ class Joiner:
             inner = inside.get(id(step), [])
             if inner and all(are_alike(inner[0].event.tool, each.event.tool) for each in inner):
                 step.inner = [each.event for each in inner[:1] if isinstance(each.event, Call)]
-                executions = _Executions()
-                for each in inner:
-                    executions.add(each, parallel=False)
-                step.endings = [*executions.endings[:-1], worst(executions.endings[-1], *step.endings)]
+                step.endings = _tries(step.endings, inner)
         return kept
 
     def _find_outer(self, trace: str, step: _Step, spans: Mapping[str, _Step]) -> _Step | None:

@@ -14,11 +14,8 @@ from bench.importing.traces.results import message_of, span_ending
 _TYPES = frozenset(
     {"GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
 )
-_TRACES, _SESSIONS, _PARENTS = (
-    ("traceId", "trace_id"),
-    ("sessionId", "session_id"),
-    ("parentObservationId", "parent_observation_id"),
-)
+_TRACES, _SESSIONS = ("traceId", "trace_id"), ("sessionId", "session_id")
+_PARENTS = ("parentObservationId", "parent_observation_id")
 _TIMES, _ENDS = ("startTime", "start_time", "timestamp", "createdAt", "created_at"), ("endTime", "end_time")
 
 
@@ -62,11 +59,9 @@ def _exchange(value: Mapping[str, Any], trace: str, session: str) -> LoggedExcha
         events = _step(value)
     elif kind not in _TYPES:
         events = [unknown("an observation of type", value.get("type"))]
-    trace = first_field(value, *_TRACES) or trace
-    times = first_time(value, *_TIMES), first_time(value, *_ENDS)
-    return LoggedExchange(
-        tuple(events), trace, session, times[0], span=first_field(value, "id"), parent=parent, end=times[1]
-    )
+    trace, own = first_field(value, *_TRACES) or trace, first_field(value, "id")
+    time, end = first_time(value, *_TIMES), first_time(value, *_ENDS)
+    return LoggedExchange(tuple(events), trace, session, time, span=own, parent=parent, end=end)
 
 
 def _call(value: Mapping[str, Any]) -> Call | Unknown:

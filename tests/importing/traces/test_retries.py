@@ -376,3 +376,67 @@ def test_a_call_that_is_tried_again_counts_once(
         assert {each.name for each in traffic.set_aside} == ({"a"} if failed else set())
     with pytest.raises(DataError, match=r"has no query: every call failed \(requests: 1\)"):
         read(tmp_path, form(tries_of("a- a-", error), ids))
+
+
+def result(identifier: str, content: str, name: str = "") -> dict[str, Any]:
+    return without_empty(role="tool", tool_call_id=identifier, content=content, name=name)
+
+
+def called(*calls: tuple[str, str]) -> dict[str, Any]:
+    listed = [without_empty(id=identifier, function={"name": name}) for name, identifier in calls]
+    return {"role": "assistant", "tool_calls": listed}
+
+
+def executed(own: str, name: str, identifier: str, start: int, end: int, failed: bool = False) -> dict[str, Any]:
+    fields = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": identifier}
+    return {**spanned(own, "", 1763600000 + start, 1763600000 + end, fields), "status": {"code": 2 if failed else 0}}
+
+
+def asked(*messages: dict[str, Any]) -> dict[str, Any]:
+    return logs.otlp(logs.span(0, "chat", {"gen_ai.prompt": json.dumps([USER, *messages])}))[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "tools", "retries"),
+    [
+        ([{"messages": [USER, called(("a", "1"), ("b", "2")), result("2", TEXT), result("1", "ok")]}], ["a"], 0),
+        ([{"messages": [USER, called(("a", ""), ("b", "")), result("", TEXT), result("", "ok")]}], ["b"], 0),
+        ([{"messages": [USER, called(("a", ""), ("b", "")), result("", TEXT, "b"), result("", "x", "a")]}], ["a"], 0),
+        ([{"messages": [USER, called(("a", ""), ("a", "")), result("", TEXT), result("", "ok")]}], ["a"], 1),
+        # The id is that of another call in the next step.
+        (
+            [{"messages": [USER, called(("a", "1")), result("1", TEXT), called(("b", "1")), result("1", "ok")]}],
+            ["b"],
+            0,
+        ),
+        (
+            [
+                asked(called(("a", "1")), result("1", TEXT), called(("b", "1")), result("1", "ok")),
+                *logs.otlp(executed("x", "a", "1", 1, 2, failed=True), executed("y", "b", "1", 3, 4)),
+            ],
+            ["b"],
+            0,
+        ),
+        # Client and server tell of one call at the same time, parallel calls are two, and a copy of a span is none.
+        (
+            [asked(called(("a", "1"))), *logs.otlp(executed("x", "a", "1", 1, 9), executed("y", "a", "1", 2, 8, True))],
+            [],
+            0,
+        ),
+        (
+            [
+                asked(called(("a", ""), ("a", ""))),
+                *logs.otlp(executed("x", "a", "", 1, 9), executed("y", "a", "", 2, 8, True)),
+            ],
+            ["a"],
+            1,
+        ),
+        ([asked(called(("a", "1"))), *logs.otlp(*[executed("x", "a", "1", 1, 9, True)] * 2)], [], 0),
+    ],
+)
+def test_calls_find_their_results(rows: list[Any], tools: list[str], retries: int, tmp_path: Path) -> None:
+    other = {"messages": [{"role": "user", "content": "z"}, called(("z", "1"))]}
+    traffic = read(tmp_path, [*rows, other])
+    found = [tool for row in traffic.queries for tool in row["tools"] if tool != "z"]
+    assert (found, traffic.retries, traffic.remarks) == (tools, retries, ())
+    assert traffic.failed_calls == 1
