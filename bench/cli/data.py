@@ -18,7 +18,15 @@ from bench.cli import PluggedGroup
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
-from bench.cli.options import complete_datasets, json_option, results_option, settings_options, source_options
+from bench.cli.options import (
+    FOLDER,
+    complete_datasets,
+    json_option,
+    results_option,
+    servers_option,
+    settings_options,
+    source_options,
+)
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
 from bench.data.entries import broken_datasets, dataset_entries
 from bench.data.origins import count_origins, from_traces, synthetic
@@ -28,6 +36,7 @@ from bench.show.tables import Cell, Table, lines
 
 if TYPE_CHECKING:
     from bench.data.dataset import Dataset
+    from bench.remote.servers import Server
     from bench.validation.ceilings import Ceilings
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
@@ -125,21 +134,52 @@ def info(dataset: str, as_json: bool) -> None:
 
 
 @command.command("fetch")
-@_DATASET
+@click.argument("dataset", required=False, shell_complete=complete_datasets)
+@servers_option
+@click.option("--out", type=FOLDER, help="Folder for the tools of MCP servers, a file for each server.")
 @source_options
 @json_option
-def fetch(dataset: str, as_json: bool) -> None:
-    """Download and verify a dataset's files, and build its tables."""
+def fetch(dataset: str | None, servers: list[Server], out: Path | None, skip_failed: bool, as_json: bool) -> None:
+    """Download and verify a dataset's files, and build its tables.
+
+    With --mcp or --mcp-config and --out, write the tools of live servers as files that bench data import reads: for a
+    commit. Files that say the same are not touched.
+    """
     from bench.registry import load_dataset
 
-    bars = progress()
-    loaded = load_dataset(dataset, bars)
+    if (dataset is None) == (not servers) or (out is None) == bool(servers):
+        raise UsageError(
+            "name a DATASET; or servers with --mcp or --mcp-config, and a folder for their tools with --out."
+        )
+    if out is not None:
+        _fetch_tools(servers, out, skip_failed, as_json)
+        return
+    loaded = load_dataset(str(dataset), progress())
     if as_json:
         print_json(_sizes(loaded))
     else:
         click.echo(
             f"{loaded.spec}: {len(loaded.tools)} tools, {len(loaded.queries)} queries, {loaded.content_hash[:16]}"
         )
+
+
+def _fetch_tools(servers: list[Server], out: Path, skip_failed: bool, as_json: bool) -> None:
+    from bench.registry.catalogues import write_tools
+
+    result = write_tools(servers, out, skip_failed=skip_failed)
+    if as_json:
+        print_json(
+            {key: list(map(str, value)) if isinstance(value, list) else value for key, value in vars(result).items()}
+        )
+        return
+    for file in result.written:
+        click.echo(f"wrote {file}")
+    count = f"{len(result.written)} files written, {len(result.unchanged)} unchanged"
+    click.echo(f"{result.tools} tools of {len(result.written) + len(result.unchanged)} servers in {out}: {count}")
+    for note in result.notes:
+        say(note)
+    for file in result.stale:
+        say(f"{file}: no server that was listed has it; delete it if its server is gone")
 
 
 def _sizes(dataset: Dataset) -> dict[str, Any]:

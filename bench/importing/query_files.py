@@ -1,27 +1,44 @@
-"""Files of queries: the rows of CSV, TSV, JSON Lines, JSON and YAML, and what stands in files beside them.
+"""Files of queries: the rows of tables, JSON Lines, JSON and YAML, and what stands in files beside them.
 
-A file of rows has them in a list, one in a line, or in a list inside one object. BFCL keeps the right calls in a file
-of the same name in the folder `possible_answer`; gevals keeps each request in a file of its own, which its file of
-assertions names.
+A file of rows has them in a list, one in a line, or in a list inside one object, beside which promptfoo and
+pydantic-evals have assertions for all of them. BFCL keeps the right calls in a file of the same name in the folder
+`possible_answer`; gevals keeps each request in a file of its own, which its file of assertions names.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
-from bench.importing.query_rows import CONTAINERS, NAMES, FieldNames, at_path, fold
-from bench.importing.reading import ByteBudget, Document, parse_documents
+from bench.importing.assertions import fold
+from bench.importing.query_rows import NAMES, FieldNames, at_path
+from bench.importing.reading import MOST_VALUES, ByteBudget, Document, decode, parse_documents
+from bench.importing.tools.schemas import resolve_reference
 
+#: Where a file keeps its rows, if it is one object, and beside it what holds for all of them.
+_CONTAINERS: Mapping[str, str] = {
+    **dict.fromkeys(("queries", "test_cases", "testCases", "samples", "examples", "evals", "evaluations"), ""),
+    **dict.fromkeys(("tasks", "data", "rows"), ""),
+    "tests": "defaultTest",
+    "scenarios": "defaultTest",
+    "cases": "evaluators",
+}
+#: What separates the columns of a table.
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+#: promptfoo's columns of assertions.
+_EXPECTED = "__expected"
 #: BFCL's folder of right calls, beside its files of questions.
 _ANSWERS = "possible_answer"
 #: Files of tasks that one file of gevals may name.
 _MOST_TASKS = 2_000
+#: References that lead to references.
+_MOST_HOPS = 20
 
 
 def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
@@ -34,9 +51,8 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
     """
     budget = ByteBudget()
     data = budget.read(path)
-    suffix = path.suffix.lower()
-    if suffix in {".csv", ".tsv"}:
-        return _table(path, data, "\t" if suffix == ".tsv" else ",", fields)
+    if path.suffix.lower() in {".csv", ".tsv"}:
+        return list(_table(path, decode(path, data), fields))
     documents = parse_documents(path, path.name, data)
     if len(documents) > 1:
         return _with_answers(path, [(_line(each), each.value) for each in documents], budget)
@@ -45,11 +61,8 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
         return _with_answers(path, [(f"entry {number}", row) for number, row in enumerate(value, start=1)], budget)
     if isinstance(value, dict) and value.get("kind") == "Eval":
         return list(_gevals(path, value, budget))
-    if isinstance(value, dict) and not fields.can_be(list(value)):
-        for name in CONTAINERS:
-            rows = value.get(name)
-            if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-                return [(f"{name} {number}", row) for number, row in enumerate(rows, start=1)]
+    if isinstance(value, dict) and not fields.can_be(list(value)) and value.keys() & _CONTAINERS.keys():
+        return list(_contained(path, value, fields))
     return _with_answers(path, [(_line(documents[0]), value)], budget)
 
 
@@ -57,26 +70,119 @@ def _line(document: Document) -> str:
     return document.where.rpartition(", ")[2] if ", line " in document.where else "the file"
 
 
-def _table(path: Path, data: bytes, delimiter: str, fields: FieldNames) -> list[tuple[str, Any]]:
+def _table(path: Path, text: str, fields: FieldNames) -> Iterator[tuple[str, Any]]:
+    """The rows of a table, each with its first line; its head tells what separates columns."""
+    first, _, rest = text.partition("\n")
+    # A first line that names the separator is for Excel.
+    named = first.strip('\r" ')[4:] if first.strip('\r" ')[:4].lower() == "sep=" else None
+    text, before = (text, 0) if named is None else (rest, 1)
+    separators = [named] if named and len(named) == 1 else list(_SEPARATORS)
+    heads = {separator: _head(text, separator) for separator in separators}
+    fitting = [separator for separator in separators if fields.can_be(heads[separator])]
+    separator = (fitting or separators)[0]
+    head = heads[separator]
+    if len(fitting) > 1:
+        either = " or ".join(_SEPARATORS[each] for each in fitting)
+        raise DataError(f"{path}: {either} may separate its columns; write `sep={separator}` above its first line.")
+    if not fitting or len(set(head)) < len(head):
+        columns = f"; it has {one_line(', '.join(head), 120)}" if head else ""
+        raise DataError(
+            f"{path} must begin with a line of column names, query and tools among them, each once; for other "
+            f"names give --field text=COLUMN --field tools=COLUMN{columns}."
+        )
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+    line = 0
     try:
-        reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True, delimiter=delimiter)
-        head = reader.fieldnames or []
-        if not fields.can_be(head) or len(set(head)) < len(head):
-            columns = f"; it has {one_line(', '.join(head), 120)}" if head else ""
-            raise DataError(
-                f"{path} must begin with a line of column names, query and tools among them, each once; for other "
-                f"names give --field text=COLUMN --field tools=COLUMN{columns}."
-            )
-        rows: list[tuple[str, Any]] = []
-        for row in reader:
-            if None in row or None in row.values():
-                raise DataError(f"{path}, line {reader.line_num}: expected {len(head)} columns.")
-            rows.append((f"line {reader.line_num}", row))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
+        for cells in reader:
+            if line and any(map(str.strip, cells)):
+                if len(cells) < len(head) or any(cells[len(head) :]):
+                    raise DataError(f"{path}, line {line}: expected {len(head)} columns.")
+                row: dict[str, Any] = dict(zip(head, cells, strict=False))
+                if expected := [name for name in head if name.startswith(_EXPECTED)]:
+                    row["assert"] = [cell for name in expected if (cell := row.pop(name)).strip()]
+                yield f"line {line}", row
+            line = before + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path} is not CSV: {error}.") from None
-    return rows
+        raise DataError(f"{path}, line {line}: it is not CSV ({error}).") from None
+
+
+def _head(text: str, separator: str) -> list[str]:
+    """The names of columns, without empty ones at the end, which spreadsheets add; none if another separates them."""
+    try:
+        head = next(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator), [])
+    except csv.Error:
+        return []
+    while head and not head[-1].strip():
+        head.pop()
+    return [name.strip() for name in head]
+
+
+def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iterator[tuple[str, Any]]:
+    """The rows inside one object, each with what holds for all of them."""
+    present = [name for name in _CONTAINERS if document.get(name)]
+    names = present if set(present) <= {"tests", "scenarios"} else present[:1]
+    read = {*names, *(_CONTAINERS[name] for name in names), "assertionTemplates", "$defs"}
+    fields.ignored.update(f"{one_line(str(key), 60)} of the file" for key in document if key not in read)
+    # Templates that name templates could stand for more than there is room for.
+    steps = iter(range(MOST_VALUES))
+    for name in names:
+        common = _follow(path, document, document.get(_CONTAINERS[name]), steps)
+        common = {_CONTAINERS[name]: common} if isinstance(common, list) else common
+        for place, parts in _parts(name, _follow(path, document, document[name], steps)):
+            merged: dict[str, Any] = {}
+            for part in (common, *parts):
+                if not isinstance(part, dict | None):
+                    shown = one_line(str(part), 80)
+                    raise DataError(
+                        f"{path}, {place}: {shown!r} is not followed; write what it stands for in its place."
+                    )
+                if part is not common and at_path(part, "options.disableDefaultAsserts") is True:
+                    merged.pop("assert", None)
+                merged = _merge(merged, part or {})
+            yield place, merged
+
+
+def _parts(name: str, rows: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """(place, the parts that make it) of each row of a container."""
+    for number, row in enumerate(_list(rows), start=1):
+        if name != "scenarios" or not isinstance(row, dict):
+            yield f"{name} {number}", (row,)
+            continue
+        # Each test of a scenario of promptfoo is made with each of its configurations.
+        configurations, tests = (list(enumerate(_list(row.get(key)), start=1)) for key in ("config", "tests"))
+        for (first, configuration), (second, test) in product(configurations, tests):
+            yield f"{name} {number}, config {first}, tests {second}", (configuration, test)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _merge(common: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Assertions and variables of both, else what the row has, else what is common."""
+    merged = {**common, **row}
+    for key in common.keys() & row.keys() & {"assert", "evaluators", "vars"}:
+        if isinstance(common[key], dict) and isinstance(row[key], dict):
+            merged[key] = {**common[key], **row[key]}
+        else:
+            merged[key] = [each for each in (*_list(common[key]), *_list(row[key])) if each is not None]
+    return merged
+
+
+def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int = 0) -> Any:
+    """A value with what its references (`$ref`) into the document stand for, as promptfoo names templates."""
+    if next(steps, None) is None:
+        raise DataError(f"{path}: references written out, it has more than {MOST_VALUES} values.")
+    if isinstance(value, list):
+        return [_follow(path, root, each, steps, hops) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(reference := value.get("$ref"), str):
+        target = resolve_reference(root, reference)
+        if target is None or hops > _MOST_HOPS:
+            raise DataError(f"{path}: the reference {one_line(reference, 80)!r} leads nowhere in this file.")
+        return _follow(path, root, target, steps, hops + 1)
+    return {key: _follow(path, root, each, steps, hops) for key, each in value.items()}
 
 
 def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -> list[tuple[str, Any]]:
@@ -159,7 +265,7 @@ def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
     if not isinstance(prompt, str) or not prompt.strip():
         raise DataError(f"{file} is no task: expected steps.prompt or spec.prompt with its text under inline.")
     name = _known(task, "metadata.name")
-    row = {"query": prompt, "assertions": {} if assertions is None else assertions}
+    row = {"query": prompt, "assertions": assertions or {}}
     return {**row, "id": name} if isinstance(name, str) and name else row
 
 

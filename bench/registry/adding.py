@@ -16,7 +16,7 @@ from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_fr
 from bench.data.dataset import Dataset
 from bench.data.entries import DatasetEntry, installed_entries
 from bench.data.parquet import read_dataset, write_dataset
-from bench.data.tables import Tables
+from bench.data.tables import Tables, Tool
 from bench.registry.versions import keep_earlier
 
 
@@ -143,6 +143,14 @@ def check_absent(name: str, replace: bool) -> None:
     """Raise `UsageError` if a dataset was added under the name and may not be replaced."""
     if not replace and _folder(name).exists():
         raise UsageError(f"a dataset {name!r} already exists; use --replace to replace it.")
+
+
+def stored_tools(name: str) -> Sequence[Tool]:
+    """The tools of the dataset that was added under the name; none if there is none that can be read."""
+    try:
+        return read_dataset(_folder(name)).tools if _folder(name).exists() else ()
+    except BenchError:
+        return ()
 
 
 def _folder(name: str) -> Path:

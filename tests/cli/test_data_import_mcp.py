@@ -117,7 +117,8 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
     monkeypatch.setattr("bench.remote.mcp._GRACE", 0.3)
     bad = command("bad", "--fault", fault, "--pid", str(tmp_path / "pid"))
     said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=4)
-    assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}.")
+    hint = "leave out what fails with --skip-failed."
+    assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}; {hint}")
     assert "Traceback" not in said.err
     assert "mine" not in dataset_entries()
     with pytest.raises(ProcessLookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +13,12 @@ from bench.base.paths import expand_path
 from bench.base.text import one_line
 from bench.data.dataset import MAX_ID_LENGTH
 from bench.data.tables import Tool
+from bench.data.tool_names import operation_of
 from bench.importing.reading import ByteBudget, Document, pointer, read_documents
 from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools_of
 from bench.importing.tools.openapi import is_openapi
 from bench.importing.tools.references import References
-from bench.importing.tools.tool import DocumentTool, Skipped, name_fault
+from bench.importing.tools.tool import DocumentTool, Skipped, canonical, name_fault
 
 MOST_TOOLS = 200_000
 #: Characters of all schemas together, references written out.
@@ -137,7 +139,7 @@ def catalogue_of(
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
         raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
     told = [(place, reason) for _, place, reason in remarks]
-    tools = _distinct(_assign_ids(entries), drop_duplicates, told)
+    tools = _distinct(_assign_ids(entries, told), drop_duplicates, told)
     return Catalogue(tuple(tools), tuple(told))
 
 
@@ -146,27 +148,41 @@ def _is_part(document: Document, parts: set[Path]) -> bool:
     return not is_api and Path(os.path.realpath(document.file)) in parts
 
 
-def _assign_ids(entries: Sequence[tuple[Document, Source, DocumentTool]]) -> list[_Placed]:
+def _assign_ids(
+    entries: Sequence[tuple[Document, Source, DocumentTool]], remarks: list[tuple[str, str]]
+) -> list[_Placed]:
     """Give each tool its id and its place in the hierarchy."""
     guesses = {id(document): _guess(document) for document, _, _ in entries}
     several = len(set(guesses.values())) > 1
-    placed = []
+    #: Of each name in a server, its operations and where they are.
+    operations: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    servers = []
     for document, source, item in entries:
         server = source.server or item.server or (guesses[id(document)][1] if several else "")
-        tool = item.tool
         if fault := name_fault(server or "-"):
             raise DataError(f"{_place(document.where, item.steps)}: the server's name {fault}; use SERVER=PATH.")
+        servers.append(server)
+        if operation := operation_of(item.tool):
+            operations[server, item.tool.name].setdefault(operation, _place(document.label, item.steps))
+    for (_, name), places in operations.items():
+        if len(places) > 1:
+            shown = f"{', '.join(list(places)[:5])}{', ...' if len(places) > 5 else ''}"
+            reason = (
+                f"the operationId {one_line(name, 80)!r} is that of {len(places)} operations; they are called {shown}"
+            )
+            remarks.append((" and ".join(list(places.values())[:2]), one_line(reason, 600)))
+    placed = []
+    for (document, _, item), server in zip(entries, servers, strict=True):
+        tool = item.tool
+        if len(operations.get((server, tool.name), ())) > 1:
+            tool = replace(tool, name=operation_of(tool))
         identifier = f"{server}/{tool.name}" if server else tool.name
         if len(identifier) > MAX_ID_LENGTH:
             raise DataError(f"{_place(document.where, item.steps)}: the id of the tool is longer than {MAX_ID_LENGTH}.")
         # Category > parent > tool: the tags of an API are below it.
         category, parent = (server, tool.parent) if tool.parent else ("", server)
-        placed.append(
-            _Placed(
-                replace(tool, tool_id=identifier, category=category, parent=parent),
-                _place(document.label, item.steps),
-            )
-        )
+        tool = replace(tool, tool_id=identifier, category=category, parent=parent)
+        placed.append(_Placed(tool, _place(document.label, item.steps)))
     return placed
 
 
@@ -200,7 +216,7 @@ def _distinct(placed: Sequence[_Placed], drop_duplicates: bool, remarks: list[tu
         first = kept.setdefault(each.tool.tool_id, each)
         if first is each:
             continue
-        if first.tool == each.tool:
+        if canonical(first.tool) == canonical(each.tool):
             remarks.append((each.label, f"it is equal to {first.label}, which is kept"))
         elif drop_duplicates:
             remarks.append((each.label, f"it has the id of {first.label}, which is kept: {each.tool.tool_id}"))
