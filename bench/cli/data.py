@@ -152,7 +152,13 @@ def fetch(dataset: str | None, servers: list[Server], out: Path | None, skip_fai
             "name a DATASET; or servers with --mcp or --mcp-config, and a folder for their tools with --out."
         )
     if out is not None:
-        _fetch_tools(servers, out, skip_failed, as_json)
+        from bench.registry.catalogues import write_tools
+
+        became = list(write_tools(servers, out, skip_failed=skip_failed))
+        if as_json:
+            print_json([{"place": place, "became": what} for place, what in became])
+        for place, what in became if not as_json else ():
+            (click.echo if what.startswith(("written", "unchanged")) else say)(f"{place}: {what}")
         return
     loaded = load_dataset(str(dataset), progress())
     if as_json:
@@ -161,25 +167,6 @@ def fetch(dataset: str | None, servers: list[Server], out: Path | None, skip_fai
         click.echo(
             f"{loaded.spec}: {len(loaded.tools)} tools, {len(loaded.queries)} queries, {loaded.content_hash[:16]}"
         )
-
-
-def _fetch_tools(servers: list[Server], out: Path, skip_failed: bool, as_json: bool) -> None:
-    from bench.registry.catalogues import write_tools
-
-    result = write_tools(servers, out, skip_failed=skip_failed)
-    if as_json:
-        print_json(
-            {key: list(map(str, value)) if isinstance(value, list) else value for key, value in vars(result).items()}
-        )
-        return
-    for file in result.written:
-        click.echo(f"wrote {file}")
-    count = f"{len(result.written)} files written, {len(result.unchanged)} unchanged"
-    click.echo(f"{result.tools} tools of {len(result.written) + len(result.unchanged)} servers in {out}: {count}")
-    for note in result.notes:
-        say(note)
-    for file in result.stale:
-        say(f"{file}: no server that was listed has it; delete it if its server is gone")
 
 
 def _sizes(dataset: Dataset) -> dict[str, Any]:

@@ -95,26 +95,22 @@ class ToolNames:
 
     def _renamed(self, name: str, description: str) -> tuple[str, str] | None:
         """The id of the only tool that has the text or the parameters of one that had the name, and which of both."""
-        before = self._before.find(name) if self._before is not None else ()
-        was = self._before.tools[before[0]] if self._before is not None and len(before) == 1 else None
-        for tool in (Tool("", name, description), was):
-            for what, twin in _twins(tool) if tool is not None else ():
-                if len(codes := self._by_twin.get((what, twin), ())) == 1:
-                    return self.tools[codes[0]].tool_id, what
+        before = self._before
+        was = [before.tools[code] for code in before.find(name)] if before is not None else []
+        texts = {_folded(each) for each in (description, *(tool.description for tool in was))} - {""}
+        # One parameter alone, such as `query`, is that of many tools.
+        shapes = [set(tool.parameters) for tool in was if len(tool.parameters) > 1]
+        for what, meant in (
+            ("description", [tool for tool in self.tools if _folded(tool.description) in texts]),
+            ("parameters", [tool for tool in self.tools if set(tool.parameters) in shapes]),
+        ):
+            if len(meant) == 1:
+                return meant[0].tool_id, what
         return None
 
     @cached_property
     def _before(self) -> ToolNames | None:
         return None if self._earlier is None else ToolNames(self._earlier())
-
-    @cached_property
-    def _by_twin(self) -> dict[tuple[str, object], list[int]]:
-        """Descriptions and parameters -> codes."""
-        by_twin: defaultdict[tuple[str, object], list[int]] = defaultdict(list)
-        for code, tool in enumerate(self.tools):
-            for pair in _twins(tool):
-                by_twin[pair].append(code)
-        return dict(by_twin)
 
     def near(self, name: str, description: str = "") -> list[str]:
         """Ids of at most three tools that may be meant, the nearest first.
@@ -274,12 +270,8 @@ class _Index:
         return self._keys_of_servers[server]
 
 
-def _twins(tool: Tool) -> Iterator[tuple[str, object]]:
-    """What tells a tool whatever it is called: its description, without case and spacing, and its parameters."""
-    if text := " ".join(tool.description.split()).casefold():
-        yield "description", text
-    if len(tool.parameters) > 1:
-        yield "parameters", frozenset(tool.parameters)
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def operation_of(tool: Tool) -> str:

@@ -1,7 +1,7 @@
 """What files of other projects say about tools: calls, patterns of names, and assertions by their kind.
 
-A kind of assertion names tools (`_NAMING`), says nothing about which tools are right (`_SILENT`), or may be about tools
-in a way that is not read here. The last are never passed over: whoever reads a row tells of them.
+A kind of assertion names tools, says nothing about which tools are right, or may be about tools in a way that is not
+read here (`dialects.toml`). The last are never passed over: whoever reads a row tells of them.
 """
 
 from __future__ import annotations
@@ -13,29 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.base.text import one_line
+from bench.importing.dialects import TABLE, words
 from bench.importing.reading import parse_cell
 
-#: Kinds that name tools, without case and signs: of promptfoo, mcp-eval, gevals and tau2-bench.
-_NAMING = frozenset(
-    "toolcallf1 trajectorytoolused trajectorytoolargsmatch trajectorytoolsequence "
-    "toolwascalled toolwascalledwith toolcalledwith exacttoolcount toolcount toolsequence toolsuccessrate "
-    "tooloutputmatches toolfailed pathefficiency "
-    "toolsused requireany toolsnotused callorder "
-    "actions".split()
-)
-#: Kinds that say nothing about which tools are right: of promptfoo, pydantic-evals and mcp-eval, gevals, tau2-bench.
-_SILENT = frozenset(
-    "equals iequals contains icontains containsall containsany icontainsall icontainsany containsjson containshtml "
-    "containssql containsxml startswith regex isjson ishtml issql isxml isrefusal isvalidfunctioncall "
-    "isvalidopenaifunctioncall isvalidopenaitoolscall latency cost perplexity perplexityscore levenshtein rougen bleu "
-    "gleu meteor similar similarcosine similardot similareuclidean pi classifier llmrubric factuality answerrelevance "
-    "contextrecall contextrelevance contextfaithfulness conversationrelevance modelgradedclosedqa "
-    "modelgradedfactuality geval selectbest maxscore moderation guardrails wordcount finishreason searchrubric human "
-    "trajectorygoalsuccess traceerrorspans tracespanduration "
-    "equalsexpected isinstance maxduration llmjudge responsecontains notcontains responsetimecheck maxiterations "
-    "iterationcount multicriteriajudge "
-    "mintoolcalls maxtoolcalls resourcesread resourcesnotread promptsused promptsnotused noduplicatecalls "
-    "communicateinfo nlassertions envassertions rewardbasis".split()
+#: Kinds that name tools, and kinds that say nothing about which tools are right, without case and signs.
+_NAMING, _SILENT = (
+    frozenset(kind for dialect in TABLE["assertions"] for kind in words("assertions", dialect, part))
+    for part in ("naming", "silent")
 )
 #: Where an assertion has what it is about, the outer one first.
 _INSIDE = ("value", "steps", "expected_sequence", "expected_tool_sequence", "sequence")

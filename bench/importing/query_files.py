@@ -8,27 +8,24 @@ pydantic-evals have assertions for all of them. BFCL keeps the right calls in a 
 from __future__ import annotations
 
 import csv
+import glob
 import io
+import os
 from collections.abc import Iterator, Mapping
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.importing.assertions import fold
+from bench.importing.dialects import TABLE
 from bench.importing.query_rows import NAMES, FieldNames, at_path
 from bench.importing.reading import MOST_VALUES, ByteBudget, Document, decode, parse_documents
 from bench.importing.tools.schemas import resolve_reference
 
 #: Where a file keeps its rows, if it is one object, and beside it what holds for all of them.
-_CONTAINERS: Mapping[str, str] = {
-    **dict.fromkeys(("queries", "test_cases", "testCases", "samples", "examples", "evals", "evaluations"), ""),
-    **dict.fromkeys(("tasks", "data", "rows"), ""),
-    "tests": "defaultTest",
-    "scenarios": "defaultTest",
-    "cases": "evaluators",
-}
+_CONTAINERS: Mapping[str, str] = TABLE["queries"]["containers"]
 #: What separates the columns of a table.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 #: promptfoo's columns of assertions.
@@ -37,6 +34,7 @@ _EXPECTED = "__expected"
 _ANSWERS = "possible_answer"
 #: Files of tasks that one file of gevals may name.
 _MOST_TASKS = 2_000
+_OF_TASK_SETS = frozenset({"path", "glob", "assertions"})
 #: References that lead to references.
 _MOST_HOPS = 20
 
@@ -60,7 +58,7 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
     if isinstance(value, list):
         return _with_answers(path, [(f"entry {number}", row) for number, row in enumerate(value, start=1)], budget)
     if isinstance(value, dict) and value.get("kind") == "Eval":
-        return list(_gevals(path, value, budget))
+        return list(_gevals(path, value, fields, budget))
     if isinstance(value, dict) and not fields.can_be(list(value)) and value.keys() & _CONTAINERS.keys():
         return list(_contained(path, value, fields))
     return _with_answers(path, [(_line(documents[0]), value)], budget)
@@ -187,88 +185,75 @@ def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int =
 
 def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -> list[tuple[str, Any]]:
     """Rows of BFCL with their right calls, which lie in another file; other rows as they are."""
-    of_tools = {*NAMES["tools"], *NAMES["any"]}
-    is_bfcl = [
-        isinstance(row, dict)
-        and "question" in row
-        and "id" in row
-        and not of_tools.intersection(map(fold, map(str, row)))
-        for _, row in rows
-    ]
-    if not any(is_bfcl):
-        return rows
     file = path.parent / _ANSWERS / path.name
-    answers: dict[str, Any] = {}
-    if file.is_file() and file.resolve().is_relative_to(path.parent.resolve()):
-        for document in parse_documents(file, file.name, budget.read(file)):
-            for answer in document.value if isinstance(document.value, list) else [document.value]:
-                if isinstance(answer, dict) and "id" in answer and "ground_truth" in answer:
-                    answers[str(answer["id"])] = answer["ground_truth"]
+    answers: dict[str, Any] | None = None
     joined = []
-    for (place, row), lacks in zip(rows, is_bfcl, strict=True):
-        if lacks and str(row["id"]) in answers:
-            row = {**row, "ground_truth": answers[str(row["id"])]}
-        elif lacks and "irrelevance" in str(row["id"]):
-            # BFCL has no answers to these, because no function is right.
-            row = {**row, "ground_truth": []}
+    for place, row in rows:
+        keys = {fold(str(key)) for key in row} if isinstance(row, dict) else set()
+        if {"question", "id"} <= keys and keys.isdisjoint((*NAMES["tools"], *NAMES["any"])):
+            if answers is None:
+                is_beside = file.is_file() and file.resolve().is_relative_to(path.parent.resolve())
+                answers = dict(_answers(file, budget)) if is_beside else {}
+            # BFCL has no answers where no function is right.
+            usual = {"ground_truth": []} if "irrelevance" in str(row.get("id")) else {}
+            row = {**row, **answers.get(str(row.get("id")), usual)}
         joined.append((place, row))
     return joined
 
 
-def _gevals(path: Path, document: dict[str, Any], budget: ByteBudget) -> Iterator[tuple[str, Any]]:
+def _answers(file: Path, budget: ByteBudget) -> Iterator[tuple[str, dict[str, Any]]]:
+    for document in parse_documents(file, file.name, budget.read(file)):
+        for answer in _list(document.value):
+            if isinstance(answer, dict) and "id" in answer and "ground_truth" in answer:
+                yield str(answer["id"]), {"ground_truth": answer["ground_truth"]}
+
+
+def _gevals(path: Path, document: dict[str, Any], fields: FieldNames, budget: ByteBudget) -> Iterator[tuple[str, Any]]:
     """A row for each task that a file of gevals names, with its assertions."""
     sets = at_path(document, "config.taskSets")
     if not isinstance(sets, list) or not sets:
         raise DataError(f"{path}, config: it has no taskSets; expected a list of tasks with their assertions.")
     for number, entry in enumerate(sets, start=1):
-        place = f"taskSets {number}"
         given = entry if isinstance(entry, dict) else {}
-        pattern = given.get("path") or given.get("glob")
-        if not isinstance(pattern, str) or Path(pattern).is_absolute():
-            raise DataError(f"{path}, {place}: expected a path or a glob of tasks, relative to this file.")
-        for file in _beside(path, pattern, place):
-            yield f"{place}, {one_line(file.name, 80)}", _task(file, given.get("assertions"), budget)
+        fields.ignored.update(f"{one_line(key, 60)} of taskSets" for key in given if key not in _OF_TASK_SETS)
+        for file in _beside(path, given.get("path") or given.get("glob"), f"taskSets {number}"):
+            yield f"taskSets {number}, {one_line(file.name, 80)}", _task(file, given.get("assertions"), budget)
 
 
-def _beside(path: Path, pattern: str, place: str) -> list[Path]:
+def _beside(path: Path, pattern: Any, place: str) -> list[Path]:
     """The files of tasks, none of them outside of the folder above that of the file."""
-    # `../tasks/*/*.yaml`: a glob of Python may not go up.
-    parts = Path(pattern).parts
-    start = path.parent
-    while parts and parts[0] == "..":
-        start, parts = start / "..", parts[1:]
     bound = (path.parent / "..").resolve()
-    if not parts or ".." in parts or not start.resolve().is_relative_to(bound):
-        raise DataError(f"{path}, {place}: {one_line(pattern, 80)!r} leads out of the folders beside this file.")
-    files = []
-    for file in start.glob(str(Path(*parts))):
-        if file.is_file() and file.resolve().is_relative_to(bound):
-            files.append(file)
-        if len(files) > _MOST_TASKS:
-            raise DataError(f"{path}, {place}: more than {_MOST_TASKS} tasks match {one_line(pattern, 80)!r}.")
-    if not files:
-        raise DataError(f"{path}, {place}: no file of tasks matches {one_line(pattern, 80)!r}.")
+    target = os.path.normpath(path.parent.resolve() / pattern) if isinstance(pattern, str) else ""
+    shown = one_line(str(pattern), 80)
+    if os.path.isabs(str(pattern)) or not target.startswith(os.path.join(bound, "")):
+        raise DataError(
+            f"{path}, {place}: {shown!r} leads out of the folders beside this file; expected a path or a glob of "
+            "tasks, relative to this file."
+        )
+    found = (Path(file) for file in glob.iglob(target, recursive=True))
+    files = list(
+        islice((file for file in found if file.is_file() and file.resolve().is_relative_to(bound)), _MOST_TASKS + 1)
+    )
+    if not files or len(files) > _MOST_TASKS:
+        what = f"more than {_MOST_TASKS} tasks match" if files else "no file of tasks matches"
+        raise DataError(f"{path}, {place}: {what} {shown!r}.")
     return sorted(files)
 
 
 def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
     """The request of a task, by its name."""
     task = parse_documents(file, file.name, budget.read(file))[0].value
-    prompt = next((each for where in ("steps.prompt", "spec.prompt", "prompt") if (each := _known(task, where))), None)
+    prompts = (at_path(task, where) for where in ("steps.prompt", "spec.prompt", "prompt"))
+    prompt = next((each for each in prompts if isinstance(each, str | dict)), None)
     if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
         beside = file.parent / Path(prompt["file"]).name
         if not beside.resolve().is_relative_to(file.parent.resolve()):
             raise DataError(f"{file}: the prompt {one_line(prompt['file'], 80)!r} leads out of its folder.")
-        prompt = budget.read(beside).decode("utf-8", "replace")
+        prompt = decode(beside, budget.read(beside))
     elif isinstance(prompt, dict):
         prompt = prompt.get("inline")
     if not isinstance(prompt, str) or not prompt.strip():
         raise DataError(f"{file} is no task: expected steps.prompt or spec.prompt with its text under inline.")
-    name = _known(task, "metadata.name")
+    name = at_path(task, "metadata.name")
     row = {"query": prompt, "assertions": assertions or {}}
     return {**row, "id": name} if isinstance(name, str) and name else row
-
-
-def _known(value: Any, path: str) -> Any:
-    inner = at_path(value, path)
-    return inner if isinstance(inner, str | dict) else None

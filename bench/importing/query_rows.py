@@ -3,7 +3,7 @@
 A row of bench has `query` and `tools`. Other projects keep the same under other names, and some inside other objects:
 promptfoo under `vars` and `assert`, mcp-eval under `inputs` and `evaluators`, tau-bench under `instruction` and
 `actions`, BFCL under `question` and `ground_truth`, gevals in a file of tasks beside a file of assertions. All names
-are in one table, `NAMES`; `bench.importing.assertions` reads what assertions say.
+are in one table, `dialects.toml`; `bench.importing.assertions` reads what assertions say.
 """
 
 from __future__ import annotations
@@ -19,36 +19,15 @@ from typing import Any
 from bench.base.errors import UsageError
 from bench.base.text import one_line
 from bench.importing.assertions import Assertions, fold
+from bench.importing.dialects import TABLE, words
 from bench.importing.reading import parse_cell
 
 _Mistake = Callable[[str], None]
 _Field = tuple[str, Any]
 
-#: Our name of a field -> what it may be called, without case and signs: `expectedtool` is `expected_tool` and
-#: `expectedTool`. The first is our own name, which goes before the others.
+#: Our name of a field -> what it may be called, without case and signs; the first is our own, which goes before others.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    ours: (ours, *others.split())
-    for ours, others in {
-        "query": "prompt input inputs question text instruction userinput userquery request usermessage utterance "
-        "inputprompt goal task vars userscenario",
-        "tools": "tool toolname toolnames expectedtool expectedtools expectedtoolname expectedcalls expectedtoolcall "
-        "expectedtoolcalls expectedtooluse expectedfunction expectedfunctions gold goldtool goldtools toolsused "
-        "referencetoolcalls correcttool correcttools relevanttools requiredtools answers groundtruth actions target "
-        "expected assert evaluators evaluationcriteria assertions",
-        # One requirement that any of its tools meets.
-        "any": "requireany anyof",
-        "id": "queryid qid taskid testid caseid",
-        "split": "",
-        "forbidden": "forbiddentools toolsnotused unexpectedtools",
-        # Tools, and servers, that the request may see.
-        "scope": "candidates candidatetools availabletools allowedtools visibletools",
-        "servers": "availableservers allowedservers visibleservers",
-        "tags": "",
-        "searches": "",
-        "context": "history chathistory",
-        "group": "",
-        "origin": "",
-    }.items()
+    ours: (ours, *words("queries", "fields", ours)) for ours in TABLE["queries"]["fields"]
 }
 #: Fields that say which tools are right, and no other. Beside one of them, names under `tools` are what was offered.
 _RIGHT = tuple(name for name in NAMES["tools"] if name.startswith(("expected", "gold", "correct", "required")))

@@ -228,53 +228,42 @@ def _reason(error: Exception, before: int = 0) -> str:
     return "a number has too many digits" if "integer string conversion" in str(error) else str(error)
 
 
-def check_json(value: Any, where: str) -> Any:
-    """The value, if it is JSON data of bounded depth and size whose texts can be stored.
+def check_json(value: Any, where: str, *steps: object) -> Any:
+    """The value, if it is JSON data of bounded depth whose texts can be stored.
+
+    Args:
+        value: what is checked.
+        where: the file, for errors.
+        steps: the place of the value in it.
 
     Raises:
         DataError: it is not; the JSON pointer of the place is named.
     """
-    pending: list[tuple[Any, int, tuple[Any, ...]]] = [(value, 0, ())]
-    count = 0
-    while pending:
-        node, depth, place = pending.pop()
-        count += 1
-        if depth > MOST_DEPTH or count > MOST_VALUES:
-            bound = f"{MOST_VALUES} values" if count > MOST_VALUES else f"{MOST_DEPTH} levels of nesting"
-            raise DataError(f"{where} has more than {bound}{_at(place)}.")
-        if isinstance(node, str):
-            if not node.isascii() and not _encodable(node):
-                raise DataError(f"{where} has a text that is not valid Unicode (half a surrogate pair){_at(place)}.")
-        elif isinstance(node, dict):
-            for key, item in node.items():
-                if not isinstance(key, str) or not _encodable(key):
-                    raise DataError(f"{where} has a key that is not a valid text{_at(place)}.")
-                pending.append((item, depth + 1, (place, key)))
-        elif isinstance(node, list | tuple):
-            pending.extend((item, depth + 1, (place, number)) for number, item in enumerate(node))
-        elif isinstance(node, float):
-            if not math.isfinite(node):
-                raise DataError(f"{where} has a number that is not finite{_at(place)}.")
-        elif node is not None and not isinstance(node, bool | int):
-            raise DataError(f"{where} has a value of type {type(node).__name__}, which is not JSON{_at(place)}.")
+    fault = ""
+    if len(steps) > MOST_DEPTH:
+        fault = f"more than {MOST_DEPTH} levels of nesting"
+    elif isinstance(value, str):
+        fault = "" if _is_encodable(value) else "a text that is not valid Unicode (half a surrogate pair)"
+    elif isinstance(value, dict):
+        if not all(isinstance(key, str) and _is_encodable(key) for key in value):
+            fault = "a key that is not a valid text"
+        else:
+            for key, inner in value.items():
+                check_json(inner, where, *steps, key)
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            check_json(inner, where, *steps, number)
+    elif isinstance(value, float):
+        fault = "" if math.isfinite(value) else "a number that is not finite"
+    elif value is not None and not isinstance(value, bool | int):
+        fault = f"a value of type {type(value).__name__}, which is not JSON"
+    if fault:
+        raise DataError(f"{where} has {fault}{f' at {pointer(*steps)}' if steps else ''}.")
     return value
 
 
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _at(place: tuple[Any, ...]) -> str:
-    """` at /tools/0/name`, the JSON pointer of a place; nothing for the whole. A place is (place above, key)."""
-    steps: list[object] = []
-    while place:
-        place, step = place
-        steps.append(step)
-    return f" at {pointer(*reversed(steps))}" if steps else ""
+def _is_encodable(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def pointer(*steps: object) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,21 +28,6 @@ from bench.registry.adding import check_absent, check_free, check_id, keep, stor
 from bench.remote.answers import Unusable
 from bench.remote.mcp import McpClient
 from bench.remote.servers import Server
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The tools of live servers.
-
-    Attributes:
-        documents: of each server that listed its tools, with its name.
-        remarks: (server, what is odd about its list, or why it was left out).
-        failed: why each of the others did not, as sentences that name it.
-    """
-
-    documents: list[tuple[Document, Source]]
-    remarks: list[tuple[str, str]]
-    failed: list[str]
 
 
 def import_sources(
@@ -92,15 +76,16 @@ def import_sources(
     passed = [(each, Source(Path())) for each in sources if isinstance(each, Document)]
     places = [Source.of(str(each)) for each in sources if not isinstance(each, Document)]
     documents = [*passed, *read_sources(places)]
-    listed = list_tools(servers, form, skip_failed=skip_failed, others=bool(documents))
-    catalogue = catalogue_of([*documents, *listed.documents], form, drop_duplicates=drop_duplicates)
-    catalogue = Catalogue(catalogue.tools, (*listed.remarks, *catalogue.remarks))
-    names = [place.path.name for place in places] + [document.label for document, _ in (*passed, *listed.documents)]
+    listed, failed, remarks = list_tools(servers, form, skip_failed=skip_failed, others=bool(documents))
+    catalogue = catalogue_of([*documents, *listed], form, drop_duplicates=drop_duplicates)
+    parts = (*remarks, *catalogue.remarks)
+    catalogue = Catalogue(catalogue.tools, (*failed, *parts))
+    names = [place.path.name for place in places] + [document.label for document, _ in (*passed, *listed)]
     issues = []
-    if listed.failed:
-        of = f"{len(listed.failed)} of {len(servers)} MCP servers"
-        issues.append(f"Left out on import: {of}: {'; '.join(listed.failed)}.")
-    if parts := catalogue.remarks[len(listed.failed) :]:
+    if failed:
+        of = f"{len(failed)} of {len(servers)} MCP servers"
+        issues.append(f"{of} were left out on import: {'; '.join(words for words, _ in failed)}.")
+    if parts:
         issues.append(
             f"Left out or not resolved on import: {len(parts)} parts of the sources; the first: {': '.join(parts[0])}."
         )
@@ -160,14 +145,18 @@ def _read_queries(
 
 def list_tools(
     servers: Sequence[Server], form: Form | None = None, *, skip_failed: bool = False, others: bool = False
-) -> Listed:
-    """Ask MCP servers for their tools, each a document with the server's name, or that of its host or program.
+) -> tuple[list[tuple[Document, Source]], list[tuple[str, str]], list[tuple[str, str]]]:
+    """Ask MCP servers for their tools.
 
     Args:
         servers: what is started or asked, one after the other.
         form: the form that all sources are read as.
         skip_failed: leave out servers that fail, unless all do and there is nothing else.
         others: whether there is something else.
+
+    Returns:
+        Of each server a document with its name, or that of its host or program; (server, why it failed) of those that
+        were left out; (server, what is odd about its list).
 
     Raises:
         UsageError: two servers have the same name, or the form is not that of MCP.
@@ -205,65 +194,49 @@ def list_tools(
     if failed and not (skip_failed and (by_name or others)):
         hint = "; leave out what fails with --skip-failed" if by_name or others else ""
         raise UnavailableError(f"{'; '.join(reason for _, reason in failed)}{hint}.")
-    left_out = [(words, f"left out: {reason}") for words, reason in failed]
-    return Listed(list(by_name.values()), [*left_out, *remarks], [reason for _, reason in failed])
+    return list(by_name.values()), [(words, f"left out: {reason}") for words, reason in failed], remarks
 
 
-@dataclass(frozen=True)
-class Written:
-    """What became of the files of servers.
-
-    Attributes:
-        written: files that are new or changed.
-        unchanged: files that say the same.
-        stale: files of the folder that no server of this call has.
-        tools: how many tools the servers have.
-        notes: sentences about what was left out.
-    """
-
-    written: list[Path]
-    unchanged: list[Path]
-    stale: list[Path]
-    tools: int
-    notes: list[str]
-
-
-def write_tools(servers: Sequence[Server], folder: Path, *, skip_failed: bool = False) -> Written:
+def write_tools(servers: Sequence[Server], folder: Path, *, skip_failed: bool = False) -> Iterator[tuple[str, str]]:
     """Write the tools of live servers as `SERVER.json`, each a file that `bench data import` reads.
 
-    Tools are in the order of their names. A file, and a tool in it, that says the same in another order stays as it is.
+    Tools are in the order of their names. A tool that differs in the order of keys alone stays as the file has it.
 
     Args:
         servers: what is started or asked.
         folder: where the files go; it is made if it is not there.
         skip_failed: leave out servers that fail.
 
+    Yields:
+        (place, what became of it): of each file, of each file of the folder that no server has, and of what was left
+        out.
+
     Raises:
         UnavailableError: a server does not list its tools.
-        DataError: a file of the folder is no list of tools.
+        DataError: a file in the way is no list of tools.
         StorageError: a file cannot be written.
     """
-    listed = list_tools(servers, skip_failed=skip_failed)
-    catalogue = catalogue_of(listed.documents)
+    listed, failed, remarks = list_tools(servers, skip_failed=skip_failed)
+    catalogue = catalogue_of(listed)
     by_server: defaultdict[str, list[Tool]] = defaultdict(list)
-    for tool in catalogue.tools:
+    for tool in sorted(catalogue.tools, key=lambda tool: tool.name):
         by_server[tool.tool_id.removesuffix(f"/{tool.name}")].append(tool)
-    written: list[Path] = []
     files: set[Path] = set()
-    for server, tools in by_server.items():
-        slug = server if re.fullmatch(r"\w[\w. -]*", server, re.ASCII) else unique_slug(server)
-        file = folder / f"{slug}.json"
+    for server, tools in sorted(by_server.items()):
+        is_plain = re.fullmatch(r"\w[\w. -]*", server, re.ASCII) is not None
+        file = folder / f"{server if is_plain else unique_slug(server)}.json"
         files.add(file)
         before = {tool.name: tool for tool in read_catalogue([Source(file)]).tools} if file.exists() else {}
         now = [
             old if (old := before.get(tool.name)) is not None and canonical(old) == canonical(tool) else tool
-            for tool in sorted(tools, key=lambda tool: tool.name)
+            for tool in tools
         ]
         text = json.dumps({"server": server, "tools": list(map(as_listed, now))}, indent=2, ensure_ascii=False) + "\n"
-        if not file.exists() or file.read_text("utf-8") != text:
+        is_same = file.exists() and file.read_bytes() == text.encode()
+        if not is_same:
             write_text(file, text)
-            written.append(file)
+        yield str(file), f"{'unchanged' if is_same else 'written'}, {len(tools)} tools"
     with storage_errors(str(folder)):
-        stale = sorted(set(folder.glob("*.json")) - files)
-    notes = [f"{place}: {remark}" for place, remark in (*listed.remarks, *catalogue.remarks)]
-    return Written(written, sorted(files - set(written)), stale, len(catalogue.tools), notes)
+        for stale in sorted(set(folder.glob("*.json")) - files):
+            yield str(stale), "no server that was listed has it; delete it if its server is gone"
+    yield from (*failed, *remarks, *catalogue.remarks)
