@@ -139,11 +139,10 @@ def queries_of(
                 else "none"
             )
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
-    if len(faults) == 1:
-        raise DataError(f"{where}, {faults[0]}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        raise DataError(f"{where} has {len(faults)} faults: {'; '.join(faults[:_SHOWN])}{more}.")
+        count = "," if len(faults) == 1 else f" has {len(faults)} faults:"
+        raise DataError(f"{where}{count} {'; '.join(faults[:_SHOWN])}{more}.")
     if notes is not None:
         notes += [*reader.notes(), *_disagreeing(queries, places)]
     return queries
@@ -161,6 +160,17 @@ def _disagreeing(queries: Sequence[Query], places: dict[str, str]) -> list[str]:
         return []
     count = "1 query has" if len(pairs) == 1 else f"{len(pairs)} queries have"
     return [f"{count} the text of an earlier one and no tool in common with it; the first: {pairs[0]}"]
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _turn(value: Any) -> str:
+    """An earlier turn as a text; empty if it is none."""
+    if isinstance(value, dict) and value.keys() == _ROLES and all(isinstance(part, str) for part in value.values()):
+        return f"{value['role']}: {value['content']}"
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _is_origin(value: Any) -> bool:
@@ -219,7 +229,7 @@ class _RowReader:
             told = read.labels.get("query", "query")
             called = "" if told == "query" else f" ({told})"
             mistake(f"the query{called} is missing or no text{self._hint('text', row, read.labels.get('query'))}")
-        if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+        if not _is_name(identifier):
             mistake("the id is no text")
         if split not in SPLITS:
             mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
@@ -232,7 +242,7 @@ class _RowReader:
         if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
             mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
         group, origin = values.get("group", ""), values.get("origin", "")
-        if not isinstance(group, str | int) or isinstance(group, bool):
+        if not _is_name(group):
             mistake("the group is no text")
         if not _is_origin(origin):
             mistake("the origin is neither traces nor model NAME; leave it out for queries that people wrote")
@@ -265,10 +275,10 @@ class _RowReader:
             many = "1 query is answered by no tool" if count == 1 else f"{count} queries are answered by no tool"
             notes.append(f"{many}, as their tools say: {_count(self._without)}")
         if self._zeros:
-            only = f"; {self._only_zeros} queries have no other and count as answered by no tool"
             judgements = "1 judgement" if self._zeros == 1 else f"{self._zeros} judgements"
-            below = f", {self._below} of them below 0" if self._below else ""
-            notes.append(f"{judgements} of relevance 0{below}, which is no gold{only if self._only_zeros else ''}")
+            below = f" ({self._below} below 0, which is read as 0)" if self._below else ""
+            only = f"; queries with no other, which no tool answers: {self._only_zeros}" if self._only_zeros else ""
+            notes.append(f"{judgements} of relevance 0{below}, which is no gold{only}")
         if self._silent:
             notes.append(f"assertions that do not say which tools are right: {_count(self._silent)}")
         if self._unclear:
@@ -394,15 +404,14 @@ class _RowReader:
 
     def _tags(self, given: Any) -> dict[str, str]:
         """Slices; a word alone has the value yes."""
-        if isinstance(given, dict):
-            pairs = {str(name).strip(): value for name, value in given.items()}
-            if any(not isinstance(value, str | int | float) for value in pairs.values()) or len(pairs) > _MOST_NAMED:
-                self.mistakes.append("tags must be words, or an object of names and texts")
-                return {}
-            words = {name: str(value).strip() for name, value in pairs.items()}
-        else:
+        if not isinstance(given, dict):
             words = dict.fromkeys(self._texts(given, "tags", ";"), "yes")
-        if any(not name or not value for name, value in words.items()):
+        elif len(given) <= _MOST_NAMED and all(isinstance(value, str | int | float) for value in given.values()):
+            words = {str(name).strip(): str(value).strip() for name, value in given.items()}
+        else:
+            self.mistakes.append("tags must be words, or an object of names and texts")
+            return {}
+        if not all(words) or not all(words.values()):
             self.mistakes.append("a tag has no name or no value")
         return words
 
@@ -410,29 +419,15 @@ class _RowReader:
         """Earlier turns: texts, or objects of role and content, which become `role: content`."""
         if isinstance(given, str):
             return (given.strip(),)
-        turns = []
-        for turn in given if isinstance(given, list) and len(given) <= _MOST_NAMED else [None]:
-            if (
-                isinstance(turn, dict)
-                and turn.keys() == _ROLES
-                and all(isinstance(part, str) for part in turn.values())
-            ):
-                turns.append(f"{turn['role']}: {turn['content']}")
-            elif isinstance(turn, str) and turn.strip():
-                turns.append(turn.strip())
-            else:
-                self.mistakes.append("context must be a list of texts, or of objects with role and content")
-                break
-        return tuple(turns)
+        turns = tuple(map(_turn, given)) if isinstance(given, list) and len(given) <= _MOST_NAMED else ("",)
+        if not all(turns):
+            self.mistakes.append("context must be a list of texts, or of objects with role and content")
+        return turns
 
     def _texts(self, given: Any, field: str, separator: str) -> list[str]:
         """The texts of a list, or of a cell, each once."""
         parts = given.split(separator) if isinstance(given, str) else given
-        if (
-            not isinstance(parts, list)
-            or len(parts) > _MOST_NAMED
-            or any(not isinstance(part, str | int) or isinstance(part, bool) for part in parts)
-        ):
+        if not isinstance(parts, list) or len(parts) > _MOST_NAMED or not all(map(_is_name, parts)):
             self.mistakes.append(f"{field} must be a list of texts, at most {_MOST_NAMED}")
             return []
         return list(dict.fromkeys(text for part in parts if (text := str(part).strip())))

@@ -76,7 +76,7 @@ def _table(path: Path, text: str, fields: FieldNames) -> Iterator[tuple[str, Any
     text, before = (text, 0) if named is None else (rest, 1)
     separators = [named] if named and len(named) == 1 else list(_SEPARATORS)
     heads = {separator: _head(text, separator) for separator in separators}
-    fitting = [separator for separator in separators if fields.can_be(heads[separator])]
+    fitting = [each for each in separators if fields.can_be([name.rstrip("0123456789") for name in heads[each]])]
     separator = (fitting or separators)[0]
     head = heads[separator]
     if len(fitting) > 1:
@@ -130,10 +130,8 @@ def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iter
             merged: dict[str, Any] = {}
             for part in (common, *parts):
                 if not isinstance(part, dict | None):
-                    shown = one_line(str(part), 80)
-                    raise DataError(
-                        f"{path}, {place}: {shown!r} is not followed; write what it stands for in its place."
-                    )
+                    where, shown = _CONTAINERS[name] if part is common else place, one_line(str(part), 80)
+                    raise DataError(f"{path}, {where}: {shown!r} is not followed; write into its place what it has.")
                 if part is not common and at_path(part, "options.disableDefaultAsserts") is True:
                     merged.pop("assert", None)
                 merged = _merge(merged, part or {})

@@ -170,7 +170,7 @@ class QueryRow:
             self.silent, self.unclear = self.silent + said.silent, self.unclear + said.unclear
             if not said.is_told:
                 kinds = ", ".join([*said.silent, *said.unclear][:5]) or "none"
-                expected = "expected, for instance, trajectory:tool-used, ToolWasCalled or toolsUsed"
+                expected = "expected trajectory:tool-used, ToolWasCalled or the like, or --field tools=NAME"
                 mistake(f"{one_line(label, 60)}: no assertion names a tool (of the kinds {kinds}); {expected}")
             inside = {"tools": said.tools, **({"forbidden": said.forbidden} if said.forbidden else {})}
         elif fold(label) == "userscenario" and isinstance(value, Mapping):

@@ -84,7 +84,7 @@ def import_sources(
     issues = []
     if failed:
         of = f"{len(failed)} of {len(servers)} MCP servers"
-        issues.append(f"{of} were left out on import: {'; '.join(words for words, _ in failed)}.")
+        issues.append(f"{of} were left out on import: {', '.join(words for words, _ in failed)}.")
     if parts:
         issues.append(
             f"Left out or not resolved on import: {len(parts)} parts of the sources; the first: {': '.join(parts[0])}."
