@@ -46,7 +46,6 @@ def read_queries(
     *,
     fields: FieldNames | None = None,
     notes: list[str] | None = None,
-    earlier: Callable[[], Sequence[Tool]] | None = None,
 ) -> list[Query]:
     """The queries of a file.
 
@@ -69,7 +68,6 @@ def read_queries(
             and so is a query without a requirement that it had. None: such a name is an error.
         fields: names of fields that the user gives.
         notes: takes sentences about what was read otherwise than it is written, and about what was not read.
-        earlier: gives the catalogue as it was, which tells what a tool is called now.
 
     Raises:
         UsageError: the file cannot be read, or is too large.
@@ -78,8 +76,7 @@ def read_queries(
         UnavailableError: the file is YAML and PyYAML is not installed.
     """
     fields = FieldNames() if fields is None else fields
-    rows = query_rows(path, fields)
-    return queries_of(rows, tools, str(path), unknown, fields=fields, notes=notes, earlier=earlier)
+    return queries_of(query_rows(path, fields), tools, str(path), unknown, fields=fields, notes=notes)
 
 
 def queries_of(
@@ -92,7 +89,10 @@ def queries_of(
     notes: list[str] | None = None,
     earlier: Callable[[], Sequence[Tool]] | None = None,
 ) -> list[Query]:
-    """The queries of (place, row) pairs; arguments and errors as of `read_queries`."""
+    """The queries of (place, row) pairs; arguments and errors as of `read_queries`.
+
+    `earlier` gives the catalogue as it was, which tells what a tool is called now.
+    """
     faults: list[str] = []
     rows = [(place, each) for place, row in rows for each in expand(row, place, faults)]
     if not rows and not faults:

@@ -193,7 +193,7 @@ def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -
                 is_beside = file.is_file() and file.resolve().is_relative_to(path.parent.resolve())
                 answers = dict(_answers(file, budget)) if is_beside else {}
             # BFCL has no answers where no function is right.
-            usual = {"ground_truth": []} if "irrelevance" in str(row.get("id")) else {}
+            usual: dict[str, Any] = {"ground_truth": []} if "irrelevance" in str(row.get("id")) else {}
             row = {**row, **answers.get(str(row.get("id")), usual)}
         joined.append((place, row))
     return joined

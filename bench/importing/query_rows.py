@@ -224,8 +224,8 @@ def expand(row: Any, place: str, faults: list[str]) -> Iterator[Any]:
         yield row
         return
     if isinstance(row.get("assert"), list):
-        variables = row.get("vars") if isinstance(row.get("vars"), dict) else {}
-        assertions = _fill(row["assert"], variables)
+        variables = row.get("vars")
+        assertions = _fill(row["assert"], variables if isinstance(variables, dict) else {})
         if row.get("threshold") is not None:
             assertions = [{"type": "assert-set", "assert": assertions, "threshold": row["threshold"]}]
         row = {key: value for key, value in row.items() if key != "threshold"} | {"assert": assertions}

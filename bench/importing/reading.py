@@ -316,7 +316,7 @@ class _YamlReader:
         import yaml
 
         self._yaml = yaml
-        self._events = iter(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
         self._path = path
         self._anchors: dict[str, _Part] = {}
 

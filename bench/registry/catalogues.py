@@ -18,7 +18,8 @@ from bench.data.card import Relation, cards_from
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.data.tool_names import NameRecord, ToolNames
-from bench.importing.queries import queries_of, read_queries
+from bench.importing.queries import queries_of
+from bench.importing.query_files import query_rows
 from bench.importing.query_rows import FieldNames
 from bench.importing.reading import Document, check_json
 from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of, read_catalogue, read_sources
@@ -90,7 +91,21 @@ def import_sources(
             f"Left out or not resolved on import: {len(parts)} parts of the sources; the first: {': '.join(parts[0])}."
         )
     unknown: list[tuple[str, str]] = []
-    parsed = _read_queries(name, queries, catalogue, named, unknown if drop_unknown_gold else None, notes, issues)
+    # The dataset that is replaced tells what a tool that was renamed is called now.
+    tools, earlier = catalogue.tools, partial(stored_tools, name)
+    parsed: list[Query] = []
+    if isinstance(queries, Path) and queries.is_dir():
+        if named.given:
+            raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
+        record = NameRecord()
+        parsed, _, left_out = import_queries(queries, ToolNames(tools, earlier), record=record)
+        notes += filter(None, [record.mapped()])
+        if left_out:
+            issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
+    elif queries is not None:
+        rows, where = _rows_of(queries, named)
+        dropped = unknown if drop_unknown_gold else None
+        parsed = queries_of(rows, tools, where, dropped, fields=named, notes=notes, earlier=earlier)
     if unknown:
         issues.append(
             f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
@@ -113,34 +128,14 @@ def import_sources(
     )
 
 
-def _read_queries(
-    name: str,
-    queries: Path | Sequence[Any] | None,
-    catalogue: Catalogue,
-    fields: FieldNames,
-    dropped: list[tuple[str, str]] | None,
-    notes: list[str],
-    issues: list[str],
-) -> list[Query]:
-    if queries is None:
-        return []
-    # The dataset that is replaced tells what a tool that was renamed is called now.
-    earlier = partial(stored_tools, name)
-    if isinstance(queries, Path) and queries.is_dir():
-        if fields.given:
-            raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
-        record = NameRecord()
-        parsed, _, left_out = import_queries(queries, ToolNames(catalogue.tools, earlier), record=record)
-        notes += filter(None, [record.mapped()])
-        if left_out:
-            issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
-        return parsed
+def _rows_of(queries: object, fields: FieldNames) -> tuple[list[tuple[str, Any]], str]:
+    """(place, row) of each row of a file or a list, and what messages call it."""
     if isinstance(queries, Path):
-        return read_queries(queries, catalogue.tools, dropped, fields=fields, notes=notes, earlier=earlier)
+        return query_rows(queries, fields), str(queries)
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise UsageError("queries must be a path, or a list of objects with query and tools.")
-    rows = [(f"entry {n}", row) for n, row in enumerate(check_json(list(queries), "the queries"), start=1)]
-    return queries_of(rows, catalogue.tools, "the queries", dropped, fields=fields, notes=notes, earlier=earlier)
+    rows = check_json(list(queries), "the queries")
+    return [(f"entry {number}", row) for number, row in enumerate(rows, start=1)], "the queries"
 
 
 def list_tools(

@@ -129,7 +129,7 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
 def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, tmp_path: Path) -> None:
     run, *arguments = [*SERVER, "x", "--tools", "a", "--fault"]
     faults = {"good": "", "dead": "die-listing", "gone": ""}
-    servers = {name: {"command": run, "args": [*arguments, fault]} for name, fault in faults.items()}
+    servers: dict[str, Any] = {name: {"command": run, "args": [*arguments, fault]} for name, fault in faults.items()}
     servers["gone"] = {"command": "no-such-program"}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     options = ("--mcp-config", tmp_path / "mcp.json")

@@ -24,7 +24,7 @@ from bench.importing.tools.tool import DocumentTool, Skipped, Steps, annotations
 Form = Literal["mcp", "openai", "anthropic", "gemini", "openapi"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
-_SCHEMAS = {form: words("tools", "schemas", form) for form in FORMS if form != "openapi"}
+_SCHEMAS: dict[str, tuple[str, ...]] = {form: words("tools", "schemas", form) for form in FORMS if form != "openapi"}
 _ANY_SCHEMA = tuple({key: None for keys in _SCHEMAS.values() for key in keys})
 _NAMES, _DESCRIPTIONS, _SERVERS, _SERVER_OBJECTS, _OF_SERVERS, _WRAPPERS = (
     words("tools", key) for key in ("names", "descriptions", "servers", "server_objects", "of_servers", "wrappers")
@@ -154,14 +154,14 @@ class _Walker:
         of_servers = any(isinstance(item, dict) and isinstance(item.get("tools"), list | dict) for item in items)
         entries: _Entries = []
         known = not items
-        for raw in self._raw(items, server, steps):
-            item, _, place, _ = raw
+        for number, item in enumerate(items):
+            place = (*steps, number)
             if of_servers and isinstance(item, dict) and not item.keys() & {"tools", "type"} and not _has_schema(item):
                 inner: _Entries | None = [Skipped(place, _CARD)]
             else:
                 inner = self.item(item, server, place)
             known = known or inner is not None
-            entries += [raw] if inner is None else inner
+            entries += [(item, server, place, self.form)] if inner is None else inner
         return entries if known else None
 
     def _servers(self, value: dict[str, Any], steps: Steps) -> _Entries | None:

@@ -104,12 +104,12 @@ def read_tool(
 
 def canonical(tool: Tool) -> Tool:
     """The tool with the keys of its schemas and its parameters in the order of their names: order says nothing."""
-    schemas = {key: getattr(tool, key) for key in ("input_schema", "returns", "annotations")}
-    return replace(
-        tool,
-        parameters=tuple(sorted(tool.parameters, key=lambda parameter: parameter.name)),
-        **{key: json.dumps(json.loads(text), sort_keys=True) for key, text in schemas.items() if text is not None},
-    )
+    texts = {key: getattr(tool, key) for key in ("input_schema", "returns", "annotations")}
+    schemas: dict[str, Any] = {
+        key: json.dumps(json.loads(text), sort_keys=True) for key, text in texts.items() if text is not None
+    }
+    parameters = sorted(tool.parameters, key=lambda parameter: parameter.name)
+    return replace(tool, parameters=tuple(parameters), **schemas)
 
 
 def as_listed(tool: Tool) -> dict[str, Any]:

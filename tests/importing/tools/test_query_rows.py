@@ -471,7 +471,7 @@ def test_templates_that_double_each_other_are_not_written_out(tmp_path: Path, mo
 # Tables and words -----------------------------------------------------------------------------------------------------
 
 TABLE = 'query;tools\n"open; read it";read\nsend;"send; read"\n\n;\nnothing;None\n'
-READ = [("open; read it", ["fs/read"], []), ("send", ["mail/send", "fs/read"], []), ("nothing", [], [])]
+READ: list[Gold] = [("open; read it", ["fs/read"], []), ("send", ["mail/send", "fs/read"], []), ("nothing", [], [])]
 
 
 @pytest.mark.parametrize(
