@@ -18,7 +18,7 @@ from bench.data.tables import SPLITS, Query, Tool
 from bench.data.tool_names import NameRecord, ToolNames
 from bench.importing.assertions import ToolPattern, UnreadablePatternError, call_of, without_arguments
 from bench.importing.query_files import query_rows
-from bench.importing.query_rows import FieldNames, expand
+from bench.importing.query_rows import MISSING, FieldNames, at_path, expand
 from bench.importing.reading import parse_cell
 
 #: What says that no tool fits, in the place of a tool's name, in any case and with any sign between its words. A
@@ -131,13 +131,8 @@ def queries_of(
     if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
     for ours, path in fields.given.items():
-        if ours not in fields.present and rows:
-            first_row = rows[0][1]
-            keys = (
-                ", ".join(one_line(str(key), 40) for key in list(first_row)[:10])
-                if isinstance(first_row, dict)
-                else "none"
-            )
+        if rows and all(at_path(row, path) is MISSING for _, row in rows):
+            keys = ", ".join(one_line(str(key), 40) for key in list(rows[0][1])[:10])
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""

@@ -52,12 +52,10 @@ class FieldNames:
     Attributes:
         given: our name -> path in a row, such as `case.prompt`.
         ignored: fields that nobody reads -> rows that have them.
-        present: fields of `given` that some row has.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
-    present: set[str] = field(default_factory=set)
 
     @staticmethod
     def of(given: Iterable[tuple[str, str]]) -> FieldNames:
@@ -95,7 +93,6 @@ class FieldNames:
         self._set_apart(fields, read, mistake)
         for ours, path in self.given.items():
             if (value := at_path(row, path)) is not MISSING:
-                self.present.add(ours)
                 read.take(ours, path, value, mistake)
         for ours, candidates in fields.items():
             if candidates:

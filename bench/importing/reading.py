@@ -32,6 +32,9 @@ MOST_VALUES = 5_000_000
 #: Characters of a text that is read as a list or an object.
 _LONGEST_LITERAL = 100_000
 
+#: Half of a pair, which cannot be stored.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 _JSON, _LINES, _YAML = {".json", ".snap"}, {".jsonl", ".ndjson"}, {".yaml", ".yml"}
 #: What a folder is searched for. A snapshot (`.snap`) is the JSON of one tool.
 SUFFIXES = frozenset(_JSON | _LINES | _YAML)
@@ -228,42 +231,40 @@ def _reason(error: Exception, before: int = 0) -> str:
     return "a number has too many digits" if "integer string conversion" in str(error) else str(error)
 
 
-def check_json(value: Any, where: str, *steps: object) -> Any:
-    """The value, if it is JSON data of bounded depth whose texts can be stored.
-
-    Args:
-        value: what is checked.
-        where: the file, for errors.
-        steps: the place of the value in it.
+def check_json(value: Any, where: str) -> Any:
+    """The value, if it is JSON data of bounded depth and size whose texts can be stored.
 
     Raises:
         DataError: it is not; the JSON pointer of the place is named.
     """
-    fault = ""
-    if len(steps) > MOST_DEPTH:
-        fault = f"more than {MOST_DEPTH} levels of nesting"
-    elif isinstance(value, str):
-        fault = "" if _is_encodable(value) else "a text that is not valid Unicode (half a surrogate pair)"
-    elif isinstance(value, dict):
-        if not all(isinstance(key, str) and _is_encodable(key) for key in value):
-            fault = "a key that is not a valid text"
-        else:
-            for key, inner in value.items():
-                check_json(inner, where, *steps, key)
-    elif isinstance(value, list | tuple):
-        for number, inner in enumerate(value):
-            check_json(inner, where, *steps, number)
-    elif isinstance(value, float):
-        fault = "" if math.isfinite(value) else "a number that is not finite"
-    elif value is not None and not isinstance(value, bool | int):
-        fault = f"a value of type {type(value).__name__}, which is not JSON"
-    if fault:
-        raise DataError(f"{where} has {fault}{f' at {pointer(*steps)}' if steps else ''}.")
+    left = iter(range(MOST_VALUES))
+
+    def check(node: Any, steps: tuple[object, ...]) -> None:
+        fault = ""
+        if len(steps) > MOST_DEPTH:
+            fault = f"more than {MOST_DEPTH} levels of nesting"
+        elif next(left, None) is None:
+            fault = f"more than {MOST_VALUES} values"
+        elif isinstance(node, str):
+            fault = "a text that is not valid Unicode (half a surrogate pair)" if _SURROGATE.search(node) else ""
+        elif isinstance(node, dict):
+            if all(isinstance(key, str) and not _SURROGATE.search(key) for key in node):
+                for key, inner in node.items():
+                    check(inner, (*steps, key))
+            else:
+                fault = "a key that is not a valid text"
+        elif isinstance(node, list | tuple):
+            for number, inner in enumerate(node):
+                check(inner, (*steps, number))
+        elif isinstance(node, float):
+            fault = "" if math.isfinite(node) else "a number that is not finite"
+        elif node is not None and not isinstance(node, bool | int):
+            fault = f"a value of type {type(node).__name__}, which is not JSON"
+        if fault:
+            raise DataError(f"{where} has {fault}{f' at {pointer(*steps)}' if steps else ''}.")
+
+    check(value, ())
     return value
-
-
-def _is_encodable(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def pointer(*steps: object) -> str:
@@ -296,20 +297,10 @@ def _yaml(text: str, path: Path) -> Any:
         raise DataError(f"{path} is not YAML: {_reason(error)}.") from None
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A value with the number of values in it, aliases written out, and its levels of nesting."""
-
-    value: Any
-    size: int = 1
-    height: int = 0
-
-
 class _YamlReader:
-    """Builds the value from the parser's events.
+    """Builds the value from the parser's events: no tag makes an object, and `no` and `2024-01-01` are texts.
 
-    No tag makes an object, `no` and `2024-01-01` are texts, and an alias counts as often as it is written, so that a
-    few lines cannot stand for a billion values.
+    An alias is the value that it stands for, not a copy, so that a few lines never take the room of a billion values.
     """
 
     def __init__(self, text: str, path: Path) -> None:
@@ -318,80 +309,62 @@ class _YamlReader:
         self._yaml = yaml
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
         self._path = path
-        self._anchors: dict[str, _Part] = {}
+        self._anchors: dict[str, Any] = {}
+        self._merged = 0
 
     def read(self) -> Any:
         next(self._events)
         if isinstance(next(self._events), self._yaml.StreamEndEvent):
             raise DataError(f"{self._path} is empty.")
-        part = self._part(next(self._events), 1)
+        value = self._value(next(self._events))
         next(self._events)
         if not isinstance(after := next(self._events), self._yaml.StreamEndEvent):
             self._fail(after, "a second document begins here; a file holds one")
-        return part.value
+        return value
 
     def _fail(self, event: Any, what: str) -> NoReturn:
         raise DataError(f"{self._path}, line {event.start_mark.line + 1}: {what}.")
 
-    def _part(self, event: Any, level: int) -> _Part:
+    def _value(self, event: Any) -> Any:
         if isinstance(event, self._yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 self._fail(event, f"the alias *{event.anchor} stands for nothing, or for what contains it")
-            part = self._anchors[event.anchor]
-            if level + part.height > MOST_DEPTH:
-                self._fail(event, f"nested deeper than {MOST_DEPTH} levels")
-            return part
+            return self._anchors[event.anchor]
         if isinstance(event, self._yaml.ScalarEvent):
-            part = _Part(event.value if event.style else _scalar(event.value))
-            if isinstance(part.value, float) and not math.isfinite(part.value):
-                self._fail(event, "a number is too large")
-        elif level > MOST_DEPTH:
-            self._fail(event, f"nested deeper than {MOST_DEPTH} levels")
+            value = event.value if event.style else _scalar(event.value)
+        elif isinstance(event, self._yaml.MappingStartEvent):
+            value = self._object()
         else:
-            part = (self._object if isinstance(event, self._yaml.MappingStartEvent) else self._list)(event, level + 1)
+            value = []
+            while not isinstance(inner := next(self._events), self._yaml.SequenceEndEvent):
+                value.append(self._value(inner))
         if event.anchor is not None:
-            self._anchors[event.anchor] = part
-        return part
+            self._anchors[event.anchor] = value
+        return value
 
-    def _list(self, start: Any, level: int) -> _Part:
-        parts = []
-        while not isinstance(event := next(self._events), self._yaml.SequenceEndEvent):
-            parts.append(self._part(event, level))
-        return _Part([part.value for part in parts], *self._extent(start, parts))
-
-    def _object(self, start: Any, level: int) -> _Part:
+    def _object(self) -> dict[str, Any]:
         value: dict[str, Any] = {}
         merged: list[dict[str, Any]] = []
         lines: dict[str, int] = {}
-        parts = []
         while not isinstance(event := next(self._events), self._yaml.MappingEndEvent):
-            name = None if isinstance(event, self._yaml.CollectionStartEvent) else self._part(event, level).value
-            if isinstance(event, self._yaml.CollectionStartEvent) or isinstance(name, dict | list):
+            if isinstance(name := self._value(event), dict | list):
                 self._fail(event, "a key is a list or an object")
             # OpenAPI's response codes are often unquoted: 200 is the key "200".
             key = event.value if isinstance(event, self._yaml.ScalarEvent) else str(name)
-            parts.append(part := self._part(after := next(self._events), level))
+            inner = self._value(after := next(self._events))
             # In quotes, `<<` is a key like any other.
             if key == "<<" and not getattr(event, "style", None):
-                others = part.value if isinstance(part.value, list) else [part.value]
-                if not all(isinstance(each, dict) for each in others):
+                merged += inner if isinstance(inner, list) else [inner]
+                if not all(isinstance(each, dict) for each in merged):
                     self._fail(after, "`<<` merges objects; its value must be one, or a list of them")
-                merged += others
+                self._merged += sum(map(len, merged))
+                if self._merged > MOST_VALUES:
+                    self._fail(after, f"more than {MOST_VALUES} keys are merged")
                 continue
             if key in lines:
                 raise RepeatedKey(key, (lines[key], event.start_mark.line + 1))
-            lines[key], value[key] = event.start_mark.line + 1, part.value
-        extent = self._extent(start, parts)
-        if merged:
-            value = {key: each for others in (*reversed(merged), value) for key, each in others.items()}
-        return _Part(value, *extent)
-
-    def _extent(self, start: Any, parts: list[_Part]) -> tuple[int, int]:
-        """Size and height of what has these parts."""
-        size = 1 + sum(part.size for part in parts)
-        if size > MOST_VALUES:
-            self._fail(start, f"aliases written out, the document has more than {MOST_VALUES} values")
-        return size, 1 + max((part.height for part in parts), default=0)
+            lines[key], value[key] = event.start_mark.line + 1, inner
+        return {key: each for others in (*reversed(merged), value) for key, each in others.items()}
 
 
 def _scalar(text: str) -> Any:

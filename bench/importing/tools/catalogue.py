@@ -229,8 +229,8 @@ def _distinct(placed: Sequence[tuple[Tool, str]], drop_duplicates: bool, remarks
     if clashes:
         more = f" ({len(clashes) - 1} more ids are taken twice)" if len(clashes) > 1 else ""
         raise DataError(
-            f"two tools have the id {clashes[0]}{more}; name the servers as SERVER=PATH, or keep the first of each with "
-            "--drop-duplicates."
+            f"two tools have the id {clashes[0]}{more}; name the servers as SERVER=PATH, or keep the first of each "
+            "with --drop-duplicates."
         )
     return [tool for tool, _ in kept.values()]
 

@@ -27,7 +27,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 _SCHEMAS: dict[str, tuple[str, ...]] = {form: words("tools", "schemas", form) for form in FORMS if form != "openapi"}
 _ANY_SCHEMA = tuple({key: None for keys in _SCHEMAS.values() for key in keys})
 _NAMES, _DESCRIPTIONS, _SERVERS, _SERVER_OBJECTS, _OF_SERVERS, _WRAPPERS = (
-    words("tools", key) for key in ("names", "descriptions", "servers", "server_objects", "of_servers", "wrappers")
+    words("tools", key) for key in ("name", "description", "servers", "server_objects", "of_servers", "wrappers")
 )
 _CALLS, _OTHER_LISTS, _CARD_KEYS, _CARD_TYPES = (
     frozenset(words("tools", key)) for key in ("calls", "other_lists", "card_keys", "card_types")
