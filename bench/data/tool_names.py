@@ -101,8 +101,8 @@ class ToolNames:
         # One parameter alone, such as `query`, is that of many tools.
         shapes = [set(tool.parameters) for tool in was if len(tool.parameters) > 1]
         for what, meant in (
-            ("description", [tool for tool in self.tools if _folded(tool.description) in texts]),
-            ("parameters", [tool for tool in self.tools if set(tool.parameters) in shapes]),
+            ("description", [tool for tool in self.tools if texts and _folded(tool.description) in texts]),
+            ("parameters", [tool for tool in self.tools if shapes and set(tool.parameters) in shapes]),
         ):
             if len(meant) == 1:
                 return meant[0].tool_id, what

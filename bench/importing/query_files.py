@@ -11,6 +11,7 @@ import csv
 import glob
 import io
 import os
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from pathlib import Path
@@ -21,13 +22,15 @@ from bench.base.text import one_line
 from bench.importing.assertions import fold
 from bench.importing.dialects import TABLE
 from bench.importing.query_rows import NAMES, FieldNames, at_path
-from bench.importing.reading import MOST_VALUES, ByteBudget, Document, decode, parse_documents
+from bench.importing.reading import MOST_VALUES, ByteBudget, decode, parse_documents
 from bench.importing.tools.schemas import resolve_reference
 
 #: Where a file keeps its rows, if it is one object, and beside it what holds for all of them.
 _CONTAINERS: Mapping[str, str] = TABLE["queries"]["containers"]
 #: What separates the columns of a table.
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+#: A first line for Excel.
+_NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 #: promptfoo's columns of assertions.
 _EXPECTED = "__expected"
 #: BFCL's folder of right calls, beside its files of questions.
@@ -53,7 +56,7 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
         return list(_table(path, decode(path, data), fields))
     documents = parse_documents(path, path.name, data)
     if len(documents) > 1:
-        return _with_answers(path, [(_line(each), each.value) for each in documents], budget)
+        return _with_answers(path, [(f"line {each.line}", each.value) for each in documents], budget)
     value = documents[0].value
     if isinstance(value, list):
         return _with_answers(path, [(f"entry {number}", row) for number, row in enumerate(value, start=1)], budget)
@@ -61,20 +64,15 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
         return list(_gevals(path, value, fields, budget))
     if isinstance(value, dict) and not fields.can_be(list(value)) and value.keys() & _CONTAINERS.keys():
         return list(_contained(path, value, fields))
-    return _with_answers(path, [(_line(documents[0]), value)], budget)
-
-
-def _line(document: Document) -> str:
-    return document.where.rpartition(", ")[2] if ", line " in document.where else "the file"
+    line = documents[0].line
+    return _with_answers(path, [(f"line {line}" if line else "the file", value)], budget)
 
 
 def _table(path: Path, text: str, fields: FieldNames) -> Iterator[tuple[str, Any]]:
     """The rows of a table, each with its first line; its head tells what separates columns."""
-    first, _, rest = text.partition("\n")
-    # A first line that names the separator is for Excel.
-    named = first.strip('\r" ')[4:] if first.strip('\r" ')[:4].lower() == "sep=" else None
-    text, before = (text, 0) if named is None else (rest, 1)
-    separators = [named] if named and len(named) == 1 else list(_SEPARATORS)
+    named = _NAMED_SEPARATOR.match(text)
+    text, before = (text[named.end() :], 1) if named else (text, 0)
+    separators = [named[1]] if named else list(_SEPARATORS)
     heads = {separator: _head(text, separator) for separator in separators}
     fitting = [each for each in separators if fields.can_be([name.rstrip("0123456789") for name in heads[each]])]
     separator = (fitting or separators)[0]
@@ -124,9 +122,11 @@ def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iter
     # Templates that name templates could stand for more than there is room for.
     steps = iter(range(MOST_VALUES))
     for name in names:
-        common = _follow(path, document, document.get(_CONTAINERS[name]), steps)
+        common, rows = document.get(_CONTAINERS[name]), document[name]
+        if _CONTAINERS[name] == "defaultTest":
+            common, rows = (_follow(path, document, each, steps) for each in (common, rows))
         common = {_CONTAINERS[name]: common} if isinstance(common, list) else common
-        for place, parts in _parts(name, _follow(path, document, document[name], steps)):
+        for place, parts in _parts(name, rows):
             merged: dict[str, Any] = {}
             for part in (common, *parts):
                 if not isinstance(part, dict | None):
@@ -166,17 +166,18 @@ def _merge(common: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int = 0) -> Any:
-    """A value with what its references (`$ref`) into the document stand for, as promptfoo names templates."""
+    """A value with what its references (`$ref`) into the document stand for, as promptfoo names templates.
+
+    One that leads nowhere stays: it is no query, and no assertion that is known.
+    """
     if next(steps, None) is None:
         raise DataError(f"{path}: references written out, it has more than {MOST_VALUES} values.")
     if isinstance(value, list):
         return [_follow(path, root, each, steps, hops) for each in value]
     if not isinstance(value, dict):
         return value
-    if isinstance(reference := value.get("$ref"), str):
-        target = resolve_reference(root, reference)
-        if target is None or hops > _MOST_HOPS:
-            raise DataError(f"{path}: the reference {one_line(reference, 80)!r} leads nowhere in this file.")
+    target = resolve_reference(root, value["$ref"]) if isinstance(value.get("$ref"), str) else None
+    if target is not None and hops < _MOST_HOPS:
         return _follow(path, root, target, steps, hops + 1)
     return {key: _follow(path, root, each, steps, hops) for key, each in value.items()}
 

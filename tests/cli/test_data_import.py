@@ -131,6 +131,10 @@ def test_a_gold_tool_that_was_renamed_is_named(bench: Bench, tools: Path) -> Non
     said = bench("data", "import", "mine", tools, "--queries", queries, "--replace", code=3)
     sentence = "there is no tool 'forecast'; 'tell_weather' has its description"
     assert said.err == f"bench: {queries}, line 2: tools: {sentence}.\n"
+    # What the dataset was before that is known, too.
+    bench("data", "import", "mine", tools, "--replace")
+    said = bench("data", "import", "mine", tools, "--queries", queries, "--replace", code=3)
+    assert sentence in said.err
     # Under another name, nothing is known of it.
     assert "has its" not in bench("data", "import", "other", tools, "--queries", queries, code=3).err
 
