@@ -150,13 +150,13 @@ class Assertions:
             self.unclear.append(kind)
         elif (entries := _entries(about)) is None:
             self.unclear.append(f"{kind} without a tool")
-        else:
+        elif folded == "requireany" or not entries:
             self.is_told = True
-            if folded == "requireany":
-                self.tools += [entries] if entries else []
-                return
+            self.tools += [entries] if entries else []
+        else:
             for entry in entries:
                 self._need(entry, kind, negated or folded == "toolsnotused")
+            self.is_told = bool(self.is_told or self.tools or self.forbidden)
 
     def _need(self, entry: Any, kind: str, negated: bool) -> None:
         bounds = entry if isinstance(entry, Mapping) else {}

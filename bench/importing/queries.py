@@ -234,6 +234,7 @@ class _RowReader:
             hint = self._hint("tools", row, None)
             mistake(f"the tools are missing; write an empty list for a query that no tool answers{hint}")
         scope = self._scope(values, read.labels)
+        self._empty = "only forbidden tools" if read.only_forbids else "empty"
         gold, any_of = self._requirements(values, read.labels, forbidden, scope)
         if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
             mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
@@ -366,7 +367,7 @@ class _RowReader:
         if none and len(none) < len(entries):
             self.mistakes.append(f"{label}: it names tools, and {none[0]!r} beside them")
         elif values.keys() & _JUDGED and (none or not entries) and not self.mistakes:
-            self._without[none[0] if none else "null" if given is None else "empty"] += 1
+            self._without[none[0] if none else "null" if given is None else self._empty] += 1
         return [] if none else entries
 
     def _no_tool(self, named: Any) -> str:

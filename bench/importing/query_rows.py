@@ -152,12 +152,14 @@ class QueryRow:
         labels: our name -> what the file calls it.
         silent: kinds of assertions that say nothing about which tools are right, counted.
         unclear: kinds of assertions that may be about tools and are not read.
+        only_forbids: whether its assertions say which tools are wrong, and none that is right.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     silent: Counter[str] = field(default_factory=Counter)
     unclear: list[str] = field(default_factory=list)
+    only_forbids: bool = False
 
     def take(self, ours: str, label: str, value: Any, mistake: _Mistake) -> None:
         """Take a field, and what stands inside it."""
@@ -170,6 +172,7 @@ class QueryRow:
                 expected = "expected trajectory:tool-used, ToolWasCalled or the like, or --field tools=NAME"
                 mistake(f"{one_line(label, 60)}: no assertion names a tool (of the kinds {kinds}); {expected}")
             inside = {"tools": said.tools, **({"forbidden": said.forbidden} if said.forbidden else {})}
+            self.only_forbids = bool(said.forbidden) and not said.tools
         elif fold(label) == "userscenario" and isinstance(value, Mapping):
             inside = {"query": _read_scenario(value)}
         elif ours == "query":

@@ -363,6 +363,11 @@ USED = "trajectory:tool-used"
             "assertions that do not say which tools are right: USED with min 0 (1)",
         ),
         (
+            "assert: [{type: not-USED, value: send}]",
+            ([], ["mail/send"]),
+            "1 query is answered by no tool, as their tools say: only forbidden tools (1)",
+        ),
+        (
             "assert: [{type: USED, value: '{{tool}}'}], vars: {prompt: x, tool: [read, send]}",
             (["fs/read", "mail/send"], []),
             "",
@@ -441,6 +446,10 @@ evaluators: [ToolWasCalled: {tool_name: read}, IsInstance: str, HasMatchingSpan:
         ("tests: [{vars: {prompt: x}, assert: [{type: USED}]}]", "a requirement names no tool"),
         ("tests: [{vars: {prompt: x}, assert: [{type: USED, value: ''}]}]", "(of the kinds USED without a tool)"),
         ("tests: [{vars: {prompt: x}, assert: [{type: javascript, value: read}]}]", "(of the kinds javascript)"),
+        (
+            "tests: [{vars: {prompt: x}, assert: [{type: USED, value: {name: read, min: 0}}]}]",
+            "(of the kinds USED with min 0)",
+        ),
         ("tests: [{vars: {prompt: x}, assert: []}]", "assert: no assertion names a tool (of the kinds none)"),
         (
             "cases: [{inputs: x}]\nevaluators: [IsInstance: str]",
