@@ -132,8 +132,8 @@ def queries_of(
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
     for ours, path in fields.given.items():
         if rows and all(at_path(row, path) is MISSING for _, row in rows):
-            first = rows[0][1] if isinstance(rows[0][1], dict) else {}
-            keys = ", ".join(one_line(str(key), 40) for key in list(first)[:10]) or "none"
+            row = rows[0][1] if isinstance(rows[0][1], dict) else {}
+            keys = ", ".join(one_line(str(key), 40) for key in list(row)[:10]) or "none"
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
