@@ -49,16 +49,12 @@ def import_sources(
     """Keep the tools of files, folders, MCP servers and programs as a dataset, with or without queries.
 
     Args:
-        name: a new id.
+        name, form, drop_duplicates, drop_unknown_gold, replace: as of `bench.import_tools`.
         sources: files or folders, each as `PATH` or `SERVER=PATH`, or values that a program passes.
         queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, or rows with `query` and
             `tools`; None for a dataset without queries.
         servers: MCP servers, which are started or asked for their tools, one after the other.
-        form: read all sources as this form; None to recognise it.
-        drop_duplicates: of different tools with the same id, keep the first.
-        drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
         skip_failed: leave out servers that do not list their tools, instead of an error.
-        replace: put the new dataset in the place of one that was added under the same id.
         unit: the relations that make queries dependent; None for the default.
         fields: pairs of our name of a field, or `text`, and what the queries call it: a path such as `case.prompt`.
         notes: takes sentences about what of the queries was read otherwise than it is written, or not read, which the
