@@ -80,8 +80,8 @@ def import_sources(
     names = [place.path.name for place in places] + [document.label for document, _ in (*passed, *listed)]
     issues = []
     if failed:
-        of = f"{len(failed)} of {len(servers)} MCP servers"
-        issues.append(f"{of} were left out on import: {', '.join(words for words, _ in failed)}.")
+        of = f"{len(failed)} of {len(servers)}"
+        issues.append(f"MCP servers left out on import ({of}): {', '.join(words for words, _ in failed)}.")
     if parts:
         issues.append(
             f"Left out or not resolved on import: {len(parts)} parts of the sources; the first: {': '.join(parts[0])}."

@@ -142,7 +142,7 @@ def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, t
     assert said.out.startswith("imported mine: 1 tools, 0 queries")
     assert said.err.startswith("the MCP server 'dead': left out: the MCP server 'dead' did not list its tools: ")
     assert imported() == [("good/a", "good")]
-    known = "2 of 3 MCP servers were left out on import: the MCP server 'dead', the MCP server 'gone'."
+    known = "MCP servers left out on import (2 of 3): the MCP server 'dead', the MCP server 'gone'."
     assert load_dataset("mine").card.known_issues == [known]
     # Where all fail there is nothing to import.
     servers.pop("good")
