@@ -63,7 +63,6 @@ ALLOWED = {
     ("cli/rescore.py", "names"): "an argument, not the method",
     ("cli/stored.py", "names"): "an argument, not the method",
     ("importing/tools/clients.py", "command"): "a field of a configuration, not the method",
-    ("importing/tools/clients.py", "mcp"): "a field of a configuration, not the method",
     ("remote/mcp.py", "mcp"): "the SDK, not the method",
     ("comparison/tables.py", "oracle"): "the mark of a method that is shown the gold, not the method",
     ("results/comparability.py", "oracle"): "the mark of a method that is shown the gold, not the method",
