@@ -89,6 +89,30 @@ def source_options(function: F) -> F:
     return cast(F, command)
 
 
+def servers_option(function: F) -> F:
+    """`--mcp`, `--mcp-config` and `--skip-failed`: live MCP servers, which nothing has started yet."""
+
+    @click.option(
+        "--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of."
+    )
+    @click.option(
+        "--mcp-config",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="A client's mcp.json: start and list all its servers.",
+    )
+    @more_option("--skip-failed", is_flag=True, help="Leave out MCP servers that do not list their tools.")
+    @wraps(function)
+    def command(*arguments: Any, mcp: tuple[str, ...], mcp_config: tuple[Path, ...], **options: Any) -> Any:
+        from bench.remote.servers import server_of, servers_in
+
+        servers = [server_of(text) for text in mcp] + [server for file in mcp_config for server in servers_in(file)]
+        return function(*arguments, servers=servers, **options)
+
+    return cast(F, command)
+
+
 class _TemplateType(click.ParamType[str]):
     """A named template, or a Jinja file, of which the source is taken."""
 

@@ -33,6 +33,7 @@ from bench.evaluation.ask import Answers, ask, prepare
 from bench.evaluation.method_errors import check_marks
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
+from bench.importing.tools.tool import canonical
 from bench.interface import History, Library
 from bench.interface.marks import OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metric, parse_metrics
@@ -231,7 +232,8 @@ def _quote(text: str) -> str:
 
 def _differing(tool: Tool, values: Mapping[str, Any]) -> list[str]:
     """The fields in which a tool is edited."""
-    return [name for name, value in values.items() if getattr(tool, name) != value]
+    before, after = canonical(tool), canonical(dataclasses.replace(tool, **values))
+    return [name for name in values if getattr(before, name) != getattr(after, name)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -46,10 +46,12 @@ class ToolNames:
 
     Args:
         tools: the library. A tool's code is its position.
+        earlier: gives the library as it was, which tells what a tool is called now; None if nothing is known of it.
     """
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], earlier: Callable[[], Sequence[Tool]] | None = None) -> None:
         self.tools = tools
+        self._earlier = earlier
         self._codes = {tool.tool_id: code for code, tool in enumerate(tools)}
         self._remembered: dict[str, tuple[int, ...]] = {}
 
@@ -78,28 +80,58 @@ class ToolNames:
 
         Args:
             name: the name.
-            description: what is known of the tool besides.
-            near: whether names that are spelt nearly so are looked for, which takes some milliseconds.
+            near: whether tools that may be meant are looked for, which takes some milliseconds.
+            description: of the tool that has the name elsewhere; empty if it is not known.
         """
         shown = repr(one_line(name, 80))
         if codes := self.find(name):
             ids = [one_line(self.tools[code].tool_id, 80) for code in codes]
             more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
             return f"{shown} may mean {', '.join(sorted(ids)[:5])}{more}; use the id"
-        close = ", ".join(one_line(tool, 80) for tool in self.near(name, description)) if near else ""
+        if near and (renamed := self._renamed(name, description)):
+            return f"there is no tool {shown}; {one_line(renamed[0], 80)!r} has its {renamed[1]}"
+        close = ", ".join(one_line(tool, 80) for tool in self.near(name)) if near else ""
         return f"there is no tool {shown}" + (f" (near: {close})" if close else "")
 
+    def _renamed(self, name: str, description: str) -> tuple[str, str] | None:
+        """The id of the only tool that has the text or the parameters of one that had the name, and which of both."""
+        before = self._before
+        was = [before.tools[code] for code in before.find(name)] if before is not None else []
+        texts = {_folded(each) for each in (description, *(tool.description for tool in was))} - {""}
+        # One parameter alone, such as `query`, is that of many tools.
+        shapes = [set(tool.parameters) for tool in was if len(tool.parameters) > 1]
+        for what, meant in (
+            ("description", [tool for tool in self.tools if texts and _folded(tool.description) in texts]),
+            ("parameters", [tool for tool in self.tools if shapes and set(tool.parameters) in shapes]),
+        ):
+            if len(meant) == 1:
+                return meant[0].tool_id, what
+        return None
+
+    @cached_property
+    def _before(self) -> ToolNames | None:
+        return None if self._earlier is None else ToolNames(self._earlier())
+
     def near(self, name: str, description: str = "") -> list[str]:
-        """Ids of at most three tools whose name is spelt nearly so, the nearest first; or that the name may mean."""
+        """Ids of at most three tools that may be meant, the nearest first.
+
+        The name may mean each of them; or one is the only tool with the description, and the name of the others is
+        spelt nearly so.
+        """
         if codes := self.find(name):
             return sorted(self.tools[code].tool_id for code in codes)[:_SHOWN]
+        renamed = self._renamed(name, description)
+        first = [] if renamed is None else [renamed[0]]
+        return list(dict.fromkeys([*first, *self._spelt_nearly(name)]))[:_SHOWN]
+
+    def _spelt_nearly(self, name: str) -> list[str]:
         key = _key(_without_clients(name)) if len(name) <= LONGEST_NAME else ""
         if not key:
             return []
         spelt: defaultdict[str, list[int]] = defaultdict(list)
         for code in self._candidates(key):
             tool = self.tools[code]
-            for each in {_key(text) for text in (tool.tool_id, tool.name, _operation(tool)) if text}:
+            for each in {_key(text) for text in (tool.tool_id, tool.name, operation_of(tool)) if text}:
                 spelt[each].append(code)
         close = difflib.get_close_matches(key, spelt, n=_SHOWN)
         codes = tuple(dict.fromkeys(code for each in close for code in spelt[each]))
@@ -191,7 +223,7 @@ class _Index:
         if identifier.endswith(f"/{name}") and len(identifier) > len(name) + 1:
             servers.add(identifier[: -len(name) - 1])
         exact = {name, *(f"{server}/{name}" for server in servers)}
-        if operation := _operation(tool):
+        if operation := operation_of(tool):
             exact.add(operation)
         by_name = _key(name)
         plain, served, tails, cuts = {by_name}, set[str](), set[str](), 0
@@ -238,7 +270,11 @@ class _Index:
         return self._keys_of_servers[server]
 
 
-def _operation(tool: Tool) -> str:
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def operation_of(tool: Tool) -> str:
     """`METHOD /path` of an operation of an API; empty for another tool."""
     if tool.annotations is None or '"path"' not in tool.annotations:
         return ""

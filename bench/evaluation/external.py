@@ -24,7 +24,7 @@ from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
 from bench.registry import load_dataset
-from bench.results.finding import find_result
+from bench.results.finding import find_result, is_alias
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Mark, MethodIdentity
@@ -145,6 +145,9 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
         if _is_file(path):
             return _score_run_file(path, on, results, progress)
+    if dataset is not None and "@" not in name and is_alias(results, name):
+        # An alias alone names the newest result that has it, of whatever code and data.
+        name = f"{name}@{dataset}"
     try:
         return find_result(results, name)
     except UsageError:

@@ -71,16 +71,15 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     sides = (side_of(candidate), baseline_side(baseline))
     changed: CatalogueChange | None = None
     queries: QueryChange | None = None
-    differing: list[str] = []
-    brought: Across | list[str] = []
-    if _other_content(candidate, baseline):
-        metrics = [rule.metric for rule in policy.rule]
-        if not not_comparable(candidate, baseline, metrics, across=True):
-            brought = _bring_together(candidate, baseline, policy, load)
-    if isinstance(brought, Across):
-        candidate, baseline, changed, queries = brought.candidate, brought.baseline, brought.change, brought.queries
-    else:
-        differing = brought or not_comparable(candidate, baseline, [rule.metric for rule in policy.rule])
+    metrics = [rule.metric for rule in policy.rule]
+    other = _other_content(candidate, baseline)
+    differing = not_comparable(candidate, baseline, metrics, across=other)
+    if other and not differing:
+        brought = _bring_together(candidate, baseline, policy, load)
+        if isinstance(brought, Across):
+            candidate, baseline, changed, queries = brought.candidate, brought.baseline, brought.change, brought.queries
+        else:
+            differing = brought or not_comparable(candidate, baseline, metrics)
     differing = differing or _other_queries(candidate, baseline) or _too_many(queries, policy)
     if differing:
         return not_judged("not comparable", differing, *sides)

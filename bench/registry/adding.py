@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_fr
 from bench.data.dataset import Dataset
 from bench.data.entries import DatasetEntry, installed_entries
 from bench.data.parquet import read_dataset, write_dataset
-from bench.data.tables import Tables
-from bench.registry.versions import keep_earlier
+from bench.data.tables import Tables, Tool
+from bench.registry.versions import earlier_folders, keep_earlier
 
 
 def add_datasets(
@@ -143,6 +144,15 @@ def check_absent(name: str, replace: bool) -> None:
     """Raise `UsageError` if a dataset was added under the name and may not be replaced."""
     if not replace and _folder(name).exists():
         raise UsageError(f"a dataset {name!r} already exists; use --replace to replace it.")
+
+
+def stored_tools(name: str) -> list[Tool]:
+    """The tools of the dataset that was added under the name, after those that it had before."""
+    tools: list[Tool] = []
+    for folder in (*reversed(earlier_folders(name)), _folder(name)):
+        with suppress(BenchError):
+            tools += read_dataset(folder).tools
+    return tools
 
 
 def _folder(name: str) -> Path:

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
 from anyio import (
     CancelScope,
     ClosedResourceError,
@@ -49,7 +51,7 @@ from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 from bench.importing.reading import MOST_BYTES, pointer
 from bench.remote.answers import KEPT, Unusable, last_words
-from bench.remote.servers import Server
+from bench.remote.servers import SSE, Server
 from bench.remote.web import local
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ MOST_PAGES, MOST_IDLE_PAGES = 1000, 20
 RESTARTS = 3
 #: Seconds that a process gets to end by itself, once its input is closed.
 _GRACE = 1.0
+#: Seconds in which a server of HTTP+SSE must have named its endpoint.
+_SSE_PATIENCE = 5.0
 #: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
 _QUIET = logging.NullHandler()
 
@@ -230,6 +234,8 @@ class McpClient:
             ):
                 reason = getattr(first, "strerror", None) or str(first)
                 raise UnavailableError(f"cannot start {server.words} ({reason}).") from None
+            if server.url and _speaks_sse(server):
+                raise UnavailableError(f"{server.words}: {SSE}.") from None
             raise Unusable(f"{talk.end_reason() or _reason(error)[0]}{talk.last_message()}") from None
         return _Session(client, scope, future, talk)
 
@@ -453,6 +459,20 @@ def _reason(error: BaseException) -> tuple[str, bool]:
 
 
 # HTTP ---------------------------------------------------------------------------------------------------------------
+
+
+def _speaks_sse(server: Server) -> bool:
+    """Whether a server that did not greet as MCP does now speaks HTTP+SSE: its first event names an endpoint."""
+    headers = {**server.headers, "Accept": "text/event-stream", "Accept-Encoding": "identity"}
+    heard, until = b"", time.monotonic() + _SSE_PATIENCE
+    with contextlib.suppress(httpx.HTTPError), httpx.Client(trust_env=not local(server.url)) as client:  # noqa: SIM117
+        with client.stream("GET", server.url, headers=headers, timeout=_SSE_PATIENCE) as response:
+            if response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                for part in response.iter_raw():
+                    heard += part
+                    if b"endpoint" in heard or len(heard) > KEPT or time.monotonic() > until:
+                        break
+    return re.search(rb"^event: ?endpoint", heard, re.MULTILINE) is not None
 
 
 async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:

@@ -27,6 +27,8 @@ _NAMED = re.compile(r"([^\s=]+)=(.+)", re.DOTALL)
 #: Names of headers and variables whose values are secret.
 _SECRET = re.compile(r"auth|key|token|secret|passw|cookie", re.IGNORECASE)
 _SHOWN = 80
+#: What is said of a server of HTTP+SSE, the transport of MCP's revision 2024-11-05.
+SSE = "its transport is sse, which bench does not speak; name its address of streamable HTTP"
 #: What VS Code and Cursor ask their user for, or take from where they run.
 _BLANK = re.compile(r"\$\{((input|env|command|config):[^}]*|workspaceFolder\w*|userHome)\}")
 
@@ -146,9 +148,7 @@ def _read_server(name: str, record: Any, where: str) -> Server:
     if not isinstance(record, dict) or (record.get(COMMAND) is not None) + len(addresses) != 1:
         raise DataError(f"{where}: a server is an object with either `command` or `url`.")
     if "sse" in (record.get("type"), record.get("transport")):
-        raise DataError(
-            f"{where}: its transport is sse, which bench does not speak; name its address of streamable HTTP."
-        )
+        raise DataError(f"{where}: {SSE}.")
     if addresses:
         url = record[addresses[0]]
         if not isinstance(url, str):

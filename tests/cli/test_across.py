@@ -506,3 +506,11 @@ def test_python_compares_across_catalogues_as_the_command_does(
     assert json.loads(comparison.model_dump_json()) == told
     with pytest.raises(UsageError, match="across is 'tools'"):
         api.compare("bm25@mine", "bm25@edited", across="tools")  # type: ignore[arg-type]
+
+
+def test_an_alias_is_judged_as_the_method_is(bench: Bench, write: Write, blessed: None) -> None:
+    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1", "--as", "ours")
+    gate(bench, candidate="ours", code=0)
+    write(forecast="Does things.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    assert "as it was before it was replaced; run it again" in gate(bench, candidate="ours", code=3).out

@@ -15,6 +15,8 @@ from kit.results import edit
 
 from bench.cli.schemas import shipped_schema
 from bench.gating.example import write_example
+from bench.importing.tools.tool import as_listed
+from bench.registry import load_dataset
 
 Bench = Callable[..., Any]
 OPEN = re.compile(r"Open a new support ticket.*new ticket\.")
@@ -297,3 +299,8 @@ def test_parameters_that_a_file_has_are_edited_and_those_that_it_leaves_out_stay
     Path("e.json").write_text(json.dumps({"create_ticket": "Opens one."}))
     tried = bench("tools", "whole", "--try", "e.json", "--json").json
     assert [tool["fields"] for tool in tried["tools"] if tool["fields"]] == [["description"]]
+    # The order of keys is none.
+    (old,) = [tool for tool in load_dataset("desk").tools if tool.name == "create_ticket"]
+    turned = json.loads(json.dumps(as_listed(old)), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    Path("e.json").write_text(json.dumps([turned]))
+    assert "no tool of e.json differs" in bench("tools", "whole", "--try", "e.json", code=2).err

@@ -26,7 +26,6 @@ def test_methods_are_listed_with_their_parameters(bench: Bench) -> None:
         assert all(parameter["description"] for parameter in row["parameters"].values())
         assert (row["needs_llm"], row["oracle"]) == (method.needs_llm, isinstance(method, OracleMethod))
     assert {row["name"] for row in rows if row["needs_history"]} == {
-        "adaptive-depth",
         "colt",
         "linear-adapter",
         "nearest-bundle",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -52,6 +53,9 @@ class Offer:
         after = at + self.given.page
         last = after >= len(self.names) and self.given.fault != "endless"
         schema = {"type": "object", "properties": {"place": {"type": "string", "default": None}}}
+        if self.given.fault == "shuffled":  # as a server whose maps have no order
+            schema = dict(random.sample(sorted(schema.items(), key=str), 2))
+            random.shuffle(self.names)
         page = [
             {"name": name, "description": f"It does {name}.", "inputSchema": schema}
             for name in self.names[at % len(self.names) : after]

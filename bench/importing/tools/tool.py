@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.base.text import one_line
@@ -100,6 +100,26 @@ def read_tool(
         deprecated=deprecated,
     )
     return DocumentTool(tool, place, server)
+
+
+def canonical(tool: Tool) -> Tool:
+    """The tool with the keys of its schemas and its parameters in the order of their names: order says nothing."""
+    texts = {key: getattr(tool, key) for key in ("input_schema", "returns", "annotations")}
+    schemas: dict[str, Any] = {
+        key: json.dumps(json.loads(text), sort_keys=True) for key, text in texts.items() if text is not None
+    }
+    parameters = sorted(tool.parameters, key=lambda parameter: parameter.name)
+    return replace(tool, parameters=tuple(parameters), **schemas)
+
+
+def as_listed(tool: Tool) -> dict[str, Any]:
+    """An imported tool as an MCP server lists it; read again, it is the same."""
+    about = {"inputSchema": tool.input_schema, "outputSchema": tool.returns, "annotations": tool.annotations}
+    schemas = {key: json.loads(text) for key, text in about.items() if text is not None}
+    has_title = tool.title or "title" in schemas.get("annotations", {})
+    title = {"title": tool.title} if has_title else {}
+    deprecated = {"deprecated": True} if tool.deprecated else {}
+    return {"name": tool.name, **title, "description": tool.description, **schemas, **deprecated}
 
 
 def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
