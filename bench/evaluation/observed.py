@@ -51,7 +51,7 @@ def observe(
     alike = [describe_alike(answers.ranking, texts, len(dataset.tools), answers.sets) for answers in repeats]
     gold = dataset.gold.take(rows)
     # Where all queries want the same tools, all may rightly get them.
-    if all(alike) and not is_floor and len({tuple(gold.row(i)) for i in np.flatnonzero(gold.counts)}) > 1:
+    if all(alike) and not is_floor and len({tuple(gold.row(i)) for i in np.flatnonzero(gold.counts).tolist()}) > 1:
         marks[ALL_ALIKE] = f"{alike[0]}: the search may ignore the query"
     failures = group_reasons(pair for answers in repeats for pair in _reasons(dataset, rows, answers, unknown))
     return failures, marks, {"names_dropped": dropped.missed} if without else {}
