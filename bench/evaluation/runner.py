@@ -154,9 +154,9 @@ class Runner:
         Those that have no older result are passed over: their datasets may not be at hand.
         """
         with suppress(BenchError):
-            self._begin(prepared)
+            self._begin(item for item in prepared if self._has_older(item.plan))
         for plan, method in zip(plans, methods, strict=True):
-            if not any(self.results.glob(f"*/{slug(plan.method.name)}-*")):
+            if not self._has_older(plan):
                 continue
             with suppress(BenchError):
                 try:
@@ -165,6 +165,9 @@ class Runner:
                     dataset = self._dataset(plan.dataset)
                     conditions = plan.normal(dataset).conditions(dataset)
                     begin_run(self.results, plan.method, plan.dataset, conditions, plan.command())
+
+    def _has_older(self, plan: Plan) -> bool:
+        return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
 
     def keeps(self, item: Prepared) -> bool:
         """Whether a stored result takes the place of a run, unless it turns out to be damaged."""

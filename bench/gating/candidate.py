@@ -28,6 +28,7 @@ from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.results.across_catalogues import Snapshot, why_not_given
 from bench.results.comparability import without_code
+from bench.results.failures import sentences
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, Mark, ScoringCode
 from bench.results.store import StoredResult
@@ -133,6 +134,7 @@ class Candidate:
             names=str(manifest.facts.get(MAPPED, "")),
             marks=manifest.marks,
             not_given=why_not_given(manifest.method),
+            failures=sentences(result),
         )
 
     @property

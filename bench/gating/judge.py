@@ -96,7 +96,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
             f"most {allowed} may: find the cause and run it again (max_failed in the policy raises "
             "the limit)"
         )
-        return not_judged("not run", [reason, *candidate.failures], *sides)
+        return not_judged("not run", [reason, *_failed(candidate)], *sides)
     rows = _RuleRows(baseline, load, changed)
     rules: list[RuleReport] = []
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
@@ -124,7 +124,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         notes=[
             *_notes(candidate, baseline, rules),
             *([_UNANSWERED.format(candidate.n_failed, baseline.n_failed)] if more_failed else []),
-            *candidate.failures,
+            *_failed(candidate),
             *(changed.notes if changed else []),
         ],
     )
@@ -164,6 +164,10 @@ def _warnings(candidate: Candidate, changed: CatalogueChange | None) -> list[str
     once = f"{flaky}: one run does not decide; `bench run --repeats K` averages several" if flaky else ""
     told = [f"{mark.text}: {mark.why}" for mark in candidate.marks if mark.text in {ALL_ALIKE, NAMES_DROPPED}]
     return [sentence for sentence in (unreached, once, *told) if sentence]
+
+
+def _failed(candidate: Candidate) -> list[str]:
+    return [f"failed: {reason}" for reason in candidate.failures]
 
 
 def side_of(candidate: Candidate) -> Side:

@@ -30,7 +30,7 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import Query, Tool
 from bench.interface import Ranking, ToolSets
-from bench.interface.marks import OWN_CATALOGUE
+from bench.interface.marks import CATALOGUE_NOT_KNOWN, OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metrics
 from bench.results.manifest import MethodIdentity
 
@@ -148,10 +148,10 @@ class CatalogueChange(Record):
 
 
 def why_not_given(method: MethodIdentity) -> str:
-    """Why a method was not given the tools of the dataset, in words; empty where it was."""
+    """Why a method was not given the tools of the dataset, or is not known to be; empty where it was."""
     if method.run_file is not None:
         return "the search that wrote a run file has a catalogue of its own"
-    return next((mark.why for mark in method.marks if mark.text == OWN_CATALOGUE), "")
+    return next((mark.why for mark in method.marks if mark.text in {OWN_CATALOGUE, CATALOGUE_NOT_KNOWN}), "")
 
 
 def unreached_sentence(label: str, why: str, change: CatalogueChange) -> str:

@@ -135,7 +135,6 @@ def test_a_search_as_the_readme_has_it_sees_an_edited_description(
     assert "edited tickets/create_ticket: description" in bench(*gate, code=1).out
 
 
-@pytest.mark.xfail(reason="the method http does not yet mark that it was not given the tools", strict=True)
 def test_a_service_with_a_catalogue_of_its_own_has_a_verdict_only_if_the_policy_says_so(
     bench: Bench, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
