@@ -14,18 +14,9 @@ from bench.base.paths import read_regular
 from bench.base.records import first_fault
 from bench.lab.reproduce.older import by_equivalence
 from bench.lab.reproduce.outcomes import CLAIM_VERDICTS
-from bench.lab.reproduce.report import Block, CellReport, Reproduction
+from bench.lab.reproduce.parts import cell_row, claim_state, paper_table, preconditions_of, printed_state, verdict_table
+from bench.lab.reproduce.report import Reproduction
 from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
-from bench.lab.reproduce.wording import (
-    PAPERS,
-    TABLES,
-    cell_row,
-    claim_state,
-    paper_row,
-    preconditions_of,
-    printed_state,
-    table_counts,
-)
 from bench.leaderboard.boards.board import family_of
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -57,27 +48,16 @@ def _write(content: Content, writer: Writer) -> None:
     report = _report(content)
     context: dict[str, Any] = {"report": report}
     if report is not None:
-        cells: dict[str, list[tuple[CellReport, list[str], Block, list[str]]]] = {
-            table.table: [] for table in report.tables
-        }
-        for cell in report.cells:
-            block = report.blocks[cell.block]
-            data = block.measurement.data if block.measurement else []
-            ids = [item.result for item in data if item.result in content.shown]
-            cells.setdefault(cell.table, []).append((cell, cell_row(cell, block), block, ids))
         context |= {
-            "cells": cells,
-            "columns": TABLES,
-            "counts": [table_counts(table, report.cells) for table in report.tables],
-            "papers": PAPERS,
-            "paper_rows": [paper_row(paper) for paper in report.papers],
-            "preconditions": [preconditions_of(claim) for claim in report.claims],
+            "verdicts": verdict_table(report),
+            "papers": paper_table(report.papers),
+            "shown": content.shown,
             "margin": MARGIN,
             "difference_margin": DIFFERENCE_MARGIN,
-            "older": report.schema_version == 1,
-            "independent": report.protocol.startswith("1."),
-            "states": [claim_state(claim) for claim in report.claims],
-            "printed": [printed_state(claim) for claim in report.claims],
+            "cell_row": cell_row,
+            "claim_state": claim_state,
+            "preconditions_of": preconditions_of,
+            "printed_state": printed_state,
         }
     writer.put("reproduction.html", render("reproduction", "", "reproduction.html", **context))
 
@@ -93,10 +73,12 @@ def _claims(content: Content) -> Markup:
 def _published_numbers(content: Content, family: str) -> Markup:
     """The published numbers that were measured by a method."""
     report = _report(content)
-    published: list[tuple[CellReport, list[str]]] = []
-    for cell in report.cells if report else ():
-        block = report.blocks[cell.block] if report and 0 <= cell.block < len(report.blocks) else None
-        if block is not None and block.measurement is not None and family_of(block.measurement.method) == family:
+    if report is None:
+        return Markup("")
+    published = []
+    for cell in report.cells:
+        block = report.blocks[cell.block]
+        if block.measurement is not None and family_of(block.measurement.method) == family:
             published.append((cell, cell_row(cell, block)))
     return Markup(render("published", "../", published=published)) if published else Markup("")
 

@@ -22,7 +22,7 @@ from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import CellReport, Lacking, Reproduction
 from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns, count_range
-from bench.lab.reproduce.wording import cell_row, lacking_text
+from bench.lab.reproduce.parts import cell_row, lacking_text
 from bench.results.store import StoredResult
 
 Written = Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]
