@@ -14,21 +14,21 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from bench.base.progress import QUIET, Progress
-from bench.base.records import StrictRecord
 from bench.data.origins import written_by
 from bench.data.tables import Query
 from bench.interface import Library
 from bench.lab.synthesis.naming import spells_out
 from bench.lab.synthesis.neighbours import Neighbours
-from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, read_reply, writing_request
+from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, writing_request
 from bench.lab.synthesis.targets import KINDS, Kind, Target
+from bench.methods.ptr.replies import DialogueReply, read_reply
 from bench.models.llm.messages import Failure, Request
 from bench.search.words import words
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel
 
-R = TypeVar("R", bound=StrictRecord)
+R = TypeVar("R", bound=DialogueReply)
 
 #: Queries that are written before they are checked.
 BATCH = 64
