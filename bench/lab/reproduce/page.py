@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 from pydantic import ValidationError
@@ -12,11 +11,10 @@ from pydantic import ValidationError
 from bench.base.errors import UsageError
 from bench.base.paths import read_regular
 from bench.base.records import first_fault
+from bench.lab.reproduce import parts
 from bench.lab.reproduce.older import by_equivalence
 from bench.lab.reproduce.outcomes import CLAIM_VERDICTS
-from bench.lab.reproduce.parts import cell_row, claim_state, paper_table, preconditions_of, printed_state, verdict_table
 from bench.lab.reproduce.report import Reproduction
-from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
 from bench.leaderboard.boards.board import family_of
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
@@ -45,20 +43,7 @@ def _report(content: Content) -> Reproduction | None:
 
 
 def _write(content: Content, writer: Writer) -> None:
-    report = _report(content)
-    context: dict[str, Any] = {"report": report}
-    if report is not None:
-        context |= {
-            "verdicts": verdict_table(report),
-            "papers": paper_table(report.papers),
-            "shown": content.shown,
-            "margin": MARGIN,
-            "difference_margin": DIFFERENCE_MARGIN,
-            "cell_row": cell_row,
-            "claim_state": claim_state,
-            "preconditions_of": preconditions_of,
-            "printed_state": printed_state,
-        }
+    context = {"report": _report(content), "parts": parts, "shown": content.shown}
     writer.put("reproduction.html", render("reproduction", "", "reproduction.html", **context))
 
 
@@ -75,11 +60,12 @@ def _published_numbers(content: Content, family: str) -> Markup:
     report = _report(content)
     if report is None:
         return Markup("")
-    published = []
-    for cell in report.cells:
-        block = report.blocks[cell.block]
-        if block.measurement is not None and family_of(block.measurement.method) == family:
-            published.append((cell, cell_row(cell, block)))
+    cells = [(cell, report.blocks[cell.block]) for cell in report.cells]
+    published = [
+        (cell, parts.cell_row(cell, block))
+        for cell, block in cells
+        if block.measurement is not None and family_of(block.measurement.method) == family
+    ]
     return Markup(render("published", "../", published=published)) if published else Markup("")
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from bench.cli.output import console
 from bench.lab.reproduce.cells import papers
-from bench.lab.reproduce.outcomes import (
-    CELL_VERDICTS,
-    CLAIM_VERDICTS,
-    DIFFERENCES,
-    DIRECTION_COUNTS,
-    CellVerdict,
-    Outcome,
-)
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, DIFFERENCES, DIRECTION_COUNTS
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -24,12 +17,11 @@ from bench.lab.reproduce.report import (
     Lacking,
     Measurement,
     PairedComparison,
-    PaperReport,
     PreconditionReport,
     Reproduction,
     TableReport,
 )
-from bench.lab.reproduce.summary import count_directions
+from bench.lab.reproduce.summary import count_cells
 from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
 from bench.show.numbers import count, duration, estimate, format_fixed, format_signed, interval, p_value, significant
 from bench.show.tables import Table, markdown_code, markdown_text
@@ -98,7 +90,7 @@ def markdown(report: Reproduction) -> str:
     parts = [Part("The papers' tables and claims", None, [made, *_LEGEND], [report.environment.command], level=1)]
     if report.tables:
         parts.append(Part(table=verdict_table(report)))
-    parts.append(Part("What holds", paper_table(report.papers)))
+    parts.append(Part("What holds", paper_table(report)))
     for table in report.tables:
         parts += table_parts(table, report.cells, report.blocks)
     if report.claims:
@@ -296,44 +288,37 @@ def summary_parts(report: Reproduction) -> list[Part]:
     """Verdicts counted by table, claims, and what holds of each paper."""
     other = sum(cell.verdict == "reproduced" and report.blocks[cell.block].other_data for cell in report.cells)
     notes = [f"{other} of the reproduced cells were measured on data other than the paper's"] if other else []
+    parts = [Part(table=verdict_table(report), notes=notes)]
+    if report.claims:
+        parts.append(claim_table(report.claims))
     how = f"{duration(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them"
-    claims = [claim_table(report.claims)] if report.claims else []
-    return [
-        Part(table=verdict_table(report), notes=notes),
-        *claims,
-        Part(table=paper_table(report.papers, 2), notes=[how]),
-    ]
+    return [*parts, Part(table=paper_table(report, columns=2), notes=[how])]
 
 
 def verdict_table(report: Reproduction) -> Table:
     """The cells of each table, counted as `COUNTS` says, and their sums."""
     table = Table(["table", *(name.replace(" ", "\n") for name in COUNTS)], right=range(1, len(COUNTS) + 1), tight=True)
-    counts = []
     for item in report.tables:
-        directions = count_directions(cell for cell in report.cells if cell.table == item.table)
-        counts.append(_counts(item.cells, item.verdicts, directions))
-        table.add(item.table, *map(str, counts[-1]))
-    table.add("all", *(str(sum(column)) for column in zip(*counts, strict=True)), style="bold")
+        table.add(item.table, *_counts([cell for cell in report.cells if cell.table == item.table]))
+    table.add("all", *_counts(report.cells), style="bold")
     return table
 
 
-def paper_table(reports: Sequence[PaperReport], columns: int = len(PAPERS)) -> Table:
+def paper_table(report: Reproduction, columns: int = len(PAPERS)) -> Table:
     """What holds of each paper: a sentence and counts, the first `columns` of `PAPERS`."""
     table = Table(PAPERS[:columns], right=range(2, columns), whole=(0,))
-    for paper in reports:
-        counts = _counts(paper.cells, paper.verdicts, paper.directions)
-        counts += [paper.claims.get(name, 0) for name in CLAIM_VERDICTS]
-        table.add(*[paper.paper, paper.sentence, *map(str, counts)][:columns])
+    for paper in report.papers:
+        counts = _counts([cell for cell in report.cells if cell.paper == paper.paper])
+        counts += [str(paper.claims.get(name, 0)) for name in CLAIM_VERDICTS]
+        table.add(*[paper.paper, paper.sentence, *counts][:columns])
     return table
 
 
-def _counts(cells: int, verdicts: Mapping[CellVerdict, int], directions: Mapping[Outcome, int]) -> list[int]:
+def _counts(cells: Sequence[CellReport]) -> list[str]:
     """One number for each of `COUNTS`."""
-    return [
-        cells,
-        *(verdicts.get(name, 0) for name in CELL_VERDICTS),
-        *(directions.get(name, 0) for name in DIRECTION_COUNTS),
-    ]
+    verdicts, directions = count_cells(cells)
+    counts = [verdicts[name] for name in CELL_VERDICTS] + [directions[name] for name in DIRECTION_COUNTS]
+    return [str(len(cells)), *map(str, counts)]
 
 
 # Claims -------------------------------------------------------------------------------------------------------------

@@ -198,12 +198,11 @@ class MethodRuns:
         Raises:
             BenchError: the run is not possible here, or it failed.
         """
+        return _make_once(self._done, plan, lambda: self._run(plan))
 
-        def run() -> StoredResult:
-            with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
-                return next(self._runner.run([plan]))
-
-        return _make_once(self._done, plan, run)
+    def _run(self, plan: Plan) -> StoredResult:
+        with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
+            return next(self._runner.run([plan]))
 
     def dataset(self, spec: Spec) -> Dataset:
         """A dataset, loaded once; raises `BenchError`."""

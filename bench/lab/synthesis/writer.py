@@ -6,7 +6,6 @@ a spending limit, Ctrl-C. The model's journal keeps all replies, so the same com
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from bench.base.progress import QUIET, Progress
+from bench.data.derive import order_hash
 from bench.data.origins import written_by
 from bench.data.tables import Query
 from bench.interface import Library
@@ -189,7 +189,7 @@ class QueryWriter:
 
     def _place(self, text: str, tool: int | None) -> bytes:
         name = "" if tool is None else self._library.tools[tool].tool_id
-        return hashlib.sha256(f"{self._seed}:{text}:{name}".encode("utf-8", "surrogatepass")).digest()
+        return order_hash(f"{self._seed}:{text}:{name}")
 
     def _replies(self, kinds: Sequence[Kind], form: type[R], requests: Sequence[Request]) -> list[R | None]:
         """The replies that have the form; the others are counted."""
