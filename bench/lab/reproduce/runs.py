@@ -200,7 +200,7 @@ class MethodRuns:
         """
         return _make_once(self._done, plan, lambda: self._run(plan))
 
-    def _run(self, plan: Plan) -> StoredResult:
+    def _run(self, plan: Plan) -> StoredResult | BenchError:
         with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
             return next(self._runner.run([plan]))
 
@@ -236,7 +236,7 @@ def as_bench_error(error: Exception) -> BenchError:
     return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
 
 
-def _make_once(made: dict[K, V | BenchError], key: K, make: Callable[[], V]) -> V:
+def _make_once(made: dict[K, V | BenchError], key: K, make: Callable[[], V | BenchError]) -> V:
     """The value of a key, made when it is first asked for; an error is raised again each time."""
     if key not in made:
         try:
