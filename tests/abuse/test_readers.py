@@ -48,7 +48,7 @@ from bench.importing.queries import read_queries
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.traces.traces import read_traffic
 from bench.lab.reproduce.page import read_reproduction
-from bench.lab.reproduce.wording import cell_row, claim_state, printed_state
+from bench.lab.reproduce.parts import cell_row, claim_state, printed_state
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set
 from bench.models.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest

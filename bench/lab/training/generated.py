@@ -59,15 +59,13 @@ class _ModelReply(Record):
     model_config = ConfigDict(extra="ignore")
 
 
-class _Input(_ModelReply):
-    name: str = Field(min_length=1, max_length=100)
-    description: str = Field("", max_length=1000)
-    required: bool = True
-
-
 class _Output(_ModelReply):
     name: str = Field(min_length=1, max_length=100)
     description: str = Field("", max_length=1000)
+
+
+class _Input(_Output):
+    required: bool = True
 
 
 class _ToolDocument(_ModelReply):
