@@ -15,9 +15,9 @@ import bench
 from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import lock
-from bench.base.paths import cache_folder, read_regular
+from bench.base.paths import cache_folder
 from bench.base.progress import QUIET, Progress
-from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
+from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.comparability import code_of
@@ -147,11 +147,7 @@ def _standing(path: Path) -> Baseline | None:
     try:
         return read_baseline(path)
     except BenchError as error:
-        try:
-            ours = '"schema_name": "baseline"' in read_regular(path).decode("utf-8", "replace")
-        except OSError:
-            ours = False
-        if not ours:
+        if not is_ours(path):
             raise ResultError(f"{error} The file is not replaced: choose another --out.") from None
         return None
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Literal
 
 from bench.base.errors import BenchError, ResultError
-from bench.base.paths import read_regular, write_text
-from bench.base.records import Record, validate_record
+from bench.base.paths import write_text
+from bench.base.reading import Reader
+from bench.base.records import Record
 from bench.base.spec import Spec, Value, parse
-from bench.base.strict_json import loads
 from bench.results.current import conditions_of
 from bench.results.ids import Conditions
 from bench.results.manifest import Manifest, Mark
@@ -68,17 +68,10 @@ def find_unfinished(result: StoredResult) -> Begun | None:
     """
     manifest = result.manifest
     path = _place_of(result.folder.parent.parent, manifest)
-    if path is None:
+    if path is None or not path.exists():
         return None
-    try:
-        raw = loads(read_regular(path))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ResultError(f"cannot read {path}: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        raise ResultError(f"{path} is damaged ({error}); run {result.label} again, or remove the file.") from None
-    begun = validate_record(Begun, raw, str(path), ResultError)
+    reader = Reader(str(path), ResultError, f"; run {result.label} again, or remove the file")
+    begun = reader.read_record(Begun, path)
     return begun if begun.begun >= _made(manifest) else None
 
 

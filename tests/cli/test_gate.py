@@ -117,7 +117,7 @@ def _results(bench: Bench) -> list[dict[str, str]]:
         (["nothing@starter"], "there is no result"),
         (["bm25@starter", "--baseline", "none.json"], "there is no baseline none.json"),
         (["bm25@starter", "--policy", "none.toml"], "cannot read the policy none.toml"),
-        (["bm25@starter", "--baseline", "gate.toml"], "damaged"),
+        (["bm25@starter", "--baseline", "gate.toml"], "gate.toml is not JSON"),
         (["bm25@starter", "--policy", "b.json"], "is not TOML"),
     ],
 )

@@ -6,11 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 from markupsafe import Markup
-from pydantic import ValidationError
 
 from bench.base.errors import UsageError
-from bench.base.paths import read_regular
-from bench.base.records import first_fault
+from bench.base.reading import Reader
 from bench.lab.reproduce import parts
 from bench.lab.reproduce.older import by_equivalence
 from bench.lab.reproduce.outcomes import CLAIM_VERDICTS
@@ -27,12 +25,7 @@ def read_reproduction(path: Path) -> Reproduction:
     Raises:
         UsageError: it cannot be read, or does not follow its schema.
     """
-    try:
-        report = Reproduction.model_validate_json(read_regular(path))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}.") from None
-    except ValidationError as error:
-        raise UsageError(f"{path} is not a report of `bench reproduce` ({first_fault(error)}).") from None
+    report = Reader(f"the report of `bench reproduce` {path}", UsageError).read_record(Reproduction, path)
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
         raise UsageError(f"{path} is not a report of `bench reproduce` (a cell has no block).")
     return by_equivalence(report) if report.schema_version == 1 else report

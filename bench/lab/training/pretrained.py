@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from bench.base.errors import UnavailableError
+from bench.base.reading import Reader
 from bench.lab.training.trainer import TrainingSettings
 from bench.models.files import model_folder, quiet_transformers
 
@@ -38,10 +38,11 @@ def transformer_folder(base: str) -> Path:
     folder = model_folder(base)
     if (folder / "config.json").is_file():
         return folder
+    path = folder / "modules.json"
+    reader = Reader(f"the modules of the model {path}", UnavailableError)
     try:
-        modules = json.loads((folder / "modules.json").read_text("utf-8"))
-        first = folder / str(modules[0]["path"])
-    except (OSError, ValueError, LookupError, TypeError):
+        first = folder / str(reader.parse(reader.read_bytes(path))[0]["path"])
+    except (LookupError, TypeError):
         first = folder
     if not (first / "config.json").is_file():
         raise UnavailableError(f"the model {base!r} has no transformer to train (no config.json in {first}).")
