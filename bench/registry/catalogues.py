@@ -94,10 +94,8 @@ def import_sources(
         if named.given:
             raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
         record = NameRecord()
-        parsed, _, left_out = import_queries(queries, ToolNames(tools, earlier), record=record)
+        parsed, _, _ = import_queries(queries, ToolNames(tools, earlier), notes, record=record)
         notes += filter(None, [record.mapped()])
-        if left_out:
-            issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
     elif queries is not None:
         rows, where = _rows_of(queries, named)
         dropped = unknown if drop_unknown_gold else None

@@ -14,7 +14,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import budget_option, complete_datasets, json_option, source_options
-from bench.cli.output import console, print_json
+from bench.cli.output import console, print_json, say
 from bench.show.numbers import money
 from bench.show.tables import Table
 
@@ -132,8 +132,11 @@ def _library(library: str) -> tuple[list[Tool], Card]:
     with storage_errors(library):
         corpus = next((place for place in (path, path / CORPUS) if place.is_file()), None)
     if corpus is not None:
-        tools, title = read_corpus(corpus), f"Requests for {path.name}"
+        notes: list[str] = []
+        tools, title = read_corpus(corpus, notes), f"Requests for {path.name}"
         terms: dict[str, Any] = {"licence": "not stated", "redistribution": False, "template": _TEMPLATE}
+        for note in notes:
+            say(f"{corpus}: {note}")
     else:
         loaded = load_dataset(library, progress())
         tools, title = list(loaded.tools), f"Requests for the tools of {loaded.card.title}"
