@@ -39,7 +39,7 @@ def score_run_file(
     results: Path,
     *,
     name: str,
-    command: str,
+    command: str = "",
     split: EvaluatedSplit | None = None,
     template: Template | None = None,
     metrics: Sequence[Metric] = (),
@@ -52,7 +52,7 @@ def score_run_file(
         dataset: what it ran on.
         results: the folder of results.
         name: what the system is called.
-        command: the command, for the manifest.
+        command: the command, for the manifest; empty for that of `bench score`.
         split: which queries are scored; None for the dataset's default.
         template: the text whose tokens are counted; None for the dataset's default.
         metrics: metrics in addition to the default ones.
@@ -71,8 +71,8 @@ def score_run_file(
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     record = NameRecord()
-    answers = parse_run(data, file, dataset, rows, record)
     warnings = ["scored from a run file: how the system was run, and what data it saw, is unknown"]
+    answers = parse_run(data, file, dataset, rows, record, warnings)
     if dataset.scope is not None:
         answers, hidden = _within_scope(answers, dataset.scope[rows])
         warnings += [f"{hidden} tools that a request may not see were left out of its ranking"] if hidden else []
@@ -99,7 +99,7 @@ def score_run_file(
         ),
         depth=max(1, answers.ranking.tools.shape[1]),
         seeds={"bootstrap": BOOTSTRAP_SEED},
-        environment=environment(command),
+        environment=environment(command or score_command(file, dataset.spec, name, split, template)),
         timings={},
         latency=None,
         peak_memory_mib=None,
@@ -168,8 +168,7 @@ def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Pr
         raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
     data = read_run_file(path)
     loaded = load_dataset(dataset, progress)
-    command = score_command(path.name, loaded.spec, path.stem, None, None)
-    result = score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
+    result = score_run_file(data, path.name, loaded, results, name=path.stem)
     if mapped := result.manifest.facts.get(MAPPED):
         progress.note(f"{result.label}: {mapped}")
     return result
