@@ -15,6 +15,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.help import more_option
+from bench.cli.output import say
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
 from bench.results.settings import Setting, known_settings, option
@@ -107,7 +108,9 @@ def servers_option(function: F) -> F:
     def command(*arguments: Any, mcp: tuple[str, ...], mcp_config: tuple[Path, ...], **options: Any) -> Any:
         from bench.remote.servers import server_of, servers_in
 
-        servers = [server_of(text) for text in mcp] + [server for file in mcp_config for server in servers_in(file)]
+        servers = [server_of(text) for text in mcp] + [
+            server for file in mcp_config for server in servers_in(file, say)
+        ]
         return function(*arguments, servers=servers, **options)
 
     return cast(F, command)
