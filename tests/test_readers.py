@@ -14,11 +14,10 @@ import io
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kit.results import folder_of
@@ -468,7 +467,7 @@ DOORS: dict[str, Door] = {
     "answers of a program": Door(
         ("bench/remote/answers", "bench/remote/process"),
         {**BEIR, "answer.json": '{"tools": ["a", "b"]}\n', "search.sh": SEARCH},
-        commands(ADD, """run -q -d mine -m 'command(run="sh {}/search.sh")'"""), {
+        commands(ADD, """run -d mine -m 'command(run="sh {}/search.sh")'"""), {
             FIELD: ("answer.json", '"tools"', '"colour": 1, "tools"', ("colour",)),
             KIND: ("answer.json", '"tools"', '"colour"', ("colour",)),
             CONTRADICTION: ("answer.json", '"tools"', '"tools": ["b"], "tools"', ("'tools' twice",)),
@@ -481,20 +480,9 @@ BESIDE = {
     "bench/lab/training/generated": "it reads replies of a model that it has parsed before",
     "bench/models/llm/journal": "each line ends with a checksum of its bytes",
 }
-#: Ways in, with what is wrong, and modules, that are still being mended.
-PENDING = {(name, FIELD) for name in ("a catalogue", "a log of traffic", "answers of a program")}
-PENDING_MODULES = {"bench/importing/tools/forms"}
 
 
-def pending(values: Iterable[Any], known: Collection[Any]) -> list[Any]:
-    """Parameters, those marked that are known to fail."""
-    mark = pytest.mark.xfail(strict=True, reason="its reader is being mended")
-    return [
-        pytest.param(*(each if isinstance(each, tuple) else (each,)), marks=[mark] * (each in known)) for each in values
-    ]
-
-
-@pytest.mark.parametrize("module", pending(readers(), PENDING_MODULES))
+@pytest.mark.parametrize("module", readers())
 def test_what_reads_from_outside_has_a_way_in(module: str) -> None:
     inside = {name for names in INSIDE.values() for name in names}
     shown = {name for door in DOORS.values() for name in door.modules}
@@ -537,9 +525,7 @@ def test_json_of_the_package_contradicts_nothing(folder: str) -> None:
         strict_json.loads(path.read_bytes())
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"), pending([(name, wrong) for name in DOORS for wrong in (FIELD, KIND, CONTRADICTION)], PENDING)
-)
+@pytest.mark.parametrize(("name", "wrong"), [(name, wrong) for name in DOORS for wrong in (FIELD, KIND, CONTRADICTION)])
 def test_what_a_reader_does_not_understand_it_names(
     name: str,
     wrong: str,

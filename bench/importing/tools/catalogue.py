@@ -115,6 +115,7 @@ def catalogue_of(
     remarks: list[tuple[Document, str, str]] = []
     entries: list[_Entry] = []
     parts: set[Path] = set()
+    unread: defaultdict[str, list[_Entry]] = defaultdict(list)
     size = 0
     for document, source in documents:
         folder = source.path if source.path != document.file else Path()
@@ -126,6 +127,8 @@ def catalogue_of(
                     remarks.append((document, _place(document.label, item.steps), item.reason))
                 else:
                     entries.append(_Entry(document, source, item))
+                    for name in item.unread:
+                        unread[name].append(entries[-1])
                     size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
                 many = len(entries) + len(remarks) > MOST_TOOLS
                 if many or size > MOST_SCHEMAS:
@@ -148,6 +151,9 @@ def catalogue_of(
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
         raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
     told = [(place, reason) for _, place, reason in remarks]
+    for name, having in unread.items():
+        count = f"{len(having)} tool{'' if len(having) == 1 else 's'}"
+        told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({count})"))
     tools = _distinct(_assign_ids(entries, told), drop_duplicates, told)
     return Catalogue(tuple(tools), tuple(told))
 

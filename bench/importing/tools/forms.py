@@ -5,13 +5,13 @@ OpenAPI has a module of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, get_args
 
 from bench.base.errors import DataError
+from bench.base.strict_json import loads
 from bench.base.text import one_line
 from bench.importing.dialects import words
 from bench.importing.reading import check_json
@@ -19,7 +19,7 @@ from bench.importing.tools.clients import configured_servers
 from bench.importing.tools.openapi import is_openapi, operations
 from bench.importing.tools.references import References
 from bench.importing.tools.schemas import from_openapi
-from bench.importing.tools.tool import DocumentTool, Skipped, Steps, annotations_of, name_fault, read_tool
+from bench.importing.tools.tool import HINTS, DocumentTool, Skipped, Steps, annotations_of, name_fault, read_tool
 
 Form = Literal["mcp", "openai", "anthropic", "gemini", "openapi"]
 FORMS: tuple[Form, ...] = get_args(Form)
@@ -32,6 +32,9 @@ _NAMES, _DESCRIPTIONS, _SERVERS, _SERVER_OBJECTS, _OF_SERVERS, _WRAPPERS = (
 _CALLS, _OTHER_LISTS, _CARD_KEYS, _CARD_TYPES = (
     frozenset(words("tools", key)) for key in ("calls", "other_lists", "card_keys", "card_types")
 )
+#: Fields of a tool that are read, or known to say nothing of what a retriever sees.
+_READ = frozenset({*_NAMES, *_DESCRIPTIONS, *_SERVERS, *_SERVER_OBJECTS, *_ANY_SCHEMA})
+_READ |= {*words("tools", "other_schemas"), *words("tools", "ignored"), *HINTS}
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 #: What is said of a record that describes a server.
 _CARD = "it describes a server and lists none of its tools"
@@ -74,7 +77,12 @@ def tools_of(
             else f"it is no list of tools in the form {form}"
         )
     for entry in entries:
-        yield entry if isinstance(entry, Skipped) else _tool(*entry)
+        tool = entry if isinstance(entry, Skipped) else _tool(*entry)
+        if isinstance(tool, DocumentTool) and not isinstance(entry, Skipped):
+            function = entry[0].get("function")
+            fields = (*entry[0], *(function if isinstance(function, dict) else ()))
+            tool = replace(tool, unread=tuple(name for name in fields if name not in _READ))
+        yield tool
 
 
 def is_single(value: Any) -> bool:
@@ -354,7 +362,7 @@ def _form(raw: Mapping[str, Any]) -> Form:
 def _from_text(text: str) -> Any:
     """A schema that was written into a text, as some tables have it; the text if it is no JSON."""
     try:
-        return check_json(json.loads(text), "")
+        return check_json(loads(text), "")
     except (ValueError, RecursionError, DataError):
         return text
 

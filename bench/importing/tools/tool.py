@@ -30,11 +30,13 @@ class DocumentTool:
         tool: its id is its name yet.
         steps: the JSON pointer of its place.
         server: the server that the document names for it; empty if none.
+        unread: its fields that are not read.
     """
 
     tool: Tool
     steps: Steps
     server: str = ""
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,14 +140,14 @@ def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
         about += [each.get("annotations") for each in about if isinstance(each, Mapping)]
         for source in (given, holder, *about):
             for key, value in source.items() if isinstance(source, Mapping) else ():
-                key = _HINTS.get(key, key)
-                if source is given or (key in _HINTS.values() and isinstance(value, bool)):
+                key = HINTS.get(key, key)
+                if source is given or (key in HINTS.values() and isinstance(value, bool)):
                     annotations.setdefault(key, value)
     return annotations
 
 
 #: The hints of MCP's `ToolAnnotations`, by themselves and as Python writes them.
-_HINTS = {
+HINTS = {
     written: hint
     for hint in ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
     for written in (hint, re.sub("([A-Z])", lambda match: f"_{match[0].lower()}", hint))

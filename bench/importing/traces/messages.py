@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from bench.importing.dialects import words
 from bench.importing.traces.events import NAMELESS, Call, Event, LoggedReply, LoggedRequest, Outcome, Unknown, unknown
 from bench.importing.traces.fields import (
     ARGUMENTS,
@@ -71,6 +72,7 @@ _REQUESTS = (
     *("messages", "input", "contents", "user_msg", "question", "query", "user_input", "task", "message"),
     *("prompt", "text"),
 )
+_MESSAGE = frozenset(words("messages", "fields"))
 _TOO_DEEP = Unknown("a message that is nested too deeply")
 #: Where a call names the server, or the namespace, of its tool.
 _SERVERS = ("server_name", "server_label", "namespace")
@@ -252,7 +254,7 @@ def _message(message: Mapping[str, Any], depth: int) -> list[Event]:
         silent = role in _APPLICATION or (not role and kind in _OTHER_ITEMS | _APPLICATION)
         return [] if silent else [unknown("a message of role", role) if role else unknown("a message of type", kind)]
     texts: list[str] = []
-    events: list[Event] = []
+    events: list[Event] = [unknown("a message with the field", key) for key in message if key not in _MESSAGE]
     asked = False
     for part in _parts(first_value(message, "content", "parts", "contents", "blocks")):
         if _is_text(part):
