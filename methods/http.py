@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Literal
 
 from pydantic import Field
@@ -10,15 +9,23 @@ from pydantic import Field
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
 from bench.base.secrets import mask
+from bench.base.strict_json import loads
 from bench.base.text import one_line
-from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface import History, Library
 from bench.interface.method import Context
-from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking, RemoteReply, catalogue
+from bench.remote.answers import Unusable
+from bench.remote.asking import (
+    Asking,
+    RemoteMethod,
+    RemoteReply,
+    UnknownNames,
+    catalogue,
+    marks_of_remote,
+)
 from bench.remote.web import Web, WebClient, check_url
 
 
-class Http(Method):
+class Http(RemoteMethod):
     """Asks a service for each query: `{"query": TEXT, "limit": DEPTH}` goes out, a list of tool ids comes back.
 
     The answer may be a list, or an object with a list under `tools`, `results`, `hits`, `matches`, `items` or `data`,
@@ -26,7 +33,8 @@ class Http(Method):
     a usable answer fails and is counted. Ten failures in a row end the run; its finished batches are kept.
 
     With `catalogue`, the tools are sent first, as `{"library": HASH, "tools": [...]}`, and each query names the library
-    that it is about, so that a service can hold several.
+    that it is about, so that a service can hold several. Without it the service has tools of its own, and an edited
+    description does not reach it: the row is marked.
     """
 
     class Parameters(ParameterSet):
@@ -36,6 +44,7 @@ class Http(Method):
         query: str = Field("query", min_length=1, description="name of the field with the query")
         limit: str = Field("limit", description="name of the field with the number of tools; empty to send none")
         answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
+        unknown: UnknownNames = "fail"
         revision: str = Field("", description="version of the service, if you know it")
         version: str = Field("", description="address that says the version of the service, or address#HEADER")
         token: str = Field("", description="environment variable with a bearer token")
@@ -45,8 +54,6 @@ class Http(Method):
         rate: float = Field(0.0, ge=0, le=10_000, description="requests per second; 0 for no limit")
 
     parameters: Parameters
-    #: Of what somebody else runs, nobody here knows that the same question gets the same answer.
-    has_chance = True
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
@@ -61,21 +68,17 @@ class Http(Method):
         return {self.parameters.url: said} if said else {}
 
     def marks(self) -> dict[str, str]:
-        if self._said() or not self.parameters.url:
-            return {}
-        return {"remote": f"asks {self.parameters.url}, which names no version: not reproducible by hash"}
-
-    def facts(self) -> dict[str, str | int | float | bool]:
-        return self._asking.facts()
+        options = self.parameters
+        return marks_of_remote(options.url, version=self._said(), given=bool(options.catalogue)) if options.url else {}
 
     def preflight(self, library: Library, history: History) -> None:
         if not self.parameters.url:
             raise UsageError("the method http needs an address: http(url=http://localhost:8000/search).")
-        AnswerReader(library.tools, self.parameters.answer)
+        super().preflight(library, history)
         self._web()
 
     def index(self, library: Library) -> None:
-        self._reader = AnswerReader(library.tools, self.parameters.answer)
+        super().index(library)
         self._library = library.content_hash
         if self.parameters.catalogue:
             try:
@@ -83,9 +86,6 @@ class Http(Method):
                 self._web().send("POST", self.parameters.catalogue, body)
             except Unusable as error:
                 raise UnavailableError(f"{self.parameters.catalogue} did not take the tools: {error}.") from None
-
-    def rank(self, queries: Queries, depth: int) -> Ranking:
-        return self._asking.rank(queries.texts, depth, self._reader)
 
     def _send(self, text: str, depth: int) -> RemoteReply:
         fields: dict[str, str | int] = {self.parameters.query: text}
@@ -124,7 +124,7 @@ def _version(said: bytes) -> str:
     """A version out of an answer: `{"version": ...}`, a JSON string, or the text."""
     text = said[:2000].decode("utf-8", "replace").strip()
     try:
-        value = json.loads(text)
+        value = loads(text)
     except (ValueError, RecursionError):
         value = text
     if isinstance(value, dict):

@@ -12,10 +12,10 @@ from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
 from bench.base.secrets import keep, mask, mask_json
 from bench.base.text import one_line
-from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface import History, Library
 from bench.interface.method import Context
-from bench.remote.answers import AnswerReader, Unusable
-from bench.remote.asking import Asking, RemoteReply
+from bench.remote.answers import Unusable
+from bench.remote.asking import Asking, RemoteMethod, RemoteReply, UnknownNames, marks_of_remote
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 
-class Mcp(Method):
+class Mcp(RemoteMethod):
     """Calls a tool of an MCP server for each query, which answers with a list of tool ids.
 
     The server is a command that is started once, and again if it ends, or the URL of a server over streamable HTTP. The
     answer is the structured content of the result, or else the JSON in its first text. It is read as that of the method
     `http`. A query without a usable answer fails and is counted. Ten failures in a row end the run; its finished
-    batches are kept. A command runs with your rights.
+    batches are kept. The server is not sent the tools of the dataset, so that an edited description does not reach it:
+    the row is marked. A command runs with your rights.
     """
 
     class Parameters(ParameterSet):
@@ -38,19 +39,18 @@ class Mcp(Method):
         query: str = Field("query", min_length=1, description="name of the argument with the query")
         limit: str = Field("limit", description="name of the argument with the number of tools; empty to send none")
         answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
+        unknown: UnknownNames = "fail"
         revision: str = Field("", description="version of the server, if you know it better than the server says it")
         token: str = Field("", description="environment variable with a bearer token, for a URL")
         timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one answer")
         concurrency: int = Field(1, ge=1, le=64, description="queries asked at once")
 
     parameters: Parameters
-    #: Of what somebody else runs, nobody here knows that the same question gets the same answer.
-    has_chance = True
 
     def __init__(self, parameters: Parameters, context: Context) -> None:
         super().__init__(parameters, context)
-        if parameters.server:
-            server_at(parameters.server)
+        #: Whether asking for the version starts a program.
+        self.starts_program = bool(parameters.server and server_at(parameters.server).command)
         self._revision: str | None = None
         self._opened: McpClient | None = None
         self._asking = Asking(f"the MCP server {parameters.server!r}", self._send, parameters.concurrency)
@@ -60,19 +60,14 @@ class Mcp(Method):
         return {self.parameters.server: said} if said else {}
 
     def marks(self) -> dict[str, str]:
-        if self._said() or not self.parameters.server:
-            return {}
-        why = f"asks {self.parameters.server!r}, which names no version: not reproducible by hash"
-        return {"remote": why}
-
-    def facts(self) -> dict[str, str | int | float | bool]:
-        return self._asking.facts()
+        server = self.parameters.server
+        return marks_of_remote(f"the MCP server {server!r}", version=self._said()) if server else {}
 
     def preflight(self, library: Library, history: History) -> None:
         options = self.parameters
         if not options.server or not options.tool:
             raise UsageError('the method mcp needs a server and a tool: mcp(server="node server.js", tool=search).')
-        AnswerReader(library.tools, options.answer)
+        super().preflight(library, history)
         try:
             names = [str(tool.get("name")) for tool in self._client().tools().tools if isinstance(tool, dict)]
         except Unusable as error:
@@ -82,11 +77,8 @@ class Mcp(Method):
             raise UsageError(f"the MCP server {options.server!r} has no tool {options.tool!r}; its tools are {listed}.")
 
     def index(self, library: Library) -> None:
-        self._reader = AnswerReader(library.tools, self.parameters.answer)
+        super().index(library)
         self._client()
-
-    def rank(self, queries: Queries, depth: int) -> Ranking:
-        return self._asking.rank(queries.texts, depth, self._reader)
 
     def _send(self, text: str, depth: int) -> RemoteReply:
         options = self.parameters

@@ -16,7 +16,9 @@ from bench.base.paths import expand_path
 from bench.base.spec import Spec, Value, parse
 from bench.data.dataset import Dataset
 from bench.data.units import parse_unit
+from bench.importing.reading import Document, check_json
 from bench.importing.tools.forms import FORMS, Form
+from bench.importing.tools.objects import as_json
 from bench.interface.method import Method
 from bench.registry import datasets, methods
 
@@ -92,24 +94,24 @@ def import_tools(
         >>> bench.import_tools("mine", tools, queries, replace=True).tools[0].tool_id
         'forecast'
     """
-    from bench.registry.catalogues import import_sources, import_values
+    from bench.registry.catalogues import import_sources
 
     if form is not None and form not in FORMS:
         raise UsageError(f"form is {form!r}; it must be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
-    place = expand_path(queries) if isinstance(queries, str | Path) else queries
-    by = None if unit is None else parse_unit(unit)
     listed = [tools] if isinstance(tools, str | Path) else tools
-    options: dict[str, Any] = {
-        "form": form,
-        "drop_duplicates": drop_duplicates,
-        "drop_unknown_gold": drop_unknown_gold,
-        "replace": replace,
-        "unit": by,
-        "fields": fields,
-    }
-    if isinstance(listed, list | tuple) and listed and all(isinstance(each, str | Path) for each in listed):
-        return import_sources(name, listed, place, **options)
-    return import_values(name, tools, place, **options)
+    if not (isinstance(listed, list | tuple) and listed and all(isinstance(each, str | Path) for each in listed)):
+        listed = [Document(check_json(as_json(tools), "the tools"), "the tools", "a Python program")]
+    return import_sources(
+        name,
+        listed,
+        expand_path(queries) if isinstance(queries, str | Path) else queries,
+        form=form,
+        drop_duplicates=drop_duplicates,
+        drop_unknown_gold=drop_unknown_gold,
+        replace=replace,
+        unit=None if unit is None else parse_unit(unit),
+        fields=(fields or {}).items(),
+    )
 
 
 def build_method(method: MethodLike, /, **parameters: object) -> Method:

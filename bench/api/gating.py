@@ -15,11 +15,10 @@ from bench.gating import wording
 from bench.gating.baseline import read_baseline
 from bench.gating.bless import Blessed
 from bench.gating.bless import bless as bless_results
-from bench.gating.candidate import Candidate, Search
-from bench.gating.judge import judge
+from bench.gating.candidate import Search
 from bench.gating.policy import read_policy
 from bench.gating.report import GateReport, Outcome, RuleReport
-from bench.gating.search_function import dataset_loader, gate_search
+from bench.gating.search_function import gate_search, gate_stored
 from bench.metrics import parse_metrics
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table
@@ -111,8 +110,8 @@ def gate(
     if callable(candidate):
         return GateResult(gate_search(candidate, baseline_file, policy_file, name))
     rules, blessed = read_policy(policy_file), read_baseline(baseline_file)
-    candidate_result = Candidate.of(open_stored_result(candidate, results, blessed.dataset.spec))
-    return GateResult(judge(candidate_result, blessed, rules, dataset_loader(rules, candidate_result.dataset, blessed)))
+    stored = open_stored_result(candidate, results, blessed.dataset.spec)
+    return GateResult(gate_stored(stored, blessed, rules, candidate if isinstance(candidate, str) else ""))
 
 
 def bless(

@@ -21,7 +21,7 @@ from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.evaluation.external import score_command, score_run_file
+from bench.evaluation.external import score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.run_files import RunLine, read_run_file
 from bench.metrics import parse_metrics
@@ -88,8 +88,7 @@ def score(
     if isinstance(run, str | Path):
         path = expand_path(run)
         file, name = path.name, name or path.stem
-        content = read_run_file(path)
-        command = score_command(file, data.spec, name, split, template)
+        content, command = read_run_file(path), ""
     else:
         name = name or "run"
         file = f"{name} (in memory)"

@@ -132,9 +132,14 @@ def _read(folder: Path) -> Plugin:
     path = folder / FILE
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
+        if unknown := sorted(raw.keys() - {"verbs", "pages", "schemas", "functions"}):
+            raise ValueError(f"there is no key {unknown[0]!r}")
         return Plugin(
             folder,
-            {str(name): Verb(str(verb["module"]), str(verb["help"])) for name, verb in raw.get("verbs", {}).items()},
+            {
+                name: Verb(**{key: str(each) for key, each in verb.items()})
+                for name, verb in raw.get("verbs", {}).items()
+            },
             [str(name) for name in raw.get("pages", [])],
             {str(name): str(model) for name, model in raw.get("schemas", {}).items()},
             {str(name): str(where) for name, where in raw.get("functions", {}).items()},

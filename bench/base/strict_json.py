@@ -43,12 +43,17 @@ class _Repeated(Exception):
     """Found while parsing, when the lines are not known yet; no `ValueError`, which parsers of numbers may catch."""
 
 
-def loads(text: str | bytes, *, parse_constant: Callable[[str], Any] | None = None) -> Any:
+def loads(
+    text: str | bytes,
+    *,
+    parse_constant: Callable[[str], Any] | None = None,
+    parse_int: Callable[[str], Any] | None = None,
+) -> Any:
     """The value of a JSON text, as `json.loads` gives it.
 
     Args:
         text: the text; bytes are UTF-8, UTF-16 or UTF-32.
-        parse_constant: as of `json.loads`.
+        parse_constant, parse_int: as of `json.loads`.
 
     Raises:
         RepeatedKey: an object has a key twice. It is a `ValueError`.
@@ -56,7 +61,7 @@ def loads(text: str | bytes, *, parse_constant: Callable[[str], Any] | None = No
         RecursionError: it is nested too deeply.
     """
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=parse_constant)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=parse_constant, parse_int=parse_int)
     except _Repeated:
         if isinstance(text, bytes | bytearray):
             text = text.decode(json.detect_encoding(text), "surrogatepass")

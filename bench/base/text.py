@@ -6,6 +6,7 @@ Escaping for HTML, XML, LaTeX or a shell is left to each output format. `clean` 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -15,6 +16,8 @@ _JOINERS = frozenset("\u200c\u200d")
 _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufeff")
 #: The folders of a path inside a spec, as in `dense(encoder=/home/me/models/mine)`.
 _FOLDERS = re.compile(r"(?<![^\s(=,\[])(?:~|\.{1,2})?/(?:[^/\s(),=\[\]]+/)*(?=[^/\s(),=\[\]])")
+#: A score as programs print it, in ASCII digits.
+_DECIMAL = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _DIGEST = re.compile(r"(?:^|-)[0-9a-f]{16}$")
 
 
@@ -45,6 +48,17 @@ def one_line(text: str, most: int | None = None) -> str:
         return clean(" ".join(text.split()))
     # Cut first as well: a text of ten megabytes is not read character by character.
     return shorten(clean(" ".join(text[: 4 * most].split())), most)
+
+
+def whole_number(text: str) -> int | None:
+    """The number that ASCII digits write, with or without a minus; None of any other text, such as `1_0` or `+5`."""
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None
+
+
+def finite_number(text: str) -> float | None:
+    """The number that ASCII digits write, with or without a point and an exponent; None of any other text or size."""
+    value = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    return value if math.isfinite(value) else None
 
 
 def terminal_text(message: str, most: int = 4000) -> str:

@@ -18,7 +18,15 @@ from bench.cli import PluggedGroup
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
-from bench.cli.options import complete_datasets, json_option, results_option, settings_options, source_options
+from bench.cli.options import (
+    FOLDER,
+    complete_datasets,
+    json_option,
+    results_option,
+    servers_option,
+    settings_options,
+    source_options,
+)
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
 from bench.data.entries import broken_datasets, dataset_entries
 from bench.data.origins import count_origins, from_traces, synthetic
@@ -27,6 +35,7 @@ from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.dataset import Dataset
+    from bench.remote.servers import Server
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -123,15 +132,33 @@ def info(dataset: str, as_json: bool) -> None:
 
 
 @command.command("fetch")
-@_DATASET
+@click.argument("dataset", required=False, shell_complete=complete_datasets)
+@servers_option
+@click.option("--out", type=FOLDER, help="Folder for the tools of MCP servers, a file for each server.")
 @source_options
 @json_option
-def fetch(dataset: str, as_json: bool) -> None:
-    """Download and verify a dataset's files, and build its tables."""
+def fetch(dataset: str | None, servers: list[Server], out: Path | None, skip_failed: bool, as_json: bool) -> None:
+    """Download and verify a dataset's files, and build its tables.
+
+    With --mcp or --mcp-config and --out, write the tools of live servers as files that bench data import reads: for a
+    commit. Files that say the same are not touched.
+    """
     from bench.registry import load_dataset
 
-    bars = progress()
-    loaded = load_dataset(dataset, bars)
+    if (dataset is None) == (not servers) or (out is None) == bool(servers):
+        raise UsageError(
+            "name a DATASET; or servers with --mcp or --mcp-config, and a folder for their tools with --out."
+        )
+    if out is not None:
+        from bench.registry.catalogues import write_tools
+
+        became = list(write_tools(servers, out, skip_failed=skip_failed))
+        if as_json:
+            print_json([{"place": place, "became": what} for place, what in became])
+        for place, what in became if not as_json else ():
+            (click.echo if what.startswith(("written", "unchanged")) else say)(f"{place}: {what}")
+        return
+    loaded = load_dataset(str(dataset), progress())
     if as_json:
         print_json(_sizes(loaded))
     else:

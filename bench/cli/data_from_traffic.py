@@ -16,11 +16,13 @@ from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 
 if TYPE_CHECKING:
-    from bench.importing.traces.traces import Traffic
+    from bench.importing.traces.traces import CalledName, Traffic
 
 #: The forms of `bench.importing.traces.forms`, which `--help` does not wait for.
 _FORMS = ("otel", "openai", "langfuse", "langsmith", "agents", "mcp")
 _SHOWN = 5
+#: Kinds of what was not read, and places of each.
+_KINDS, _OF_A_KIND = 10, 2
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
 
 
@@ -53,15 +55,7 @@ _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "k
 @more_option("--replace", is_flag=True, help="Replace the file of queries.")
 @json_option
 def command(
-    files: tuple[Path, ...],
-    output: Path,
-    form: Any,
-    sources: tuple[str, ...],
-    search_tools: tuple[str, ...],
-    bridge_tools: tuple[str, ...],
-    keep_personal_data: bool,
-    replace: bool,
-    as_json: bool,
+    files: tuple[Path, ...], output: Path, sources: tuple[str, ...], replace: bool, as_json: bool, **options: Any
 ) -> None:
     """Write the requests in logs, with the tools that were called for each, as a file of queries.
 
@@ -83,25 +77,12 @@ def command(
             raise UsageError(f"{output} is a folder; name a file to write.")
         if output.exists() and not replace:
             raise UsageError(f"{output} exists; name another file, or replace it with --replace.")
-    traffic = read_traffic(
-        files,
-        form=form,
-        search_tools=search_tools,
-        bridge_tools=bridge_tools,
-        tools=sources,
-        keep_personal_data=keep_personal_data,
-    )
+    traffic = read_traffic(files, tools=sources, **options)
     traffic.write(output)
     if as_json:
-        fields = {field.name: getattr(traffic, field.name) for field in dataclasses.fields(traffic)}
-        fields |= {
-            "output": str(output),
-            "queries": len(traffic.queries),
-            "unknown_tools": [dataclasses.asdict(tool) for tool in traffic.unknown_tools],
-            "set_aside": [dataclasses.asdict(each) for each in traffic.set_aside],
-            "remarks": [{"place": place, "remark": remark} for place, remark in traffic.remarks],
-        }
-        print_json(fields)
+        remarks = [{"place": place, "remark": remark} for place, remark in traffic.remarks]
+        about = {"output": str(output), "queries": len(traffic.queries), "remarks": remarks}
+        print_json(dataclasses.asdict(dataclasses.replace(traffic, queries=())) | about)
         return
     _tell(traffic, output)
 
@@ -128,20 +109,33 @@ def _tell(traffic: Traffic, output: Path) -> None:
         say(f"left out: {_many(traffic.loose_calls, 'call')} for which the logs have no request")
     if traffic.ambiguous:
         say(f"{_many(traffic.ambiguous, 'text')} in several queries, with different tools")
-    for tool in traffic.unknown_tools[:_SHOWN]:
-        near = f" (near: {', '.join(one_line(each, 80) for each in tool.near)})" if tool.near else ""
-        say(f"no tool {tool.name!r}: called for {_many(tool.requests, 'request')}{near}")
-    if len(traffic.unknown_tools) > _SHOWN:
-        say(f"and {len(traffic.unknown_tools) - _SHOWN} more names without a tool; --json lists all")
-    for aside in traffic.set_aside[:_SHOWN]:
-        say(f"set aside {aside.name!r} in {_many(aside.requests, 'request')}: {aside.why}")
-    if len(traffic.set_aside) > _SHOWN:
-        say(f"and {len(traffic.set_aside) - _SHOWN} more names that are no gold; --json lists all")
-    for place, remark in traffic.remarks[:_SHOWN]:
-        say(f"{place}: {remark}")
-    if traffic.unread > _SHOWN:
-        say(f"and {traffic.unread - _SHOWN} more records that were not read; --json lists them")
+    if traffic.failed_calls:
+        retries = f"{_many(traffic.retries, 'retry', 'retries')} (another call of the tool did not fail)"
+        by_text = f"{traffic.failed_by_text} known only by the text of the result"
+        parts = ((retries, traffic.retries), (by_text, traffic.failed_by_text))
+        about = ", ".join(part for part, count in parts if count)
+        say(_many(traffic.failed_calls, "failed call") + (f": {about}" if about else ""))
+    _say_first("may mean several tools", traffic.ambiguous_tools)
+    _say_first("means no tool", traffic.unknown_tools, "near ")
+    _say_first("is no gold", traffic.set_aside)
+    for kind, count in list(traffic.skipped.items())[:_KINDS]:
+        shown = [(place, remark) for place, remark in traffic.remarks if remark.startswith(kind)][:_OF_A_KIND]
+        for place, remark in shown:
+            say(f"{place}: {remark}")
+        if count > len(shown):
+            say(f"and {count - len(shown)} more: {kind}")
+    if len(traffic.skipped) > _KINDS:
+        say(f"and {len(traffic.skipped) - _KINDS} more kinds of records or parts that were not read; --json lists them")
 
 
 def _many(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or one + 's'}"
+
+
+def _say_first(what: str, names: tuple[CalledName, ...], hint: str = "") -> None:
+    for each in names[:_SHOWN]:
+        near = hint + ", ".join(one_line(tool, 80) for tool in each.near[:_SHOWN]) if each.near else ""
+        about = f": {each.why or near}" if each.why or near else ""
+        say(f"{each.name!r} {what} ({_many(each.requests, 'request')}){about}")
+    if len(names) > _SHOWN:
+        say(f"and {len(names) - _SHOWN} more: {what}; --json lists all")

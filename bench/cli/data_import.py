@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bench.base.errors import UsageError
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import json_option
+from bench.cli.options import json_option, servers_option
 from bench.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from bench.remote.servers import Server
 
 #: The forms of `bench.importing.tools.forms`, which `--help` does not wait for.
 _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
@@ -21,14 +24,7 @@ _SHOWN = 5
 @click.command("import", cls=VerbCommand)
 @click.argument("name")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", type=click.Path())
-@click.option("--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of.")
-@click.option(
-    "--mcp-config",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="A client's mcp.json: start and list all its servers.",
-)
+@servers_option
 @click.option(
     "--queries",
     type=click.Path(path_type=Path),
@@ -50,16 +46,12 @@ _SHOWN = 5
 def command(
     name: str,
     sources: tuple[str, ...],
-    mcp: tuple[str, ...],
-    mcp_config: tuple[Path, ...],
+    servers: list[Server],
     queries: Path | None,
     fields: tuple[str, ...],
-    form: Any,
-    drop_duplicates: bool,
-    drop_unknown_gold: bool,
-    replace: bool,
     unit: str | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Import your tools as the dataset NAME.
 
@@ -73,33 +65,31 @@ def command(
     """
     from bench.data.units import parse_unit
     from bench.registry.catalogues import import_sources
-    from bench.remote.servers import server_of, servers_in
 
-    live = [server_of(text) for text in mcp] + [server for file in mcp_config for server in servers_in(file)]
-    if not sources and not live:
+    if not sources and not servers:
         raise UsageError("there is nothing to import; name a SOURCE, or a server with --mcp or --mcp-config.")
-    by = None if unit is None else parse_unit(unit)
+    if fields and queries is None:
+        raise UsageError("--field names fields of the queries; name their file with --queries.")
+    if wrong := next((each for each in fields if "=" not in each), ""):
+        raise UsageError(f"--field {one_line(wrong, 60)!r} is not of the form FIELD=NAME, as in --field text=prompt.")
     notes: list[str] = []
     dataset = import_sources(
         name,
         sources,
         queries,
-        servers=live,
-        form=form,
-        drop_duplicates=drop_duplicates,
-        drop_unknown_gold=drop_unknown_gold,
-        replace=replace,
-        unit=by,
-        fields=_pairs(fields, queries),
+        servers=servers,
+        unit=None if unit is None else parse_unit(unit),
+        fields=[(field.strip(), path) for field, _, path in (each.partition("=") for each in fields)],
         notes=notes,
+        **options,
     )
-    servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
+    of_servers = {tool.tool_id.removesuffix(tool.name) for tool in dataset.tools} - {""}
     if as_json:
         print_json(
             {
                 "dataset": dataset.spec,
                 "tools": len(dataset.tools),
-                "servers": len(servers),
+                "servers": len(of_servers),
                 "queries": len(dataset.queries),
                 "content_hash": dataset.content_hash,
                 "notes": notes,
@@ -108,7 +98,7 @@ def command(
             }
         )
         return
-    of = f" of {len(servers)} servers" if len(servers) > 1 else ""
+    of = f" of {len(of_servers)} servers" if len(of_servers) > 1 else ""
     sizes = f"{len(dataset.tools)} tools{of}, {len(dataset.queries)} queries"
     click.echo(f"imported {name}: {sizes}; next: bench data audit {name}")
     for note in notes:
@@ -121,20 +111,3 @@ def command(
         say(f"{place}: {remark}")
     if len(dataset.remarks) > _SHOWN:
         say(f"and {len(dataset.remarks) - _SHOWN} more remarks; --json lists all")
-
-
-def _pairs(fields: tuple[str, ...], queries: Path | None) -> dict[str, str]:
-    """The names that fields of the queries have in their file."""
-    if fields and queries is None:
-        raise UsageError("--field names fields of the queries; name their file with --queries.")
-    pairs: dict[str, str] = {}
-    for each in fields:
-        name, equals, path = each.partition("=")
-        if not equals:
-            raise UsageError(
-                f"--field {one_line(each, 60)!r} is not of the form FIELD=NAME, as in --field text=prompt."
-            )
-        if name.strip() in pairs:
-            raise UsageError(f"--field {name.strip()} is given twice.")
-        pairs[name.strip()] = path
-    return pairs

@@ -21,12 +21,11 @@ from bench.cli.options import complete_results, json_option, results_option, sou
 from bench.cli.output import harmless_json
 from bench.evaluation.external import open_result
 from bench.gating.baseline import read_baseline
-from bench.gating.candidate import Candidate
 from bench.gating.forms import junit, markdown, quote_for_github, workflow_commands
-from bench.gating.judge import baseline_side, judge, side_of
+from bench.gating.judge import baseline_side
 from bench.gating.policy import read_policy
 from bench.gating.report import EXIT_CODES, GateReport, Side, not_judged
-from bench.gating.search_function import dataset_loader
+from bench.gating.search_function import gate_stored
 from bench.gating.wording import text
 from bench.results.store import to_json
 
@@ -92,8 +91,9 @@ def command(
     Exit codes of this command:
       0  pass
       1  regression: a rule is violated
-      2  inconclusive, or not comparable (other data, split, limit, protocol, scoring or queries)
+      2  inconclusive
       3  could not run: something is missing, damaged or failed. A gate that could not run never passes
+      9  not comparable: other data, split, limit, protocol or scoring
     """
     report = _run_gate(candidate, baseline, policy, results)
     typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
@@ -173,10 +173,11 @@ def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path |
         policy = read_policy(policy_file)
         baseline = read_baseline(baseline_file)
         sides[1] = baseline_side(baseline)
-        candidate = Candidate.of(open_result(name, results or results_folder(), baseline.dataset.spec, progress()))
-        sides[0] = side_of(candidate)
-        load = dataset_loader(policy, candidate.dataset, baseline, progress())
-        return judge(candidate, baseline, policy, load)
+        stored = open_result(name, results or results_folder(), baseline.dataset.spec, progress())
+        sides[0] = Side(
+            label=stored.label, result_id=stored.manifest.result_id, method_hash=stored.manifest.method.hash
+        )
+        return gate_stored(stored, baseline, policy, name, progress())
     except BenchError as error:
         return not_judged("not run", [terminal_text(mask(str(error)))], *sides)
     except BrokenPipeError:

@@ -15,6 +15,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.help import more_option
+from bench.cli.output import say
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
 from bench.results.settings import Setting, known_settings, option
@@ -85,6 +86,32 @@ def source_options(function: F) -> F:
     def command(*arguments: Any, mirror: Path | None, offline: bool, **options: Any) -> Any:
         use_session(offline=offline or None, mirror=mirror)
         return function(*arguments, **options)
+
+    return cast(F, command)
+
+
+def servers_option(function: F) -> F:
+    """`--mcp`, `--mcp-config` and `--skip-failed`: live MCP servers, which nothing has started yet."""
+
+    @click.option(
+        "--mcp", multiple=True, metavar="SERVER", help="Command or URL of an MCP server to list the tools of."
+    )
+    @click.option(
+        "--mcp-config",
+        multiple=True,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="A client's mcp.json: start and list all its servers.",
+    )
+    @more_option("--skip-failed", is_flag=True, help="Leave out MCP servers that do not list their tools.")
+    @wraps(function)
+    def command(*arguments: Any, mcp: tuple[str, ...], mcp_config: tuple[Path, ...], **options: Any) -> Any:
+        from bench.remote.servers import server_of, servers_in
+
+        servers = [server_of(text) for text in mcp] + [
+            server for file in mcp_config for server in servers_in(file, say)
+        ]
+        return function(*arguments, servers=servers, **options)
 
     return cast(F, command)
 

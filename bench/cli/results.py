@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from bench.base.paths import results_folder
 from bench.cli.output import console, say
 from bench.data.tool_names import MAPPED
+from bench.remote.asking import UNREAD
 from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
+from bench.results.failures import sentences
 from bench.results.manifest import Mark, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants, words_of
+from bench.results.unfinished import unfinished_marks
 from bench.results.units import judged_sample
 from bench.show.numbers import count, duration, format_fixed, interval, money, percent, size
 from bench.show.tables import Cell, Style, Table, mean_cell
@@ -42,6 +45,8 @@ _FURTHER_METRICS = (
     *("forbidden@5", "forbidden", "excess_destructive@5", "excess_destructive"),
     *("abstained@5", "auroc", "aurc@5"),
 )
+#: Reasons why queries failed that are told of a result, and of each of several.
+_MOST_REASONS, _MOST_OF_SEVERAL = 5, 2
 #: A band narrower than this does not show at three decimals.
 _NARROW = 0.0005
 
@@ -53,9 +58,10 @@ def set_metrics(result: StoredResult) -> tuple[str, ...]:
 
 
 def first_metrics(results: Sequence[StoredResult]) -> tuple[str, ...]:
-    """The five metrics that a run ends with."""
-    sets = any("tracc" in result.metrics.metrics for result in results)
-    return (*FIRST, "tracc" if sets else "tracc@5")
+    """The five metrics that a run ends with; of rankings that are too short for these, the first that there are."""
+    known = dict.fromkeys(name for result in results for name in result.metrics.metrics)
+    names = (*FIRST, "tracc" if "tracc" in known else "tracc@5")
+    return names if not known.keys().isdisjoint(names) else tuple(known)[: len(names)]
 
 
 def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: bool = False) -> None:
@@ -79,6 +85,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
     out.print(f"{counts}; {data.tools} tools as {data.tool_text}; history {data.history}; {depth}")
+    for line in sentences(result, 50 if everything else _MOST_REASONS):
+        out.print(Text(f"failed: {line}", style="yellow"))
     first = [*HEADLINE, *set_metrics(result), *scored.metrics] if everything else first_metrics([result])
     names = dict.fromkeys([*first, *metrics])
     shown = {name: scored.metrics[name] for name in names if name in scored.metrics}
@@ -109,7 +117,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     variants = stored_variants([result])[manifest.result_id]
     if words := words_of(len(variants), data.split, list(shown), best_by(variants, shown)):
         out.print(Text(f"note: {words}; a mean that was chosen by it is too high: choose on dev", style="yellow"))
-    for warning in manifest.notes:
+    for warning in (*manifest.notes, *(f"{mark.text}: {mark.why}" for mark in unfinished_marks(result))):
         out.print(Text(f"note: {warning}", style="yellow"))
     differs = differences_in(result)
     if everything:
@@ -126,10 +134,14 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
 
 
 def tell_names(results: Sequence[StoredResult]) -> None:
-    """Say how names of tools in answers were mapped to ids, where they are no ids."""
+    """Say how names of tools in answers were mapped to ids, where they are no ids, and what answers had besides."""
     for result in results:
-        if mapped := result.manifest.facts.get(MAPPED):
-            say(f"{result.label}: {mapped}")
+        for name, value in result.manifest.facts.items():
+            fact = name.rpartition(".")[2]  # a part of a method has its own name before it
+            if fact == MAPPED:
+                say(f"{result.label}: {value}")
+            elif fact == UNREAD:
+                say(f"{result.label}: answers have fields that are not read: {value}")
 
 
 def _why_not(metric: str, results: Sequence[StoredResult]) -> str:
@@ -278,6 +290,9 @@ def print_comparison(results: Sequence[StoredResult], metrics: Sequence[str] = (
     for name in metrics:
         if not any(name in result.metrics.metrics for result in results):
             out.print(Text(f"note: no {name}: {_why_not(name, results)}", style="yellow"))
+    for result in results:
+        for line in sentences(result, _MOST_OF_SEVERAL):
+            out.print(Text(f"failed: {result.label}: {line}", style="yellow"))
     warnings = sorted({warning for result in results for warning in result.manifest.notes})
     for warning in warnings:
         out.print(Text(f"note: {warning}", style="yellow"))

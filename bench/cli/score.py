@@ -21,7 +21,7 @@ from bench.cli.options import (
 from bench.cli.output import print_json
 from bench.cli.results import print_result, tell_names
 from bench.data.tables import Template
-from bench.evaluation.external import score_command, score_run_file
+from bench.evaluation.external import score_run_file
 from bench.evaluation.run_files import read_run_file
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
@@ -66,7 +66,6 @@ def command(
         loaded,
         results or results_folder(),
         name=name,
-        command=score_command(file, loaded.spec, name, split, template),
         split=split,
         template=template,
         metrics=extra,

@@ -13,9 +13,11 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option
 from bench.cli.output import console, print_json, say
 from bench.cli.results import HEADLINE, differences_in, print_result, set_metrics
+from bench.results.failures import sentences
 from bench.results.finding import find_result, settings
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants
+from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
 from bench.show.tables import Table, mean_cell
 
@@ -83,6 +85,7 @@ def command(
                 **stored.to_dict(),
                 **({"variants": tried} if len(variants) > 1 else {}),
                 **({"differs": differs} if differs else {}),
+                **({"later_run": marks[0].why} if (marks := unfinished_marks(stored)) else {}),
             }
         )
     elif form in {"trec", "jsonl"}:
@@ -93,6 +96,8 @@ def command(
         one = stored.of_repeat(repeat or 1)
         sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
     elif form == "all":
+        from rich.text import Text
+
         table = Table(["metric", "mean", "low", "high", "n"], right=(1, 2, 3, 4))
         for name, value in stored.metrics.metrics.items():
             table.add(name, *map(format_fixed, (value.mean, value.low, value.high)), str(value.n))
@@ -101,6 +106,8 @@ def command(
             f"{stored.label}: n {stored.metrics.n}, failed {stored.metrics.n_failed}, {settings(stored.manifest)}"
         )
         out.print(table)
+        for line in sentences(stored, 50):
+            out.print(Text(f"failed: {line}"))
     else:
         print_result(stored, metrics, everything)
 

@@ -1,13 +1,11 @@
-"""What the choices of a language model among ranked tools show: calibration, accuracy, outcomes, costs, prediction."""
+"""What the choices of a language model among ranked tools show: calibration, accuracy, outcomes, costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
-from bench.comparison.prediction import Prediction, prediction_table, predictions
 from bench.evaluation.choosing import Calibration, Choice, ChoiceRun
 from bench.evaluation.plan import Plan
 from bench.models.llm.local import is_file_model
@@ -97,12 +95,6 @@ class ChoiceReport:
     choices: Sequence[Choice]
     price: Priced | None
 
-    @cached_property
-    def prediction(self) -> tuple[Prediction, ...]:
-        """Which metric predicts the choice, by dataset with enough choices of a model that is fit to judge there."""
-        fit = [choice for choice in self.choices if not self.calibration[str(choice.run.plan.dataset)].faults]
-        return predictions([choice.result for choice in fit], [choice.run.source for choice in fit])
-
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {
@@ -120,10 +112,6 @@ class ChoiceReport:
                 }
                 for choice in self.choices
             ],
-            "prediction": [
-                {**asdict(item), "verdict": item.verdict, "conditional": item.conditional, "advice": item.advice}
-                for item in self.prediction
-            ],
         }
 
     def parts(self) -> Iterator[tuple[str, Table | None, list[str]]]:
@@ -136,9 +124,6 @@ class ChoiceReport:
         small = {f"k is {data.tools}: {data.spec} has no more tools." for k, data in sizes if k >= data.tools}
         yield "", self.accuracy_table(), sorted(small)
         yield "", self._outcome_table(), []
-        for prediction in self.prediction:
-            told = [prediction.verdict, prediction.conditional, prediction.advice, *prediction.left_out]
-            yield "", prediction_table(prediction), [text for text in told if text]
         told = [] if self.price is None else [f"Costs of 100 requests in {self.price}."]
         if any(choice.choices.estimated() for choice in self.choices):
             told.append("~ estimated: the endpoint counted no tokens in so many replies; upper bounds stand for them.")

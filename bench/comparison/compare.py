@@ -39,13 +39,21 @@ from bench.data.dataset import Dataset
 from bench.metrics import parse_metric
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
-from bench.results.across_catalogues import MovedTool, Ranked, moved_tools, ranks_of
+from bench.results.across_catalogues import (
+    MovedTool,
+    Ranked,
+    moved_tools,
+    ranks_of,
+    unreached_sentence,
+    why_not_given,
+)
 from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.results.intervals import difference_span
 from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
 from bench.results.store import StoredResult
 from bench.results.tries import stored_variants
+from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
@@ -245,6 +253,7 @@ def _on_dataset(
                     *(mark.text for mark in marks(result, most)),
                     *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
                     *_other_catalogue(field, name),
+                    *(mark.text for mark in unfinished_marks(result)),
                 ],
                 n_failed=result.metrics.n_failed,
                 answer_tokens=result.metrics.tokens.get("answer"),
@@ -254,7 +263,7 @@ def _on_dataset(
         metrics=reports,
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
-        warnings=sorted({warning for result in field.results for warning in result.manifest.notes}),
+        warnings=_unreached(field) + sorted({warning for result in field.results for warning in _warnings_of(result)}),
         catalogues=[
             SystemCatalogue(system=name, change=catalogue.change)
             for name, catalogue in zip(field.names[1:], field.catalogues[1:], strict=False)
@@ -269,6 +278,20 @@ def _other_catalogue(field: Field, name: str) -> list[str]:
     """The mark of a system on another catalogue than the baseline's."""
     catalogue = dict(zip(field.names, field.catalogues, strict=False)).get(name)
     return [f"another catalogue: {catalogue.change.words}"] if catalogue is not None and catalogue.change.size else []
+
+
+def _unreached(field: Field) -> list[str]:
+    """Which systems the edited tools never reached, each in a sentence."""
+    systems = zip(field.names, field.results, field.catalogues, strict=False)
+    sentences = [
+        unreached_sentence(name, why_not_given(result.manifest.method), catalogue.change)
+        for name, result, catalogue in systems
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _warnings_of(result: StoredResult) -> list[str]:
+    return [*result.manifest.notes, *(f"{mark.text}: {mark.why}" for mark in unfinished_marks(result))]
 
 
 def _direction(metric: str) -> float:

@@ -30,9 +30,12 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
 from bench.evaluation.ask import Answers, ask, prepare
+from bench.evaluation.method_errors import check_marks
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
+from bench.importing.tools.tool import canonical
 from bench.interface import History, Library
+from bench.interface.marks import OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metric, parse_metrics
 from bench.metrics.goldranks import MISSING
 from bench.registry import build_method
@@ -229,7 +232,8 @@ def _quote(text: str) -> str:
 
 def _differing(tool: Tool, values: Mapping[str, Any]) -> list[str]:
     """The fields in which a tool is edited."""
-    return [name for name, value in values.items() if getattr(tool, name) != value]
+    before, after = canonical(tool), canonical(dataclasses.replace(tool, **values))
+    return [name for name in values if getattr(before, name) != getattr(after, name)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,6 +281,7 @@ def try_edits(
         raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
     if why := unexplainable(manifest):
         raise UsageError(f"{result.label} cannot be asked of edited tools. {why}")
+    _check_given(result.label, {mark.text: mark.why for mark in manifest.marks})
     k, cut = cut_to_library(k, result, dataset)
     template = identity.template
     if all(dataset.tools[code].text(template) == edited.tools[code].text(template) for code in fields):
@@ -328,12 +333,22 @@ def _ask(
         method = build_method(manifest.method.full_spec, progress=progress)
         prepare(method, library, history, dataset.gold.take(rows))
         answers = ask(method, dataset, rows, manifest.depth, None, progress, stage)
+    _check_given(result.label, check_marks(method))
     failed = np.zeros(len(rows), dtype=np.bool_) if answers.ranking.failed is None else answers.ranking.failed
     gold = dataset.gold.take(rows)
     scores = evaluate(answers.ranking.tools, gold, parse_metrics(list(metrics)), unanswered=failed)
     # Of a query without gold, there is nothing to find.
     values = {name: np.where(gold.counts > 0, scores.values[:, i], np.nan) for i, name in enumerate(metrics)}
     return _Asked(values, _count(dataset, rows, answers, result.units, k))
+
+
+def _check_given(label: str, marks: Mapping[str, str]) -> None:
+    """Refuse a method, or a part of one, that is not given the tools of the dataset."""
+    if why := marks.get(OWN_CATALOGUE):
+        raise UsageError(
+            f"an edit cannot be tried on {label}: it {why.removesuffix('.')}; send the tools, with "
+            "http(catalogue=ADDRESS) or a command that reads the file of BENCH_TOOLS."
+        )
 
 
 def _count(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, units: NDArray[np.int64], k: int) -> ToolCounts:

@@ -14,7 +14,7 @@ from bench.results.across_catalogues import (
     CatalogueChange,
     Snapshot,
     change,
-    question_differences,
+    match_queries,
     take_snapshot,
     values_as_asked,
 )
@@ -151,10 +151,11 @@ def across_catalogues(results: Sequence[StoredResult], load: Callable[[DatasetId
         query_ids = result.per_query["query_id"].to_pylist()
         snapshot = take_snapshot(dataset, query_ids)
         then = catalogues[0].snapshot if catalogues else snapshot
-        if differing := question_differences(then, ids, snapshot, query_ids):
+        match = match_queries(then, ids, snapshot, query_ids)
+        if match.change.size or any(place is not None and query_ids[place] != ids[at] for at, place in match.pairs):
+            differing = match.change.words or "the ids of queries differ"
             raise ResultError(
-                f"{first.label} and {result.label} cannot be compared across catalogues: "
-                f"{'; '.join(differing)} in {result.label}."
+                f"{first.label} and {result.label} cannot be compared across catalogues: {differing} in {result.label}."
             )
         catalogue_change = change(data.spec, data.content_hash, then, snapshot)
         catalogues.append(ContestantCatalogue(dataset, snapshot, catalogue_change))

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from bench.base.errors import DataError
-from bench.base.paths import read_regular, write_text
-from bench.base.records import Record, StrictRecord, faults, first_fault
+from bench.base.paths import write_text
+from bench.base.reading import Reader
+from bench.base.records import Record, StrictRecord, faults
+from bench.base.text import one_line, whole_number
 from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
-from bench.data.tables import SPLITS, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
+from bench.data.tables import SPLITS, TEMPLATES, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
 from bench.data.tool_names import NameRecord, ToolNames
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
 #: So many faults of a file are told at once.
 _MOST_FAULTS = 10
-_GRADE = re.compile(r"-?[0-9]{1,7}")
-#: The second of TREC's four columns of judgements.
-_ITERATIONS = frozenset({"0", "Q0"})
+#: The second of TREC's columns, of judgements and of runs.
+TREC_SECOND = frozenset({"0", "Q0"})
 #: What the first column of judgements is called, without signs.
 _QUERY_COLUMNS = frozenset({"queryid", "qid", "query", "topic"})
 
@@ -81,37 +85,34 @@ class _QueryFields(StrictRecord):
     scope: list[str] = []
 
 
-class _Metadata(BaseModel):
-    """What we read of a line's metadata; others put there what they like."""
+_MORE = _QueryFields.model_fields
 
-    model_config = ConfigDict(extra="ignore")
 
+class _ToolMetadata(StrictRecord):
+    """What is read of the metadata of a line of corpus.jsonl; `columns` are the other fields of the line."""
+
+    columns: ClassVar[frozenset[str]] = frozenset({"_id", "title", "text"})
     tool: _ToolFields | None = None
+
+
+class _QueryMetadata(StrictRecord):
+    """What is read of the metadata of a line of queries.jsonl; `columns` are the other fields of the line."""
+
+    columns: ClassVar[frozenset[str]] = frozenset({"_id", "text"})
     split: Split | None = None
     slices: dict[str, str] = {}
     group: str = ""
     more: _QueryFields = _QueryFields()
 
-    @field_validator("tool", mode="before")
-    @classmethod
-    def _only_fields(cls, value: Any) -> Any:
-        return value if isinstance(value, dict) else None
 
-    @field_validator("slices", mode="before")
-    @classmethod
-    def _only_a_table(cls, value: Any) -> Any:
-        return value if isinstance(value, dict) else {}
+def _is_ours(key: str, value: Any) -> bool:
+    """Whether a value of the metadata can be what bench writes under its key: others put there what they like."""
+    if key == "more":
+        return isinstance(value, dict) and not _MORE.keys().isdisjoint(value)
+    return key == "split" or isinstance(value, str if key == "group" else dict)
 
-    @field_validator("more", mode="before")
-    @classmethod
-    def _only_what_is_ours(cls, value: Any) -> Any:
-        ours = isinstance(value, dict) and value.keys() <= _QueryFields.model_fields.keys()
-        return value if ours else {}
 
-    @field_validator("group", mode="before")
-    @classmethod
-    def _only_a_text(cls, value: Any) -> Any:
-        return value if isinstance(value, str) else ""
+M = TypeVar("M", _ToolMetadata, _QueryMetadata)
 
 
 class _About(Record):
@@ -127,15 +128,14 @@ class _About(Record):
     source: DatasetId | Literal[""] = ""
 
 
-class _CorpusLine(BaseModel):
-    """A line of corpus.jsonl."""
+class _Document(Record):
+    """A line of corpus.jsonl or queries.jsonl without its metadata."""
 
-    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
     id: str = Field(alias="_id")
-    title: str | None = ""
-    text: str | None = ""
-    metadata: Any = None
+    title: _OptionalText = ""
+    text: _OptionalText = ""
 
 
 def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
@@ -152,7 +152,7 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
                 "split": query.split,
                 "slices": dict(query.slices),
                 "group": query.group,
-                **({"more": more} if (more := _query_fields(query)) else {}),
+                **({"more": more} if (more := {key: value for key in _MORE if (value := getattr(query, key))}) else {}),
             },
         }
         for query in dataset.queries
@@ -170,85 +170,62 @@ def export_beir(dataset: Dataset, folder: Path, template: Template) -> None:
     if dataset.edges:
         lines = ["\t".join((edge.dependent, edge.prerequisite, edge.reason, edge.note)) for edge in dataset.edges]
         write_text(folder / EDGES, "\n".join(["\t".join(COLUMNS), *lines]) + "\n")
-    card = dataset.card
-    about = _About(
-        title=card.title,
-        licence=card.licence,
-        redistribution=card.redistribution,
-        template=card.template,
-        split=card.split,
-        known_issues=card.known_issues,
-        unit=card.unit,
-        source=dataset.source,
-    )
+    shared = dataset.card.model_dump(include=_About.model_fields.keys() - {"source"})
+    about = _About(**shared, source=dataset.source)
     write_text(folder / ABOUT, json.dumps(about.model_dump(), indent=1, ensure_ascii=False) + "\n")
 
 
-def _query_fields(query: Query) -> dict[str, Any]:
-    fields = _QueryFields(
-        any_of={tool: list(others) for tool, others in query.any_of.items()},
-        forbidden=list(query.forbidden),
-        searches=list(query.searches),
-        context=list(query.context),
-        origin=query.origin,
-        calls=list(query.calls),
-        scope=list(query.scope),
-    )
-    return fields.model_dump(exclude_defaults=True)
-
-
 def _tool_fields(tool: Tool) -> dict[str, Any]:
-    more = {key: getattr(tool, key) for key in ("title", "annotations", "input_schema", "deprecated")}
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "category": tool.category,
-        "parent": tool.parent,
-        "parameters": [
-            {"name": p.name, "type": p.type, "description": p.description, "required": p.required, "default": p.default}
-            for p in tool.parameters
-        ],
-        "returns": tool.returns,
-        "source": tool.source,
-        **{key: value for key, value in more.items() if value},
-    }
+    spared = ("title", "annotations", "input_schema", "deprecated")
+    return {key: value for key, value in asdict(tool).items() if key != "tool_id" and (value or key not in spared)}
 
 
-def import_beir(folder: Path, *, drop_unknown_gold: bool = False) -> Tables:
+def import_beir(folder: Path, *, drop_unknown_gold: bool = False, notes: list[str] | None = None) -> Tables:
     """Read a folder in BEIR form.
 
     A query that no split claims (it is in no qrels, and no metadata name its split) is left out, and so is one
-    whose gold was all dropped; both are listed in the tables. A judgement of 0 claims a query and is no gold.
+    whose gold was all dropped; both are listed in the tables. A judgement of 0 claims a query and is no gold, and a
+    relevance below 0 is read as 0.
 
     Args:
         folder: holds corpus.jsonl, queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
         drop_unknown_gold: leave out judgements of tools that the corpus does not have; without it such a judgement
             is an error.
+        notes: takes sentences without their end about what is not read, or is read otherwise than it is written.
 
     Raises:
-        DataError: a file is missing or malformed (file and line are named), or gold names an unknown tool.
+        DataError: a file is missing, malformed or contradicts itself (file and line are named), or gold names an
+            unknown tool.
     """
-    tools = read_corpus(folder / CORPUS)
-    queries, unknown, left_out = import_queries(folder, ToolNames(tools), drop_unknown_gold=drop_unknown_gold)
+    notes = [] if notes is None else notes
+    tools = read_corpus(folder / CORPUS, notes)
+    names = ToolNames(tools)
+    queries, unknown, left_out = import_queries(folder, names, notes, drop_unknown_gold=drop_unknown_gold)
     edges: list[Edge] = read_edges(folder / EDGES) if (folder / EDGES).is_file() else []
     return Tables(tools, queries, edges, unknown, left_out)
 
 
 def import_queries(
-    folder: Path, names: ToolNames, *, drop_unknown_gold: bool = False, record: NameRecord | None = None
+    folder: Path,
+    names: ToolNames,
+    notes: list[str],
+    *,
+    drop_unknown_gold: bool = False,
+    record: NameRecord | None = None,
 ) -> tuple[list[Query], list[tuple[str, str]], list[str]]:
     """The queries of a folder in BEIR form, which may be without a corpus; raises as `import_beir` does.
 
     Args:
         folder: holds queries.jsonl and at least one of qrels/{train,dev,test}.tsv.
         names: the tools.
+        notes: as of `import_beir`.
         drop_unknown_gold: leave out judgements of other tools.
         record: takes what the names became; None takes ids only.
 
     Returns:
         Queries; (query_id, tool_id) of the judgements left out; ids of the queries left out.
     """
-    judged = _judgements(folder / QRELS)
+    judged = _judgements(folder, notes)
     codes = {tool.tool_id: code for code, tool in enumerate(names.tools)}
 
     def meant(name: str) -> str | None:
@@ -264,67 +241,101 @@ def import_queries(
     unknown: list[tuple[str, str]] = []
     queries: list[Query] = []
     left_out: list[str] = []
-    seen: set[str] = set()
-    for document, metadata in _documents(folder / QUERIES):
-        seen.add(document.id)
-        split, gold = judged.get(document.id, (None, {}))
-        tools = {name: tool for name in gold if (tool := meant(name)) is not None}
-        missing = sorted(gold.keys() - tools)
+    # Where the metadata name another split than the judgements, and names of tools that count for nothing.
+    other_split: list[str] = []
+    lost: list[str] = []
+
+    def known(given: Iterable[str], place: str) -> tuple[str, ...]:
+        tools = {name: meant(name) for name in given}
+        lost.extend(f"{name!r} in {place}" for name, tool in tools.items() if tool is None)
+        return tuple(dict.fromkeys(tool for tool in tools.values() if tool is not None))
+
+    for number, document, metadata in _documents(folder / QUERIES, _QueryMetadata, notes):
+        place = f"{QUERIES}, line {number}"
+        split, judgements = judged.pop(document.id, (None, {}))
+        # By tool: several names may mean one.
+        kept: dict[str, _Judgement] = {}
+        missing: list[str] = []
+        for name, judgement in sorted(judgements.items()):
+            if (tool := meant(name)) is not None:
+                _check_equal(folder, judgement, kept.setdefault(tool, judgement))
+            elif judgement.relevance:
+                missing.append(name)
+            else:
+                lost.append(f"{name!r} in {judgement.place}")
         if missing and not drop_unknown_gold:
             why = f" ({names.fault(missing[0])})" if record is not None else ""
             raise DataError(
-                f"{folder / QRELS}: query {document.id} is judged with {missing[0]!r}, which is not in {corpus}{why}; "
-                "mend it, or add the dataset with --drop-unknown-gold."
+                f"{folder / judgements[missing[0]].place}: query {document.id} is judged with {missing[0]!r}, which is "
+                f"not in {corpus}{why}; mend it, or add the dataset with --drop-unknown-gold."
             )
-        unknown.extend((document.id, tool) for tool in missing)
-        kept: dict[str, int] = {}
-        for name, tool in tools.items():
-            kept[tool] = max(gold[name], kept.get(tool, 0))
+        unknown.extend((document.id, name) for name in missing)
+        if split is not None and metadata.split not in {None, split}:
+            other_split.append(place)
+        gold = {tool: judgement.relevance for tool, judgement in kept.items() if judgement.relevance}
         split = split or metadata.split
-        if split is None or (missing and not kept):
+        if split is None or (missing and not gold):
             left_out.append(document.id)
-        else:
-            more = metadata.more
-            others = {
-                tool: tuple(other for each in more.any_of[name] if (other := meant(each)) is not None)
-                for name, tool in tools.items()
-                if name in more.any_of
-            }
-            scope = tuple(tool for each in more.scope if (tool := meant(each)) is not None)
-            if more.scope and not scope:
-                raise DataError(
-                    f"{folder / QUERIES}: no tool of the scope of query {document.id} is in {corpus}; mend the scope."
-                )
-            queries.append(
-                Query(
-                    document.id,
-                    document.text or "",
-                    kept,
-                    split,
-                    metadata.slices,
-                    metadata.group,
-                    {tool: group for tool, group in others.items() if group},
-                    tuple(other for each in more.forbidden if (other := meant(each)) is not None),
-                    tuple(more.searches),
-                    tuple(more.context),
-                    more.origin,
-                    tuple(more.calls),
-                    tuple(dict.fromkeys(scope)),
-                )
+            continue
+        more = metadata.more
+        any_of = {tool: known(others, place) for name, others in more.any_of.items() for tool in known([name], place)}
+        scope = known(more.scope, place)
+        if more.scope and not scope:
+            raise DataError(f"{folder / place}: no tool of the scope of the query is in {corpus}; mend the scope.")
+        queries.append(
+            Query(
+                document.id,
+                document.text,
+                gold,
+                split,
+                metadata.slices,
+                metadata.group,
+                {tool: group for tool, group in any_of.items() if group},
+                known(more.forbidden, place),
+                tuple(more.searches),
+                tuple(more.context),
+                more.origin,
+                tuple(more.calls),
+                scope,
             )
-    strangers = sorted(judged.keys() - seen)
-    if strangers:
-        raise DataError(f"{folder / QRELS}: query {strangers[0]!r} is judged but not in {QUERIES}.")
+        )
+    for query, (_, judgements) in sorted(judged.items()):
+        place = next(iter(judgements.values())).place
+        raise DataError(f"{folder / place}: query {query!r} is judged but not in {QUERIES}.")
+    if unknown:
+        shortened = len({query for query, _ in unknown} - set(left_out))
+        notes.append(
+            f"{len(unknown)} judgements of tools outside {corpus} were dropped; {shortened} queries have less gold "
+            "than they had"
+        )
+    if left_out:
+        notes.append(
+            f"{len(left_out)} queries were omitted, because no split contains them or all of their gold was dropped; "
+            f"the first is {left_out[0]}. A judgement of 0 keeps a query that has no gold"
+        )
+    _count(notes, "the metadata names another split than the judgements, which count", other_split)
+    _count(notes, f"metadata and judgements of 0 name tools that {corpus} lacks, which are left out", lost)
     return queries, unknown, left_out
 
 
-def read_corpus(path: Path) -> list[Tool]:
+def read_corpus(path: Path, notes: list[str]) -> list[Tool]:
     """The tools of a corpus.jsonl, which may be without queries.
+
+    Args:
+        path: the file.
+        notes: as of `import_beir`.
 
     Raises:
         DataError: the file is missing or malformed (the line is named).
     """
-    return [_tool(document, metadata) for document, metadata in _documents(path)]
+    tools: list[Tool] = []
+    edited: list[str] = []
+    for number, document, metadata in _documents(path, _ToolMetadata, notes):
+        tools.append(_tool(document, metadata))
+        if metadata.tool is not None and not _is_text_of(tools[-1], document):
+            edited.append(f"{path.name}, line {number}")
+    _count(notes, "the title or text of a tool differs from its metadata.tool, which counts", edited)
+    return tools
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -334,87 +345,142 @@ def read_about(folder: Path) -> dict[str, Any]:
         DataError: the file is there and malformed.
     """
     path = folder / ABOUT
-    if not path.is_file():
-        return {}
-    try:
-        return _About.model_validate_json(read_regular(path)).model_dump()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}.") from None
-    except ValidationError as error:
-        raise DataError(f"{path}: {first_fault(error)}.") from None
+    return Reader(str(path), DataError).read_record(_About, path).model_dump() if path.is_file() else {}
 
 
-def _documents(path: Path) -> Iterator[tuple[_CorpusLine, _Metadata]]:
-    """Every line; after the last, an error if any is out of form, which tells the first ten faults of the file."""
+def _documents(path: Path, kind: type[M], notes: list[str]) -> Iterator[tuple[int, _Document, M]]:
+    """The number, the document and the metadata of every line.
+
+    After the last comes an error if any is out of form, which tells the first ten faults of the file, or a note of the
+    fields that are not read.
+    """
     wrong: list[str] = []
+    unread: defaultdict[str, list[str]] = defaultdict(list)
+    lines: dict[str, int] = {}
     for number, line in _lines(path):
-        if line.strip():
-            try:
-                document = _CorpusLine.model_validate_json(line)
-                metadata = document.metadata if isinstance(document.metadata, dict) else {}
-                yield document, _Metadata.model_validate(metadata)
-            except ValidationError as error:
-                places = ((fault.where or "the line", fault.told) for fault in faults(error))
-                wrong += [f"line {number}: {place}: {told}" for place, told in places]
+        if not line.strip():
+            continue
+        try:
+            fields = Reader(f"line {number}", DataError).parse(line, number - 1)
+            if not isinstance(fields, dict):
+                raise DataError(f"line {number}: expected a JSON object.")
+            metadata = fields.pop("metadata", None)
+            own = metadata if isinstance(metadata, dict) else {}
+            read = {key for key, value in own.items() if key in kind.model_fields and _is_ours(key, value)}
+            others = {f"metadata.{key}": value for key, value in own.items() if key not in read}
+            others |= {} if own else {"metadata": metadata}
+            others |= {key: fields.pop(key) for key in fields.keys() - kind.columns}
+            document = _Document.model_validate(fields)
+            if (before := lines.setdefault(document.id, number)) != number:
+                raise DataError(f"line {number}: _id: {document.id!r} is also that of line {before}.")
+            yield number, document, kind.model_validate({key: own[key] for key in read})
+        except DataError as error:
+            wrong.append(str(error).rstrip("."))
+        except ValidationError as error:
+            wrong += [f"line {number}: {fault.where}: {fault.told}" for fault in faults(error)]
+        else:
+            for name, value in others.items():
+                if value not in (None, "", [], {}):
+                    unread[name].append(f"line {number}")
     if wrong:
         more = f"; and {len(wrong) - _MOST_FAULTS} more" if len(wrong) > _MOST_FAULTS else ""
         raise DataError(f"{path}, {'; '.join(wrong[:_MOST_FAULTS])}{more}.")
+    told: list[str] = []
+    for name, places in sorted(unread.items()):
+        _count(told, one_line(name, 80), places)
+    if told:
+        more = f" and {len(told) - _MOST_FAULTS} more" if len(told) > _MOST_FAULTS else ""
+        notes.append(f"{path.name} has fields that are not read: {', '.join(told[:_MOST_FAULTS])}{more}")
+
+
+def _count(notes: list[str], what: str, places: list[str]) -> None:
+    """Add a note of what stands at some places, if it does at any."""
+    if places:
+        count = f"{len(places)} times, the first: " if len(places) > 1 else ""
+        notes.append(f"{what} ({count}{places[0]})")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
-        lines = read_regular(path).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"cannot read {path}: it is not UTF-8 ({error.reason} at byte {error.start}).") from None
-    yield from enumerate(lines, start=1)
+    # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
+    return enumerate(Reader(str(path), DataError).read_text(path).split("\n"), start=1)
 
 
-def _tool(document: _CorpusLine, metadata: _Metadata) -> Tool:
+def _tool(document: _Document, metadata: _ToolMetadata) -> Tool:
     about = metadata.tool
     if about is not None:
         parameters = tuple(Parameter(**parameter.model_dump()) for parameter in about.parameters)
         return Tool(tool_id=document.id, parameters=parameters, **about.model_dump(exclude={"parameters"}))
-    text = document.text or ""
-    title = document.title or ""
+    name, text = document.title or document.id, document.text
     # Without a hierarchy each tool is its own parent: a collection of one.
-    return Tool(document.id, title or document.id, text, parent=title or document.id, source=text)
+    return Tool(document.id, name, text, parent=name, source=text)
 
 
-def _judgements(folder: Path) -> dict[str, tuple[Split, dict[str, int]]]:
-    judgements: dict[str, tuple[Split, dict[str, int]]] = {}
-    paths: list[tuple[Split, Path]] = [(split, folder / f"{split}.tsv") for split in SPLITS]
-    if not any(path.is_file() for _, path in paths):
-        raise DataError(f"{folder} has none of {', '.join(path.name for _, path in paths)}.")
-    for split, path in paths:
-        if not path.is_file():
-            continue
-        for number, line in _lines(path):
+def _is_text_of(tool: Tool, document: _Document) -> bool:
+    """Whether an export of the tool has the title and the text of a document, as far as there are any."""
+    with suppress(ValueError, RecursionError):  # of a schema that is no JSON, which `Dataset.build` refuses
+        texts = ("", *(tool.text(template) for template in TEMPLATES))
+        return document.title in {"", tool.name} and document.text in texts
+    return True
+
+
+class _Judgement(NamedTuple):
+    """What a line of judgements says of a query and a tool; `place` is its file and line within the folder."""
+
+    query: str
+    tool: str
+    relevance: int
+    place: str
+
+
+def _check_equal(folder: Path, one: _Judgement, other: _Judgement) -> None:
+    """Refuse two answers to one question."""
+    if one.relevance != other.relevance:
+        raise DataError(
+            f"{folder / one.place}: query {one.query} and tool {one.tool!r} have the relevance {one.relevance}, and "
+            f"{other.relevance} in {other.place}; keep one of them."
+        )
+
+
+def _judgements(folder: Path, notes: list[str]) -> dict[str, tuple[Split, dict[str, _Judgement]]]:
+    """The split and the judgements by tool of each query; a relevance below 0 is 0."""
+    judgements: dict[str, tuple[Split, dict[str, _Judgement]]] = {}
+    files: dict[str, Split] = {f"{split}.tsv": split for split in SPLITS}
+    there = sorted(path.name for path in (folder / QRELS).glob("[!.]*"))
+    if files.keys().isdisjoint(there):
+        raise DataError(f"{folder / QRELS} has none of {', '.join(files)}.")
+    _count(notes, f"{QRELS} has files beside {', '.join(files)}, which are not read", sorted({*there} - files.keys()))
+    below: list[str] = []
+    again: list[str] = []
+    for name, split in files.items():
+        for number, line in _lines(folder / QRELS / name) if name in there else ():
             values = line.rstrip("\r").split("\t")
             # Others write judgements without a header, in columns with spaces between, or as TREC does.
             values = line.split() if len(values) == 1 else values
             if not line.strip() or (number == 1 and _is_header(values)):
                 continue
-            if len(values) == 4 and values[1] in _ITERATIONS:
+            if len(values) == 4 and values[1] in TREC_SECOND:
                 del values[1]
-            if len(values) != 3 or not _GRADE.fullmatch(values[2]):
+            place = f"{QRELS}/{name}, line {number}"
+            if len(values) != 3 or (relevance := whole_number(values[2])) is None:
                 raise DataError(
-                    f"{path}, line {number}: expected query id, tool id and whole number, tab-separated, or the four "
+                    f"{folder / place}: expected query id, tool id and whole number, tab-separated, or the four "
                     "columns of TREC."
                 )
-            query, tool, grade = values[0], values[1], int(values[2])
-            before = judgements.setdefault(query, (split, {}))
-            if before[0] != split:
-                raise DataError(f"{path}, line {number}: query {query} is in {before[0]}, too.")
-            # Zero means judged and not relevant: no gold.
-            if grade > 0:
-                before[1][tool] = max(grade, before[1].get(tool, 0))
+            judgement = _Judgement(values[0], values[1], max(relevance, 0), place)
+            below += [place] if relevance < 0 else []
+            first_split, by_tool = judgements.setdefault(judgement.query, (split, {}))
+            if first_split != split:
+                first = next(iter(by_tool.values())).place
+                raise DataError(f"{folder / place}: query {judgement.query} is in {first_split}, too ({first}).")
+            before = by_tool.setdefault(judgement.tool, judgement)
+            _check_equal(folder, judgement, before)
+            again += [place] if before is not judgement else []
+    _count(notes, "a relevance below 0 is read as 0, judged and not relevant", below)
+    _count(notes, "a line of judgements repeats an earlier one", again)
     return judgements
 
 
 def _is_header(values: list[str]) -> bool:
     """Whether a first line names columns: a query may be called `query-id-7`, but a grade is a number."""
     first = re.sub(r"[^a-z]", "", values[0].lower()) if values else ""
-    return first in _QUERY_COLUMNS and not _GRADE.fullmatch(values[-1])
+    return first in _QUERY_COLUMNS and whole_number(values[-1]) is None

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from bench.base.errors import DataError
+from bench.base.reading import Reader
 from bench.base.records import StrictRecord, faults, toml_table
 from bench.data.tables import NamedTemplate
 
@@ -174,10 +175,7 @@ def read_cards(path: Path) -> list[Card]:
 
 def _read_digests(path: Path) -> dict[str, str]:
     """The files of a list in the form of `sha256sum`: a digest, two spaces, a path."""
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"the list of files {path} cannot be read: {error}.") from None
+    lines = Reader(f"the list of files {path}", DataError).read_text(path).splitlines()
     files: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         digest, gap, name = line.partition("  ")

@@ -243,7 +243,12 @@ def with_dev(queries: Sequence[Query], count: int, seed: int) -> list[Query]:
 
 def shuffle(names: Iterable[str], seed: int) -> list[str]:
     """Names in the order of the sha256 of `SEED:NAME`; the order of two names does not depend on the others."""
-    return sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    return sorted(names, key=lambda name: order_hash(f"{seed}:{name}"))
+
+
+def order_hash(text: str) -> bytes:
+    """The sha256 by which things are put in order."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _needs(tables: Tables, by: Literal["parent", "category"]) -> dict[str, frozenset[Unit]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from bench.base.locks import standing
 from bench.base.parameters import ParameterSet, suggestion
 from bench.base.paths import data_folder
 from bench.base.plugins import installed_points
+from bench.base.reading import Reader
 from bench.data.card import ID_PATTERN, MANIFEST, Card, cards_from, read_cards
 
 
@@ -116,16 +116,17 @@ def _read_cards(registry: _KnownDatasets, name: str, folder: Path, module: str) 
 def _added_datasets() -> _KnownDatasets:
     """Datasets the user added with `bench data add`."""
     root = data_folder() / "datasets"
-    registry = _KnownDatasets({}, {})
+    registry, reader = _KnownDatasets({}, {}), Reader("it", DataError)
     for folder in standing(list(root.iterdir())) if root.is_dir() else []:
         path = folder / MANIFEST
         try:
             if path.is_file():
-                card = cards_from(json.loads(path.read_text("utf-8"))["card"], str(path))[0]
+                card = cards_from(reader.parse(reader.read_bytes(path))["card"], str(path))[0]
                 registry.entries[card.id] = DatasetEntry(card, folder, None)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, DataError):
+        except (OSError, KeyError, TypeError, AttributeError, DataError) as error:
             registry.broken[folder.name] = (
-                f"{path} is damaged or cannot be read; remove {folder} and add the dataset again."
+                f"{path} is damaged or cannot be read ({str(error).rstrip('.')}); remove {folder} and add the dataset "
+                "again."
             )
     return registry
 

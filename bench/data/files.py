@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import DataError
-from bench.base.paths import read_regular
+from bench.base.reading import Reader
 from bench.base.records import faults
 
 T = TypeVar("T")
@@ -30,12 +30,7 @@ class Files:
 
     def text(self, name: str) -> str:
         """An upstream file as text; raises `DataError` when it is not UTF-8."""
-        try:
-            return read_regular(self.paths[name]).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        except OSError as error:
-            raise DataError(f"cannot read {name}: {error.strerror}.") from None
-        except UnicodeDecodeError as error:
-            raise DataError(f"{name} is not UTF-8: {error}.") from None
+        return Reader(name, DataError).read_text(self.paths[name])
 
     def json(self, name: str) -> Any:
         """An upstream file as JSON; raises `DataError` when it is not."""

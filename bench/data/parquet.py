@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from bench.base.errors import DataError
 from bench.base.paths import read_regular, replacing, write_text
+from bench.base.reading import Reader
 from bench.base.records import Record
 from bench.base.text import one_line
 from bench.data.arrowtables import SCHEMAS, SCOPE, SLICE_PREFIX, arrow_tables, rows_from
@@ -69,22 +71,22 @@ def read_dataset(folder: Path) -> Dataset:
         DataError: a file is missing, truncated, changed, or of another format version.
     """
     path = folder / MANIFEST
-    try:
-        raw = json.loads(read_regular(path).decode("utf-8"))
-        version = raw.get("schema_version") if isinstance(raw, dict) else None
-        if version != FORMAT_VERSION:
-            raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
-        manifest = DatasetManifest.model_validate(raw)
-        tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in SCHEMAS}
-        _check_columns(folder, tables)
-    except OSError as error:
-        raise DataError(f"cannot read the dataset in {folder}: {error.filename or path}: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"cannot read the dataset in {folder}: {error}.") from None
-    except (ValueError, KeyError, RecursionError) as error:  # pydantic's and json's errors are ValueErrors
-        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path} is damaged or not a dataset of bench ({detail}).") from None
+    reader = Reader(str(path), DataError)
+    raw = reader.parse(reader.read_bytes(path))
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if version != FORMAT_VERSION:
+        raise DataError(f"{path} has format version {version!r}; this bench reads {FORMAT_VERSION}.")
+    manifest = reader.validate(DatasetManifest, raw)
+    if others := {f"{name}.parquet" for name in SCHEMAS} ^ manifest.files.keys():
+        raise DataError(f"{path} does not name the {len(SCHEMAS)} tables of a dataset: see {min(others)!r}.")
+    tables = {name: _read_table(folder / f"{name}.parquet", manifest.files[f"{name}.parquet"]) for name in SCHEMAS}
+    _check_columns(folder, tables)
     rows = replace(rows_from(tables), unknown_gold=manifest.unknown_gold, remarks=manifest.remarks)
+    if sum(len(query.gold) for query in rows.queries) != len(tables["gold"]):
+        judged = Counter(zip(*(tables["gold"][column].to_pylist() for column in ("query_id", "tool_id")), strict=True))
+        known = {query.query_id for query in rows.queries}
+        query, tool = next((pair for pair, times in judged.items() if times > 1 or pair[0] not in known), ("", ""))
+        raise DataError(f"{folder / 'gold'}.parquet judges {tool!r} twice for query {query!r}, or has no such query.")
     dataset = Dataset.build(manifest.spec, manifest.card, rows)
     # The files' checksums were verified above; the stored hash then holds for their content.
     dataset.__dict__["content_hash"] = manifest.content_hash
@@ -92,15 +94,13 @@ def read_dataset(folder: Path) -> Dataset:
 
 
 def _read_table(path: Path, digest: str) -> pa.Table:
-    data = read_regular(path)
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise DataError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}.")
+    data = Reader(str(path), DataError).read_verified(path, digest, MANIFEST)
     try:
         file = pq.ParquetFile(pa.BufferReader(data))  # read_table would import pandas
         table = pa.Table.from_batches(_read_batches(file, str(path), None, _LARGEST_TABLE), schema=file.schema_arrow)
         table.validate(full=True)
         return table
-    except (pa.ArrowException, OSError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DataError(f"{path} is not a readable Parquet file: {error}.") from None
 
 
@@ -157,20 +157,15 @@ def _check_columns(folder: Path, tables: dict[str, pa.Table]) -> None:
     """Refuse a table whose columns are not those that `write_dataset` writes."""
     for name, schema in SCHEMAS.items():
         table = tables[name]
-        for field in schema:
-            if field.name not in table.column_names or not table.schema.field(field.name).type.equals(field.type):
-                raise DataError(f"{folder / name}.parquet lacks the column {field.name!r} of type {field.type}.")
-            if field.name not in _NULLABLE and _has_nulls(table[field.name]):
-                raise DataError(f"{folder / name}.parquet has nulls in the column {field.name!r}.")
-        slices = name == "queries"
+        columns = {field.name: field.type for field in schema}
+        slices = {column for column in table.column_names if name == "queries" and column.startswith(SLICE_PREFIX)}
+        columns |= dict.fromkeys(slices, pa.string())
+        columns |= {SCOPE.name: SCOPE.type} if name == "queries" and SCOPE.name in table.column_names else {}
+        for column, kind in columns.items():
+            if table.column_names.count(column) != 1 or not table.schema.field(column).type.equals(kind):
+                raise DataError(f"{folder / name}.parquet lacks the column {column!r} of type {kind}, or has it twice.")
+            if column not in _NULLABLE | slices and _has_nulls(table[column]):
+                raise DataError(f"{folder / name}.parquet has nulls in the column {column!r}.")
         for column in table.column_names:
-            if slices and column == SCOPE.name:
-                if not table.schema.field(column).type.equals(SCOPE.type) or _has_nulls(table[column]):
-                    raise DataError(
-                        f"{folder / name}.parquet has a column {column!r} that is not of type {SCOPE.type}."
-                    )
-                continue
-            if column not in schema.names and not (slices and column.startswith(SLICE_PREFIX)):
+            if column not in columns:
                 raise DataError(f"{folder / name}.parquet has the unknown column {column!r}.")
-            if column not in schema.names and not table.schema.field(column).type.equals(pa.string()):
-                raise DataError(f"{folder / name}.parquet has the slice {column!r}, which is not a text column.")

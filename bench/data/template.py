@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from bench.base.errors import UsageError
 from bench.base.paths import expand_path
+from bench.base.reading import Reader
 from bench.base.text import one_line
 from bench.data.tables import TEMPLATES, Template, Tool
 
@@ -121,18 +122,8 @@ def _storable(text: str) -> bool:
 def _file(path: Path) -> str:
     if not path.is_file():
         raise UsageError(f"there is no template file {path}.")
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_SOURCE + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read the template {path}: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"the template {path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
-    if len(data) > MOST_SOURCE:
-        raise UsageError(f"the template {path} is longer than {MOST_SOURCE} bytes.")
     # Line ends and the last one are those of the file, not of the text.
-    return text.replace("\r\n", "\n").rstrip("\n")
+    return Reader(f"the template {path}", UsageError).read_text(path, MOST_SOURCE).rstrip("\n")
 
 
 @lru_cache(maxsize=32)

@@ -13,7 +13,7 @@ import json
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -37,8 +37,8 @@ _MOST_REMEMBERED = 100_000
 #: Tools that are compared letter by letter with a name that means none.
 _MOST_COMPARED = 2_000
 _SHOWN = 3
-#: Facts of a run: how names were mapped, and the first names that mean no tool.
-MAPPED, UNKNOWN = "mapped_names", "unknown_names"
+#: The fact of a run that says how names were mapped.
+MAPPED = "mapped_names"
 
 
 class ToolNames:
@@ -46,10 +46,12 @@ class ToolNames:
 
     Args:
         tools: the library. A tool's code is its position.
+        earlier: gives the library as it was, which tells what a tool is called now; None if nothing is known of it.
     """
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], earlier: Callable[[], Sequence[Tool]] | None = None) -> None:
         self.tools = tools
+        self._earlier = earlier
         self._codes = {tool.tool_id: code for code, tool in enumerate(tools)}
         self._remembered: dict[str, tuple[int, ...]] = {}
 
@@ -73,32 +75,63 @@ class ToolNames:
         """Codes of the tools of a server, in the order of the library; none if the library tells no such server."""
         return self._index.by_server.get(_key(server), ())
 
-    def fault(self, name: str, *, near: bool = True) -> str:
+    def fault(self, name: str, *, near: bool = True, description: str = "") -> str:
         """What is wrong with a name that `find` gives no single tool for, as the end of a sentence.
 
         Args:
             name: the name.
-            near: whether names that are spelt nearly so are looked for, which takes some milliseconds.
+            near: whether tools that may be meant are looked for, which takes some milliseconds.
+            description: of the tool that has the name elsewhere; empty if it is not known.
         """
         shown = repr(one_line(name, 80))
         if codes := self.find(name):
             ids = [one_line(self.tools[code].tool_id, 80) for code in codes]
             more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
             return f"{shown} may mean {', '.join(sorted(ids)[:5])}{more}; use the id"
+        if near and (renamed := self._renamed(name, description)):
+            return f"there is no tool {shown}; {one_line(renamed[0], 80)!r} has its {renamed[1]}"
         close = ", ".join(one_line(tool, 80) for tool in self.near(name)) if near else ""
         return f"there is no tool {shown}" + (f" (near: {close})" if close else "")
 
-    def near(self, name: str) -> list[str]:
-        """Ids of at most three tools whose name is spelt nearly so, the nearest first; or that the name may mean."""
+    def _renamed(self, name: str, description: str) -> tuple[str, str] | None:
+        """The id of the only tool that has the text or the parameters of one that had the name, and which of both."""
+        before = self._before
+        was = [before.tools[code] for code in before.find(name)] if before is not None else []
+        texts = {_folded(each) for each in (description, *(tool.description for tool in was))} - {""}
+        # One parameter alone, such as `query`, is that of many tools.
+        shapes = [set(tool.parameters) for tool in was if len(tool.parameters) > 1]
+        for what, meant in (
+            ("description", [tool for tool in self.tools if texts and _folded(tool.description) in texts]),
+            ("parameters", [tool for tool in self.tools if shapes and set(tool.parameters) in shapes]),
+        ):
+            if len(meant) == 1:
+                return meant[0].tool_id, what
+        return None
+
+    @cached_property
+    def _before(self) -> ToolNames | None:
+        return None if self._earlier is None else ToolNames(self._earlier())
+
+    def near(self, name: str, description: str = "") -> list[str]:
+        """Ids of at most three tools that may be meant, the nearest first.
+
+        The name may mean each of them; or one is the only tool with the description, and the name of the others is
+        spelt nearly so.
+        """
         if codes := self.find(name):
             return sorted(self.tools[code].tool_id for code in codes)[:_SHOWN]
+        renamed = self._renamed(name, description)
+        first = [] if renamed is None else [renamed[0]]
+        return list(dict.fromkeys([*first, *self._spelt_nearly(name)]))[:_SHOWN]
+
+    def _spelt_nearly(self, name: str) -> list[str]:
         key = _key(_without_clients(name)) if len(name) <= LONGEST_NAME else ""
         if not key:
             return []
         spelt: defaultdict[str, list[int]] = defaultdict(list)
         for code in self._candidates(key):
             tool = self.tools[code]
-            for each in {_key(text) for text in (tool.tool_id, tool.name, _operation(tool)) if text}:
+            for each in {_key(text) for text in (tool.tool_id, tool.name, operation_of(tool)) if text}:
                 spelt[each].append(code)
         close = difflib.get_close_matches(key, spelt, n=_SHOWN)
         codes = tuple(dict.fromkeys(code for each in close for code in spelt[each]))
@@ -190,7 +223,7 @@ class _Index:
         if identifier.endswith(f"/{name}") and len(identifier) > len(name) + 1:
             servers.add(identifier[: -len(name) - 1])
         exact = {name, *(f"{server}/{name}" for server in servers)}
-        if operation := _operation(tool):
+        if operation := operation_of(tool):
             exact.add(operation)
         by_name = _key(name)
         plain, served, tails, cuts = {by_name}, set[str](), set[str](), 0
@@ -237,7 +270,11 @@ class _Index:
         return self._keys_of_servers[server]
 
 
-def _operation(tool: Tool) -> str:
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def operation_of(tool: Tool) -> str:
     """`METHOD /path` of an operation of an API; empty for another tool."""
     if tool.annotations is None or '"path"' not in tool.annotations:
         return ""
@@ -291,7 +328,8 @@ class NameRecord:
     def __init__(self) -> None:
         self._mapped: Counter[tuple[str, str]] = Counter()
         self._times = 0
-        self._unknown: dict[str, None] = {}
+        # Name -> what was said of the tool, and how often it was named.
+        self._unknown: dict[str, tuple[str, int]] = {}
         #: Names that meant a tool.
         self.known = 0
 
@@ -304,10 +342,16 @@ class NameRecord:
             if pair in self._mapped or len(self._mapped) < self.MOST:
                 self._mapped[pair] += 1
 
-    def miss(self, name: str) -> None:
-        """A name means no tool, or may mean several."""
-        if len(self._unknown) < self.MOST:
-            self._unknown[name] = None
+    def miss(self, name: str, description: str = "") -> None:
+        """A name in one answer means no tool, or may mean several."""
+        if name in self._unknown or len(self._unknown) < self.MOST:
+            known, times = self._unknown.get(name, ("", 0))
+            self._unknown[name] = known or description, times + 1
+
+    @property
+    def missed(self) -> int:
+        """Names that meant no tool, or several, each as often as it was there."""
+        return sum(times for _, times in self._unknown.values())
 
     @property
     def resolves_nothing(self) -> bool:
@@ -329,13 +373,16 @@ class NameRecord:
         names = "1 name of a tool was mapped to an id" if count == 1 else many
         return f"{names} ({self._times} {'time' if self._times == 1 else 'times'}): {first}{more}"
 
-    def facts(self, names: ToolNames) -> dict[str, str]:
+    def facts(self) -> dict[str, str]:
         """What a reader of the result should know of names that are no ids."""
-        facts = {MAPPED: self.mapped(), UNKNOWN: self.unknown(names)}
-        return {fact: sentence for fact, sentence in facts.items() if sentence}
+        return {MAPPED: self.mapped()} if self._mapped else {}
 
     def unknown(self, names: ToolNames) -> str:
-        """The first names that mean no tool, with the nearest ids; empty if there is none."""
-        first = [names.fault(name) for name in list(self._unknown)[:_SHOWN]]
-        more = f"; and {len(self._unknown) - _SHOWN} more" if len(self._unknown) > _SHOWN else ""
+        """The names that mean no tool, the most frequent first, with the nearest ids; empty if there is none."""
+        often = sorted(self._unknown.items(), key=lambda item: -item[1][1])
+        first = [
+            names.fault(name, description=description) + (f", in {times} answers" if times > 1 else "")
+            for name, (description, times) in often[:_SHOWN]
+        ]
+        more = f"; and {len(often) - _SHOWN} more" if len(often) > _SHOWN else ""
         return "; ".join(first) + more

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
@@ -24,13 +24,16 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.queryviews import merge_rankings
 from bench.data.tables import Query
+from bench.evaluation.agreement import place_of_difference
 from bench.evaluation.checkpoints import Batch, stored_batches
 from bench.evaluation.method_errors import check_parts, check_revisions, method_errors
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.interface.parts import needs_llm, preflight, reveal
+from bench.interface.parts import methods_of, needs_llm, preflight, reveal, tree
 from bench.interface.ranking import Violation, validate, validate_sets
 from bench.metrics.ties import Beyond
 from bench.models.tokens import can_count_tokens, count_tokens
+from bench.remote.answers import AnswerNote
+from bench.remote.asking import RemoteMethod
 from bench.results.manifest import Latency
 
 #: Single queries are timed until so many are done or so many seconds are spent.
@@ -133,6 +136,7 @@ class Answers:
         resumed: whether some batches were answered before this process started.
         reply_tokens: (queries,) tokens of the text that a search outside of bench answered with, -1 where there is
             none; None where a batch came without such texts, or the tokenizer was not installed when it did.
+        told: what has to be told of answers of a retriever outside of bench, by position.
     """
 
     ranking: Ranking
@@ -141,6 +145,7 @@ class Answers:
     seconds: float = 0.0
     resumed: bool = False
     reply_tokens: NDArray[np.int64] | None = None
+    told: Mapping[int, AnswerNote] = field(default_factory=dict)
 
     def take(self, positions: NDArray[np.int64]) -> Answers:
         """The answers at these positions, in the order given."""
@@ -152,6 +157,7 @@ class Answers:
             self.seconds,
             self.resumed,
             None if self.reply_tokens is None else self.reply_tokens[positions],
+            {i: self.told[at] for i, at in enumerate(positions.tolist()) if at in self.told},
         )
 
 
@@ -252,18 +258,61 @@ def ask_queries(
     return Ranking.join(rankings), ToolSets.join(sets) if sets else None
 
 
-def latency(method: Method, queries: Queries, depth: int) -> Latency | None:
-    """Time single queries, spread over the run; paid services are not asked twice."""
+def ask_again(
+    method: Method, dataset: Dataset, rows: NDArray[np.int64], depth: int, ranking: Ranking
+) -> tuple[Latency | None, str]:
+    """Ask single queries, spread over the run, a second time: how long they take, and whether they are answered alike.
+
+    Paid services are not asked twice. Last bits of embeddings depend on what is encoded together: where a model takes
+    part, a query that is answered differently is asked once more, alone again, and counts if that answer differs too.
+
+    Args:
+        method: prepared.
+        dataset, rows, depth: as `ask` was given them.
+        ranking: what it answered.
+
+    Returns:
+        The times, and a sentence about queries that were answered differently; it is empty if there are none.
+    """
     if needs_llm(method):
-        return None
-    positions = np.linspace(0, len(queries) - 1, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
+        return None, ""
+    order = asking_order(dataset, rows)
+    queries = Queries.of(dataset, rows[order])
+    encodes = any(not isinstance(part, Method) for part in tree(method))
+    # Backwards, so that a search that answers by the query before is found out.
+    positions = np.linspace(len(queries) - 1, 0, min(_LATENCY_QUERIES, len(queries))).round().astype(np.int64)
     seconds: list[float] = []
+    compared, differing = 0, []
     with time_without_cache() as encoding:
         for position in positions:
-            seconds.append(_call_method(method, queries.take(np.array([position])), depth)[2])
+            single = queries.take(np.array([position]))
+            answer, _, spent = _call_method(method, single, depth)
+            seconds.append(spent)
+            query = dataset.queries[int(rows[order[position]])]
+            if len(calls_of(query)) == 1:
+                compared += 1
+                first = ranking.take(order[[position]])
+                if not _agree(first, answer, len(dataset.tools), depth) and not (
+                    encodes and _agree(answer, _call_method(method, single, depth)[0], len(dataset.tools), depth)
+                ):
+                    differing.append(query.query_id)
             if sum(seconds) > _LATENCY_SECONDS:
                 break
-    return Latency.of(seconds, cached=encoding.cached)
+    sentence = f"{len(differing)} of {compared} queries that were asked twice were answered differently, such as "
+    return Latency.of(seconds, cached=encoding.cached), sentence + differing[0] if differing else ""
+
+
+def _agree(one: Ranking, two: Ranking, library: int, depth: int) -> bool:
+    """Whether two answers to one query agree, a failure included; an answer that breaks the protocol agrees with none.
+
+    Last bits of scores and the order of tools with nearly equal ones do not matter.
+    """
+    try:
+        one, two = validate(one, 1, library, depth), validate(two, 1, library, depth)
+    except Violation:
+        return False
+    failed = [ranking.failed is not None and bool(ranking.failed[0]) for ranking in (one, two)]
+    return failed[0] == failed[1] and place_of_difference(one, two, 0) is None
 
 
 # One batch ------------------------------------------------------------------------------------------------------------
@@ -330,6 +379,7 @@ def _ask_batch(
     depth: int,
 ) -> Batch:
     first = dataset.queries[int(rows[0])].query_id
+    told: dict[int, AnswerNote] = {}
     owners, queries = _each_call(dataset, rows, queries)
 
     def refuse(violation: Violation) -> MethodError:
@@ -337,6 +387,9 @@ def _ask_batch(
 
     with method_errors(method, f"ranking the batch of {len(rows)} queries from {first}"):
         ranking, sets, seconds = _call_and_validate(method, queries, len(dataset.tools), depth, refuse)
+    for part in methods_of(method):
+        for position, note in part.take_notes().items() if isinstance(part, RemoteMethod) else ():
+            told[position] = told.get(position, AnswerNote()) | note
     if len(queries) > len(rows):
         ranking, sets = _merge_calls(ranking, sets, owners, depth)
     counts = np.zeros(len(rows), dtype=np.int64)
@@ -353,7 +406,7 @@ def _ask_batch(
             gold[i] = {int(tool): int(grade) for tool, grade, beyond in judged if beyond}
     # Kept for each query: a bit for each tool would outgrow everything else, and the batch is written without.
     plain = replace(ranking, tied_beyond=None, replies=None)
-    return Batch(positions, plain, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking))
+    return Batch(positions, plain, Beyond(counts, Gold.of(gold)), sets, seconds, _reply_tokens(ranking), told)
 
 
 def _reply_tokens(ranking: Ranking) -> NDArray[np.int64] | None:
@@ -424,6 +477,7 @@ def _join_batches(parts: Sequence[Batch], resumed: bool) -> Answers:
     )
     sets = [part.sets for part in parts if part.sets is not None]
     tokens = [part.reply_tokens for part in parts if part.reply_tokens is not None]
+    pairs = enumerate((part, position) for part in parts for position in part.positions.tolist())
     return Answers(
         Ranking.join([part.ranking for part in parts]),
         beyond,
@@ -431,4 +485,5 @@ def _join_batches(parts: Sequence[Batch], resumed: bool) -> Answers:
         sum(part.seconds for part in parts),
         resumed,
         np.concatenate(tokens) if len(tokens) == len(parts) else None,
+        {i: part.told[position] for i, (part, position) in pairs if position in part.told},
     )

@@ -10,7 +10,8 @@ import io
 import json
 import shutil
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from bench.base.paths import replacing
 from bench.data.gold import Gold
 from bench.interface import Ranking, ToolSets
 from bench.metrics.ties import Beyond
+from bench.remote.answers import AnswerNote
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The answers to one batch, as stored; `positions` are those in the asking order."""
+    """The answers to one batch, as stored; `positions` are those in the asking order, and so are the keys of `told`."""
 
     positions: NDArray[np.int64]
     ranking: Ranking
@@ -33,6 +35,7 @@ class Batch:
     sets: ToolSets | None
     seconds: float
     reply_tokens: NDArray[np.int64] | None = None
+    told: Mapping[int, AnswerNote] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write it into the folder of a run."""
@@ -52,9 +55,9 @@ class Batch:
         if self.reply_tokens is not None:
             arrays["reply_tokens"] = self.reply_tokens
         if self.ranking.notes is not None:
-            # As bytes: an array of texts would drop zeros at their ends, and hold no half of a surrogate pair.
-            text = json.dumps(self.ranking.notes).encode()
-            arrays["notes"] = np.frombuffer(text, dtype=np.uint8)
+            arrays["notes"] = _pack(self.ranking.notes)
+        if self.told:
+            arrays["told"] = _pack([(position, *astuple(note)) for position, note in self.told.items()])
         if self.sets is not None:
             arrays["set_starts"], arrays["set_tools"] = self.sets.starts, self.sets.tools
         # Made in memory first: zip archives are written with seeks, which a full disk turns into nonsense.
@@ -77,16 +80,26 @@ class Batch:
                     arrays["tools"],
                     arrays.get("scores"),
                     arrays.get("failed"),
-                    notes=tuple(json.loads(arrays["notes"].tobytes())) if "notes" in arrays else None,
+                    notes=tuple(_unpack(arrays["notes"])) if "notes" in arrays else None,
                 ),
                 Beyond(arrays["beyond"], gold),
                 sets,
                 float(arrays["seconds"]),
                 arrays.get("reply_tokens"),
+                {row: AnswerNote(*note) for row, *note in _unpack(arrays["told"])} if "told" in arrays else {},
             )
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, EOFError):
             return None
         return batch if len(batch.ranking) == len(batch.positions) else None
+
+
+def _pack(value: object) -> NDArray[np.uint8]:
+    """As bytes: an array of texts would drop zeros at their ends, and hold no half of a surrogate pair."""
+    return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
+
+
+def _unpack(data: NDArray[Any]) -> Any:
+    return json.loads(data.tobytes())
 
 
 def stored_batches(folder: Path, queries: int) -> list[Batch]:

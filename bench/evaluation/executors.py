@@ -29,6 +29,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.evaluation.worker import RunCell
 from bench.interface import Method
+from bench.interface.marks import REMOTE
 from bench.interface.parts import methods_of, models, needs_llm
 from bench.results.store import StoredResult
 
@@ -92,16 +93,20 @@ def side_by_side(
         for item, there in zip(checked, kept, strict=True)
         if not there
     ]
+    asked = [item.conditions for item in checked]
     # What the checks loaded is in the workers' way from here on.
     checked.clear()
     runner.forget()
     with closing(executor.run(cells, runner.progress) if cells else _none()) as outcomes:
-        for plan, there in zip(plans, kept, strict=True):
+        for plan, conditions, there in zip(plans, asked, kept, strict=True):
             if there:
                 yield from runner.run([plan])
-            else:
-                outcome = next(outcomes)
-                yield outcome if isinstance(outcome, BenchError) else StoredResult.read(outcome)
+                continue
+            outcome = next(outcomes)
+            if not isinstance(outcome, BenchError):
+                # A node of a cluster has written it into a folder of its own.
+                runner.end(plan, conditions)
+            yield outcome if isinstance(outcome, BenchError) else StoredResult.read(outcome)
 
 
 def _none() -> Generator[Path | BenchError]:
@@ -111,7 +116,7 @@ def _none() -> Generator[Path | BenchError]:
 def _asks(method: Method) -> bool:
     # A mark that cannot be made yet ends the run with its sentence when it is due.
     with suppress(Exception):
-        return "remote" in check_marks(method)
+        return REMOTE in check_marks(method)
     return False
 
 

@@ -16,7 +16,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
-from bench.data.tool_names import MAPPED, NameRecord, ToolNames
+from bench.data.tool_names import MAPPED, NameRecord
 from bench.evaluation.ask import Answers, scope_sentences
 from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
@@ -24,10 +24,10 @@ from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
 from bench.registry import load_dataset
-from bench.results.finding import find_result
+from bench.results.finding import find_result, is_alias
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, MethodIdentity
+from bench.results.manifest import Manifest, Mark, MethodIdentity
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import StoredResult, result_folder, result_lock, write_result
 
@@ -39,7 +39,7 @@ def score_run_file(
     results: Path,
     *,
     name: str,
-    command: str,
+    command: str = "",
     split: EvaluatedSplit | None = None,
     template: Template | None = None,
     metrics: Sequence[Metric] = (),
@@ -52,7 +52,7 @@ def score_run_file(
         dataset: what it ran on.
         results: the folder of results.
         name: what the system is called.
-        command: the command, for the manifest.
+        command: the command, for the manifest; empty for that of `bench score`.
         split: which queries are scored; None for the dataset's default.
         template: the text whose tokens are counted; None for the dataset's default.
         metrics: metrics in addition to the default ones.
@@ -62,6 +62,7 @@ def score_run_file(
         UnresolvedError: none of its names of tools means a tool of the dataset.
     """
     # Most commands open results and score none.
+    from bench.evaluation.observed import observe
     from bench.evaluation.plan import Plan
     from bench.evaluation.run_files import parse_run
     from bench.evaluation.runner import dataset_identity, environment
@@ -70,8 +71,8 @@ def score_run_file(
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     record = NameRecord()
-    answers = parse_run(data, file, dataset, rows, record)
     warnings = ["scored from a run file: how the system was run, and what data it saw, is unknown"]
+    answers = parse_run(data, file, dataset, rows, record, warnings)
     if dataset.scope is not None:
         answers, hidden = _within_scope(answers, dataset.scope[rows])
         warnings += [f"{hidden} tools that a request may not see were left out of its ranking"] if hidden else []
@@ -80,6 +81,7 @@ def score_run_file(
     identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {name} {digest}"
     identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
+    failures, marks, _ = observe(dataset, rows, [answers])
     manifest = Manifest(
         result_id=identifier,
         protocol=version_for(dataset.gold),
@@ -93,14 +95,16 @@ def score_run_file(
             oracle=False,
             needs_llm=False,
             run_file=f"{file} sha256:{digest}",
+            marks=[Mark.from_method(mark, sentence) for mark, sentence in marks.items()],
         ),
         depth=max(1, answers.ranking.tools.shape[1]),
         seeds={"bootstrap": BOOTSTRAP_SEED},
-        environment=environment(command),
+        environment=environment(command or score_command(file, dataset.spec, name, split, template)),
         timings={},
         latency=None,
         peak_memory_mib=None,
-        facts={**record.facts(ToolNames(dataset.tools))},
+        facts={**record.facts()},
+        failures=failures,
         warnings=[*warnings, *scope_sentences(dataset, rows)],
         scoring=scoring_code(scored.metrics.metrics),
     )
@@ -141,6 +145,9 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
         if _is_file(path):
             return _score_run_file(path, on, results, progress)
+    if dataset is not None and "@" not in name and is_alias(results, name):
+        # An alias alone names the newest result that has it, of whatever code and data.
+        name = f"{name}@{dataset}"
     try:
         return find_result(results, name)
     except UsageError:
@@ -161,8 +168,7 @@ def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Pr
         raise UsageError(f"{path} is a run file: name its dataset, as in {path.name}@apibank.")
     data = read_run_file(path)
     loaded = load_dataset(dataset, progress)
-    command = score_command(path.name, loaded.spec, path.stem, None, None)
-    result = score_run_file(data, path.name, loaded, results, name=path.stem, command=command)
+    result = score_run_file(data, path.name, loaded, results, name=path.stem)
     if mapped := result.manifest.facts.get(MAPPED):
         progress.note(f"{result.label}: {mapped}")
     return result

@@ -107,7 +107,8 @@ def _storable(value: object) -> bool:
 
 def check_marks(method: Method) -> dict[str, str]:
     """What a method and its parts want on its row, if it can be stored in a manifest."""
-    all_marks: dict[str, str] = {}
+    # Two parts may have one mark for different reasons.
+    sentences: dict[str, dict[str, None]] = {}
     for part in tree(method):
         marks = marks_of(part)
         if not isinstance(marks, dict) or not all(
@@ -115,8 +116,9 @@ def check_marks(method: Method) -> dict[str, str]:
             for mark, sentence in marks.items()
         ):
             raise MethodError(f"{_describe_part(part)}: marks() must return a dict of sentences by mark.")
-        all_marks |= marks
-    return all_marks
+        for mark, sentence in marks.items():
+            sentences.setdefault(mark, {})[sentence] = None
+    return {mark: "; ".join(each) for mark, each in sentences.items()}
 
 
 def check_revisions(method: Method) -> dict[str, str]:

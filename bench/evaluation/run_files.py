@@ -1,9 +1,11 @@
 """Reading and writing run files: TREC and JSON lines.
 
 TREC    `query_id Q0 tool_id rank score tag`, separated by white space. The order is by score (rule 1), as trec_eval
-        reads it; the rank column is not looked at. White space and `%` inside an id are written as in a URL (`%20`).
+        reads it. White space and `%` inside an id are written as in a URL (`%20`).
 JSONL   one object a line: {"query_id": "...", "tools": ["...", ...]}, best first, and optionally "scores" (as many
         numbers), "recommended" (a tool set) and "failed" (true).
+
+Numbers are in ASCII digits. Where ranks, or the order of a list, contradict the scores, a note says so.
 """
 
 from __future__ import annotations
@@ -22,13 +24,17 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.base.errors import ResultError, UnresolvedError
 from bench.base.parameters import suggestion
 from bench.base.paths import read_once
+from bench.base.reading import Reader
 from bench.base.records import first_fault
+from bench.base.text import finite_number, whole_number
+from bench.data.beir import TREC_SECOND
 from bench.data.dataset import Dataset
 from bench.data.tool_names import NameRecord, ToolNames
 from bench.evaluation.ask import Answers
 from bench.interface import Ranking, ToolSets
 from bench.interface.ranking import in_order
 from bench.metrics.ties import Beyond
+from bench.remote.answers import AnswerNote
 from bench.results.store import StoredResult
 
 
@@ -41,6 +47,14 @@ class _QueryAnswer:
     scores: list[float] = field(default_factory=list)
     recommended: list[int] | None = None
     failed: bool = False
+    ranks: list[int] = field(default_factory=list)
+
+    @property
+    def out_of_order(self) -> bool:
+        """Whether a tool has a better rank and a lower score than another."""
+        scores = np.array(self.scores)
+        by_rank = np.lexsort((-scores, np.array(self.ranks or range(len(scores)))))
+        return bool((np.diff(scores[by_rank]) > 0).any())
 
 
 class RunLine(BaseModel):
@@ -77,7 +91,7 @@ class _Library:
 
     dataset: Dataset
     names: ToolNames
-    record: NameRecord = field(default_factory=NameRecord)
+    record: NameRecord
     unknown: int = 0
 
     def code(self, name: str, line: int) -> int:
@@ -105,7 +119,7 @@ class _Library:
 
 
 def parse_run(
-    data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64], record: NameRecord | None = None
+    data: bytes, name: str, dataset: Dataset, rows: NDArray[np.int64], record: NameRecord, notes: list[str]
 ) -> Answers:
     """The answers of a run file to the given queries; those it does not mention count as failed.
 
@@ -118,16 +132,14 @@ def parse_run(
         dataset: what it ran on.
         rows: the queries that are scored.
         record: takes what the names of tools became.
+        notes: takes sentences without their end about what contradicts itself and is read all the same.
 
     Raises:
         ResultError: a line is malformed, names an unknown query or tool, repeats a tool, or has a score that is no
             finite number. The sentence names the line.
         UnresolvedError: no name of a tool in the file means a tool of the dataset.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ResultError(f"the run file {name} is not UTF-8 text: {error}.") from None
+    text = Reader(f"the run file {name}", ResultError).decode(data)
     first = next((line for line in text.split("\n") if line.strip()), "").lstrip()
     if not first:
         raise ResultError(f"the run file {name} is empty.")
@@ -137,7 +149,7 @@ def parse_run(
     parse = _jsonl if first.startswith("{") and not is_trec else _trec
     positions = {int(row): i for i, row in enumerate(rows)}
     by_position: dict[int, _QueryAnswer] = {}
-    library = _Library(dataset, ToolNames(dataset.tools), NameRecord() if record is None else record)
+    library = _Library(dataset, ToolNames(dataset.tools), record)
     for row, answer in parse(text, name, library):
         if row not in positions:
             query = dataset.queries[row]
@@ -147,6 +159,15 @@ def parse_run(
             )
         by_position[positions[row]] = answer
     library.check(name)
+    contradictions = {
+        "the ranks contradict the scores, and the scores count": [
+            a.line for a in by_position.values() if a.out_of_order
+        ],
+        "a failed query has tools, which do not count": [a.line for a in by_position.values() if a.failed and a.tools],
+    }
+    for what, lines in contradictions.items():
+        if lines:
+            notes.append(f"{name}: {what} ({len(lines)} of {len(by_position)} queries, the first in line {min(lines)})")
     if parse is _trec:
         for i in np.flatnonzero(dataset.gold.counts[rows] == 0).tolist():
             by_position.setdefault(i, _QueryAnswer(0, [], []))
@@ -156,12 +177,12 @@ def parse_run(
 def _is_trec(line: str) -> bool:
     """Whether a line has the form of TREC: an id may begin with a bracket, so the first character does not tell."""
     values = line.split()
-    return len(values) == 6 and values[1] == "Q0" and values[3].isdigit()
+    return len(values) == 6 and values[1] == "Q0" and whole_number(values[3]) is not None
 
 
 def _trec(text: str, path: str, library: _Library) -> Iterator[tuple[int, _QueryAnswer]]:
     by_row: dict[int, _QueryAnswer] = {}
-    seen: set[tuple[int, int]] = set()
+    seen: dict[tuple[int, int], int] = {}
     for number, line in _lines(text):
         values = line.split()
         if len(values) != 6:
@@ -169,35 +190,37 @@ def _trec(text: str, path: str, library: _Library) -> Iterator[tuple[int, _Query
                 f"{path}, line {number}: a TREC line has six values (query Q0 tool rank score tag); "
                 f"this has {len(values)}."
             )
-        try:
-            score = float(values[4])
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise ResultError(f"{path}, line {number}: the score {values[4]!r} is not a finite number.")
+        if values[1].upper() not in TREC_SECOND:
+            raise ResultError(f"{path}, line {number}: the second value of a TREC line is Q0, not {values[1][:80]!r}.")
+        if (rank := whole_number(values[3])) is None:
+            raise ResultError(f"{path}, line {number}: the rank {values[3][:80]!r} is not a whole number.")
+        if (score := finite_number(values[4])) is None:
+            raise ResultError(f"{path}, line {number}: the score {values[4][:80]!r} is not a finite number.")
         row = _query(unquote(values[0]), library.dataset, path, number)
         tool = library.code(unquote(values[2]), number)
-        if tool >= 0 and (row, tool) in seen:
-            raise ResultError(f"{path}, line {number}: tool {values[2]} occurs twice for query {values[0]}.")
-        seen.add((row, tool))
+        if tool >= 0 and (first := seen.setdefault((row, tool), number)) != number:
+            twice = f"tool {values[2]} occurs twice for query {values[0]}"
+            raise ResultError(f"{path}, line {number}: {twice}; the first is in line {first}.")
         answer = by_row.setdefault(row, _QueryAnswer(number))
         answer.tools.append(tool)
         answer.scores.append(score)
+        answer.ranks.append(rank)
     yield from by_row.items()
 
 
 def _jsonl(text: str, path: str, library: _Library) -> Iterator[tuple[int, _QueryAnswer]]:
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     scored: bool | None = None
     for number, text_line in _lines(text):
+        place = f"{path}, line {number}"
+        value = Reader(place, ResultError).parse(text_line, number - 1)
         try:
-            line = RunLine.model_validate_json(text_line)
+            line = RunLine.model_validate(value)
         except ValidationError as error:
-            raise ResultError(f"{path}, line {number}: {first_fault(error, 'the line')}.") from None
+            raise ResultError(f"{place}: {first_fault(error, 'the line')}.") from None
         row = _query(line.query_id, library.dataset, path, number)
-        if row in seen:
-            raise ResultError(f"{path}, line {number}: query {line.query_id} occurs twice.")
-        seen.add(row)
+        if (first := seen.setdefault(row, number)) != number:
+            raise ResultError(f"{place}: query {line.query_id} occurs twice; the first is in line {first}.")
         tools = _codes(line.tools, library, path, number)
         recommended = None if line.recommended is None else _codes(line.recommended, library, path, number)
         if line.scores is not None and len(line.scores) != len(line.tools):
@@ -240,7 +263,12 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     # As the file has them: scores that differ in the file differ here.
     scores = np.full((len(rows), width), -np.inf)
     scored = all(len(row.scores) == len(row.tools) for row in rows if row)
-    failed = np.array([row is None or row.failed for row in rows], dtype=np.bool_)
+    told = {
+        i: AnswerNote("it is not in the run file" if row is None else "the run file says that it failed")
+        for i, row in enumerate(rows)
+        if row is None or row.failed
+    }
+    failed = np.isin(np.arange(len(rows)), list(told))
     # What came with a failure is no answer.
     rows = [None if row is None or row.failed else row for row in rows]
     for i, row in enumerate(rows):
@@ -254,7 +282,7 @@ def _answers(rows: list[_QueryAnswer | None]) -> Answers:
     if any(row is not None and row.recommended is not None for row in rows):
         sets = ToolSets.of([(row.recommended or []) if row else [] for row in rows])
     ranking = Ranking(tools, scores if scored else None, failed)
-    return Answers(ranking, Beyond.none(len(rows)), sets)
+    return Answers(ranking, Beyond.none(len(rows)), sets, told=told)
 
 
 def write_trec(result: StoredResult) -> Iterator[str]:

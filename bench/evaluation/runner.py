@@ -8,7 +8,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,27 +23,30 @@ from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import Spec, parse
+from bench.base.text import slug
 from bench.data.dataset import Dataset
 from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.data.tool_names import UNKNOWN
-from bench.evaluation.ask import Answers, ask, asking_order, calls_of, check, latency, prepare, scope_sentences
+from bench.evaluation.ask import Answers, ask, ask_again, asking_order, calls_of, check, prepare, scope_sentences
 from bench.evaluation.checkpoints import forget, has_answers
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
 from bench.evaluation.method_errors import check_facts, check_marks, check_revisions, method_errors
+from bench.evaluation.observed import observe
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score, scoring_code
-from bench.interface import History, Library, Method, Queries, RecommendingMethod, version_for
+from bench.interface import History, Library, Method, RecommendingMethod, version_for
+from bench.interface.marks import FLAKY, REMOTE
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages
-from bench.results.ids import method_hash, result_id
+from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import StoredResult, check_writable, is_complete, result_folder, result_lock, write_result
+from bench.results.unfinished import begin_run, end_run
 from bench.results.units import unit_counts
 
 Overwrite = Literal["never", "missing", "remote", "always"]
@@ -54,9 +57,10 @@ _ANEW = "begun-anew"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan that can run, the method made for it, and where its result belongs."""
+    """A plan that can run, what it asks, the method made for it, and where its result belongs."""
 
     plan: Plan
+    conditions: Conditions
     method: Method
     identifier: str
     folder: Path
@@ -86,6 +90,8 @@ class Runner:
     metrics: Sequence[Metric] = ()
     jobs: int = 1
     _datasets: dict[Spec, Dataset] = field(default_factory=dict)
+    #: Ids of the results of the runs that began here.
+    _begun: set[str] = field(default_factory=set)
 
     def run(self, plans: Sequence[Plan]) -> Iterator[StoredResult | BenchError]:
         """Check every plan before the first expensive step, then run them in order.
@@ -119,14 +125,49 @@ class Runner:
         Raises:
             BenchError: the first problem of any of them.
         """
+        prepared = deque[Prepared]()
         with config_context(current_session(), repeat=1):
             methods = [self.build(plan.method) for plan in plans]
-            prepared = deque(self._prepare(plan, method) for plan, method in zip(plans, methods, strict=True))
+            try:
+                for plan, method in zip(plans, methods, strict=True):
+                    prepared.append(self._prepare(plan, method))
+            except BenchError:
+                self._begin_rest(prepared, plans[len(prepared) :], methods[len(prepared) :])
+                raise
         for item in prepared:
             if self.overwrite == "never" and is_complete(item.folder):
                 raise UsageError(f"the result {item.folder} already exists, and --overwrite is never.")
         check_writable(self.results)
+        self._begin(prepared)
         return prepared
+
+    def _begin(self, prepared: Iterable[Prepared]) -> None:
+        """Write down which runs begin now, so that an older result does not pass for theirs if they fail."""
+        for item in prepared:
+            if not self.keeps(item):
+                self._begun.add(item.identifier)
+                begin_run(self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command())
+
+    def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan], methods: Sequence[Method]) -> None:
+        """The same where a plan, the first of `plans`, cannot run, so that none does.
+
+        Those that have no older result are passed over: their datasets may not be at hand.
+        """
+        with suppress(BenchError):
+            self._begin(item for item in prepared if self._has_older(item.plan))
+        for plan, method in zip(plans, methods, strict=True):
+            if not self._has_older(plan):
+                continue
+            with suppress(BenchError):
+                try:
+                    self._begin([self._prepare(plan, method)])
+                except BenchError:
+                    dataset = self._dataset(plan.dataset)
+                    conditions = plan.normal(dataset).conditions(dataset)
+                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command())
+
+    def _has_older(self, plan: Plan) -> bool:
+        return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
 
     def keeps(self, item: Prepared) -> bool:
         """Whether a stored result takes the place of a run, unless it turns out to be damaged."""
@@ -136,6 +177,10 @@ class Runner:
             return self.overwrite == "missing" or not _asks_elsewhere(StoredResult.read(item.folder))
         except ResultError:
             return False
+
+    def end(self, plan: Plan, conditions: Conditions) -> None:
+        """Write down that a run has ended with a result that is today's."""
+        end_run(self.results, plan.method, plan.dataset, conditions)
 
     def forget(self) -> None:
         """Let go of the datasets in memory."""
@@ -170,8 +215,10 @@ class Runner:
         if plan.cut != "none" and plan.cut_at is None:
             split_history(plan.cut, history)
         check(method, library, history)
-        identifier = result_id(plan.conditions(dataset), method_hash(method))
-        return Prepared(plan, method, identifier, result_folder(self.results, dataset.spec, method.name, identifier))
+        conditions = plan.conditions(dataset)
+        identifier = result_id(conditions, method_hash(method))
+        folder = result_folder(self.results, dataset.spec, method.name, identifier)
+        return Prepared(plan, conditions, method, identifier, folder)
 
     def _run(self, item: Prepared) -> StoredResult:
         with result_lock(self.results, item.folder, self.progress):
@@ -184,6 +231,8 @@ class Runner:
                     self.progress.note(f"{error} Running it again.")
                 else:
                     if self.overwrite == "missing" or not _asks_elsewhere(kept):
+                        if self.overwrite != "missing" or item.identifier in self._begun:
+                            self.end(item.plan, item.conditions)
                         return self._bring_up_to_date(kept, item.plan)
                     self.progress.note(
                         f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
@@ -237,13 +286,8 @@ class Runner:
 
         made = [repeat(1, method)]
         with method_errors(method, "ranking single queries"):
-            timed = latency(method, Queries.of(dataset, order), plan.depth)
+            timed, flaky = ask_again(method, dataset, rows, plan.depth, made[0][0].ranking)
             facts = check_facts(method) | _calls(dataset, rows)
-        if UNKNOWN in facts and not (made[0][0].ranking.tools >= 0).any():
-            raise UnresolvedError(
-                f"no name in the answers of {method.spec} means a tool of {dataset.spec}: {facts[UNKNOWN]}; nothing is "
-                "stored."
-            )
         for number in range(2, plan.repeats + 1):
             # A method of its own: what one has drawn or kept while it was fitted, indexed or asked is no new answer.
             with config_context(repeat=number):
@@ -254,6 +298,8 @@ class Runner:
         peak = peak_memory_mib()
         repeats, meters = [answers for answers, _ in made], [meter for _, meter in made]
         resumed = any(answers.resumed for answers in repeats)
+        oracle = is_oracle(method)
+        failures, seen, counted = observe(dataset, rows, repeats, is_floor=oracle or method.is_floor)
         if cut is not None:
             repeats = [dataclasses.replace(answers, sets=cut.apply(answers.ranking)) for answers in repeats]
         template = plan.tool_text(dataset)
@@ -266,9 +312,10 @@ class Runner:
                 f"a file of {method.spec} was edited while it ran (its code, a file beside it that the code names, or "
                 "a model), so nothing is stored: run it again, and have it write its own files in another folder."
             )
-        oracle = is_oracle(method)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
-        marks = check_marks(method) | leaks.marks
+        marks = check_marks(method) | leaks.marks | seen
+        if flaky and plan.repeats == 1:
+            marks[FLAKY] = flaky
         manifest = Manifest(
             result_id=item.identifier,
             protocol=version_for(dataset.gold),
@@ -293,7 +340,8 @@ class Runner:
             latency=timed,
             peak_memory_mib=None if peak is None else round(peak, 1),
             model_use=_model_use(meters, resumed) if needs_llm(method) else None,
-            facts=facts,
+            facts=facts | counted,
+            failures=failures,
             warnings=[*_warnings(plan, dataset, oracle), *scope_sentences(dataset, rows)],
             resumed=resumed,
             scoring=scoring_code(scored.metrics.metrics),
@@ -301,6 +349,7 @@ class Runner:
         tables = (scored.run, scored.per_query, scored.repeats, scored.notes)
         result = write_result(item.folder, manifest, scored.metrics, *tables)
         forget(batches)
+        self.end(plan, item.conditions)
         return result
 
 
@@ -380,7 +429,7 @@ def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> En
 
 def _asks_elsewhere(result: StoredResult) -> bool:
     """Whether the method asked a service of which nothing tells that it is still the same (its mark `remote`)."""
-    return any(mark.text == "remote" for mark in result.manifest.marks)
+    return any(mark.text == REMOTE for mark in result.manifest.marks)
 
 
 def _is_still(item: Prepared, dataset: Dataset) -> bool:

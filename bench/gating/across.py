@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,10 +14,11 @@ from bench.gating.report import MOST_NAMED, ToolMove
 from bench.results.across_catalogues import (
     CatalogueChange,
     MovedTool,
+    QueryChange,
     Ranked,
     change,
+    match_queries,
     moved_tools,
-    question_differences,
     take_snapshot,
     values_as_asked,
 )
@@ -25,25 +26,31 @@ from bench.results.across_catalogues import (
 
 @dataclass(frozen=True)
 class Across:
-    """A candidate on another catalogue.
+    """A candidate on another version of the dataset, and its baseline, on the queries that both have.
 
     Attributes:
-        candidate: its values of the queries as the baseline has them.
+        candidate, baseline: with the values of the shared queries, which have the candidate's ids.
         change: what became of the catalogue.
+        queries: what became of the queries.
     """
 
     candidate: Candidate
+    baseline: Baseline
     change: CatalogueChange
+    queries: QueryChange
 
 
 def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[bool], Dataset]) -> Across | list[str]:
-    """Bring a candidate on another catalogue to the queries of a baseline; or say why that cannot be.
+    """Bring a candidate and a baseline on an earlier version of its dataset to the queries that both have.
 
     Units of independence are those of the baseline. A requirement whose tools were all removed counts as missed.
 
     Args:
         candidate, baseline: the two, on the same split and protocol.
         load: the candidate's dataset, which is not asked for where the candidate says itself what it was asked.
+
+    Returns:
+        The two, or why that cannot be, in sentences.
     """
     if baseline.asked is None:
         return [
@@ -52,26 +59,50 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
         ]
     ids = candidate.per_query["query_id"].to_pylist()
     now = candidate.snapshot or take_snapshot(load(True), ids)
-    if differing := question_differences(baseline.asked, baseline.query_ids, now, ids):
-        return [f"the queries differ: {'; '.join(differing)}; a catalogue may change, its queries may not"]
+    match = match_queries(baseline.asked, baseline.query_ids, now, ids)
     known = baseline.dataset
     catalogue_change = change(known.spec, known.content_hash, baseline.asked, now)
-    table = candidate.per_query
+    if not match.pairs:
+        return [f"no query is the same as in the baseline: {match.change.words}"]
+    names = _name_pairs(match.pairs, baseline.query_ids, ids)
+    order = sorted(names)
+    before = baseline.take([names[name][0] for name in order], order)
+    table = candidate.per_query.take([place for name in order if (place := names[name][1]) is not None])
     removed = frozenset(catalogue_change.removed)
-    harmless = any(baseline.asked.harmful(place) & removed for place in range(len(baseline.query_ids)))
+    assert before.asked is not None
+    harmless = any(before.asked.harmful(place) & removed for place in range(len(order)))
     # With a forbidden tool gone, a query is one less that a metric is taken on: the baseline's questions stay.
-    if catalogue_change.gold_removed or harmless or ids != baseline.query_ids:
+    if catalogue_change.gold_removed or harmless or len(table) < len(order):
         if candidate.run is None or candidate.repeats > 1:
             return [
                 "tools that queries need were removed, and the candidate cannot be scored as missing them: that takes "
                 "the ranking of a run without repeats"
             ]
-        table = values_as_asked(candidate.run, table, baseline.asked, baseline.query_ids, list(baseline.values))
-    columns = {"unit": [f"{unit:09}" for unit in baseline.units], "n_gold": baseline.n_gold}
+        table = values_as_asked(candidate.run, table, before.asked, order, list(before.values))
+    columns = {"unit": [f"{unit:09}" for unit in before.units], "n_gold": before.n_gold}
     for name, values in columns.items():
         field = table.schema.field(name)
         table = table.set_column(table.column_names.index(name), field, pa.array(values, field.type))
-    return Across(replace(candidate, per_query=table), catalogue_change)
+    failed = candidate.n_failed
+    if match.change.size and "failed" in table.column_names:
+        judged = zip(table["failed"].to_pylist(), before.n_gold, strict=True)
+        failed = sum(without_answer and n_gold > 0 for without_answer, n_gold in judged)
+    return Across(replace(candidate, per_query=table, n_failed=failed), before, catalogue_change, match.change)
+
+
+def _name_pairs(
+    pairs: Sequence[tuple[int, int | None]], ids_then: Sequence[str], ids_now: Sequence[str]
+) -> dict[str, tuple[int, int | None]]:
+    """The shared queries by the ids that they have now; one that is not asked any more keeps its own."""
+    named: dict[str, tuple[int, int | None]] = {}
+    for query, place in pairs:
+        if place is None:
+            # A query that came later may have its number.
+            name = ids_then[query] if ids_then[query] not in ids_now else f"{ids_then[query]} of the baseline"
+        else:
+            name = ids_now[place]
+        named[name] = (query, place)
+    return named
 
 
 class GoldMoves:

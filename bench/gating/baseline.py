@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -16,11 +17,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from bench.base.errors import ResultError
-from bench.base.paths import read_regular, write_text
-from bench.base.records import Sparing, StrictRecord, first_fault
+from bench.base.paths import write_text
+from bench.base.reading import Reader
+from bench.base.records import Sparing, StrictRecord
 from bench.base.text import slug
 from bench.results.across_catalogues import Ranked, Snapshot, gold_ranks
 from bench.results.comparability import without_code
@@ -145,6 +147,23 @@ class Baseline(StrictRecord, Sparing):
         """`method @ dataset`, as people refer to it."""
         return label_of(self.method, self.dataset)
 
+    def take(self, queries: Sequence[int], ids: Sequence[str]) -> Baseline:
+        """The baseline of some of its queries, by their positions, under these ids; its counts stay those of all."""
+        picked = {name: [getattr(self, name)[query] for query in queries] for name in ("n_gold", "units")}
+        return self.model_copy(
+            update={
+                "query_ids": list(ids),
+                "n_gold": picked["n_gold"],
+                "units": in_order(np.array(picked["units"], dtype=np.int64)),
+                "values": {
+                    name: values.model_copy(update={"codes": [values.codes[query] for query in queries]})
+                    for name, values in self.values.items()
+                },
+                "asked": None if self.asked is None else self.asked.take(queries),
+                "gold_ranks": None if self.gold_ranks is None else [self.gold_ranks[query] for query in queries],
+            }
+        )
+
     @property
     def payload_hash(self) -> str:
         """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""
@@ -249,23 +268,21 @@ def read_baseline(path: Path) -> Baseline:
         ResultError: it is missing, cannot be read, is of another schema version, does not fit together, or is not
             what `bench bless` wrote.
     """
-    try:
-        data = read_regular(path)
-    except FileNotFoundError:
-        raise ResultError(
-            f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result."
-        ) from None
-    except OSError as error:
-        raise ResultError(f"cannot read the baseline {path}: {error.strerror}.") from None
-    return parse_baseline(data, str(path))
+    if not path.exists():
+        raise ResultError(f"there is no baseline {path}; `bench bless RESULT --out {path}` creates one from a result.")
+    return parse_baseline(Reader(f"the baseline {path}", ResultError).read_bytes(path), str(path))
+
+
+def is_ours(path: Path) -> bool:
+    """Whether there is a file that says it is a baseline, even a damaged one; raises `ResultError` as above."""
+    data = Reader(str(path), ResultError).read_bytes(path) if path.is_file() else b""
+    return re.search(rb'"schema_name"\s*:\s*"baseline"', data) is not None
 
 
 def parse_baseline(data: bytes, path: str) -> Baseline:
     """A baseline out of the content of its file, which is called `path` in messages; errors as of `read_baseline`."""
-    try:
-        raw = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ResultError(f"the baseline {path} is damaged ({error}); restore it from version control.") from None
+    reader = Reader(f"the baseline {path}", ResultError, "; restore it from version control")
+    raw = reader.parse(data)
     if not isinstance(raw, dict) or raw.get("schema_name") != "baseline":
         raise ResultError(f"{path} is not a baseline; `bench bless` writes them.")
     if raw.get("schema_version") != BASELINE_VERSION:
@@ -273,13 +290,7 @@ def parse_baseline(data: bytes, path: str) -> Baseline:
             f"the baseline {path} has schema version {raw.get('schema_version')!r}; this bench reads "
             f"{BASELINE_VERSION}. Bring the blessed result to today's rules with `bench rescore`, and bless it again."
         )
-    try:
-        baseline = Baseline.model_validate(raw)
-    except ValidationError as error:
-        raise ResultError(f"the baseline {path} does not follow its schema ({first_fault(error)}).") from None
-    except UnicodeEncodeError:
-        # Half a surrogate pair, which JSON may hold, is no name of a field.
-        raise ResultError(f"the baseline {path} has a name that is no text; restore it from version control.") from None
+    baseline = reader.validate(Baseline, raw)
     # Of the file as it is: a field that this version has more is no change of an older file.
     if baseline.sha256 != _payload_hash(raw):
         raise ResultError(
@@ -287,7 +298,7 @@ def parse_baseline(data: bytes, path: str) -> Baseline:
             "match; restore it from version control, or bless it again."
         )
     for name, values in baseline.values.items():
-        check_values(np.array(values.levels, dtype=np.float64), name, f"the baseline {path}")
+        check_values(np.array(values.levels, dtype=np.float64), name, reader.name)
     return baseline
 
 

@@ -15,13 +15,14 @@ import bench
 from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import lock
-from bench.base.paths import cache_folder, read_regular
+from bench.base.paths import cache_folder
 from bench.base.progress import QUIET, Progress
-from bench.gating.baseline import Baseline, Blessing, file_name, make_baseline, read_baseline, write_baseline
+from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.comparability import code_of
 from bench.results.store import StoredResult
+from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of
@@ -106,6 +107,8 @@ def bless(
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
     with lock(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
+        for mark in (mark for result in results for mark in unfinished_marks(result)):
+            progress.note(f"{mark.text}: {mark.why}")
         return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
 
 
@@ -144,11 +147,7 @@ def _standing(path: Path) -> Baseline | None:
     try:
         return read_baseline(path)
     except BenchError as error:
-        try:
-            ours = '"schema_name": "baseline"' in read_regular(path).decode("utf-8", "replace")
-        except OSError:
-            ours = False
-        if not ours:
+        if not is_ours(path):
             raise ResultError(f"{error} The file is not replaced: choose another --out.") from None
         return None
 

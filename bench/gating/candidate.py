@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -26,10 +26,11 @@ from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
 from bench.interface import Ranking, version_for
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
-from bench.results.across_catalogues import Snapshot
+from bench.results.across_catalogues import Snapshot, why_not_given
 from bench.results.comparability import without_code
+from bench.results.failures import sentences
 from bench.results.intervals import check_values
-from bench.results.manifest import DatasetIdentity, Latency, ScoringCode
+from bench.results.manifest import DatasetIdentity, Latency, Mark, ScoringCode
 from bench.results.store import StoredResult
 
 #: What a project's own search is: the text of a query in, ids of tools out, best first.
@@ -53,6 +54,9 @@ class Candidate:
         snapshot: what was asked of which tools, where that is known without the dataset.
         packages: versions of what it was made with; empty where they are not known.
         names: how its names of tools were mapped to ids; empty if all are ids.
+        marks: what the run and its method want on the row.
+        not_given: why it was not given the tools of the dataset; empty if it was.
+        failures: why queries failed, most frequent first, each in a sentence.
     """
 
     label: str
@@ -73,6 +77,9 @@ class Candidate:
     snapshot: Snapshot | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     names: str = ""
+    marks: Sequence[Mark] = ()
+    not_given: str = ""
+    failures: Sequence[str] = ()
 
     @staticmethod
     def of_baseline(baseline: Baseline) -> Candidate:
@@ -125,6 +132,9 @@ class Candidate:
             repeats=manifest.repeats,
             packages=manifest.environment.packages,
             names=str(manifest.facts.get(MAPPED, "")),
+            marks=manifest.marks,
+            not_given=why_not_given(manifest.method),
+            failures=sentences(result),
         )
 
     @property
@@ -204,6 +214,7 @@ def ask_search(
         run=scored.run,
         packages=package_versions(),
         names=record.mapped(),
+        not_given="a search function has a catalogue of its own",
     )
 
 

@@ -9,7 +9,7 @@ Sources: https://docs.github.com/en/rest/issues/comments and https://docs.gitlab
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,37 +22,40 @@ from bench.base.errors import UnavailableError
 from bench.base.http import BrokenOff, Connections, TooLong
 from bench.base.paths import read_regular
 from bench.base.secrets import keep
+from bench.base.strict_json import loads
 from bench.base.text import one_line
 
 _SECONDS = 30.0
-#: Bytes of a page of comments: a hundred, of which GitHub's have 65,536 characters at most.
-_LARGEST_PAGE = 64 << 20
-#: Bytes of the file that describes what a job of GitHub runs for.
-_LARGEST_EVENT = 32 << 20
+#: Bytes of what is read: a page of a hundred comments, each of 65,536 characters at most, or a job's event.
+_LARGEST = 64 << 20
 _PER_PAGE, _MOST_PAGES = 100, 100
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where comments of a request are read and written.
+class _Request:
+    """A pull or merge request, by where its comments are read and written.
 
     Attributes:
         comments: URL of its comments.
-        edited: URL of one of them, with `{}` for its id.
-        edit: the HTTP method that edits it.
+        comment: URL of one of them, without its id.
+        edit: the HTTP method that edits one.
+        commit: what is measured; empty where that is not known.
         headers: with the token.
         user: URL that says whose the token is; empty where that is not needed.
     """
 
     comments: str
-    edited: str
+    comment: str
     edit: str
+    commit: str
     headers: dict[str, str]
     user: str = ""
 
 
 def write_comment(report: str, variables: Mapping[str, str]) -> bool:
     """Write a report as a comment, in place of the one that an earlier run wrote.
+
+    It names its commit: where a later job fails before its gate, the comment stays.
 
     Args:
         report: Markdown, whose last line is the same for each run of one gate.
@@ -64,20 +67,26 @@ def write_comment(report: str, variables: Mapping[str, str]) -> bool:
     Raises:
         UnavailableError: it cannot be written; one sentence.
     """
-    place = _place(variables)
-    if place is None:
+    request = _gitlab(variables) if variables.get("GITLAB_CI") else _github(variables)
+    if request is None:
         return False
     if current_session().offline:
         raise UnavailableError("the comment needs the network, which is not used offline.")
-    report = report.rstrip()
-    marker = report.splitlines()[-1]
-    client = Connections()
+    text, _, marker = report.rstrip().rpartition("\n")
+    commit = f"Commit {request.commit}\n\n" if request.commit else ""
+    client, headers = Connections(), {**request.headers, "Content-Type": "application/json"}
+
+    def send(verb: str, url: str, **content: Any) -> bytes:
+        answer = client.send(verb, url, headers=headers, seconds=_SECONDS, most=_LARGEST, **content)
+        if not 200 <= answer.status < 300:
+            said = one_line(answer.body.decode("utf-8", "replace"), 200)
+            raise UnavailableError(f"the comment was not written ({verb} gives status {answer.status}: {said}).")
+        return answer.body
+
     try:
-        earlier = _earlier(client, place, marker)
-        if earlier is None:
-            _ask(client, place, "POST", place.comments, {"body": report})
-        else:
-            _ask(client, place, place.edit, place.edited.format(earlier), {"body": report})
+        earlier = _earlier(send, request, marker)
+        verb, url = ("POST", request.comments) if earlier is None else (request.edit, f"{request.comment}/{earlier}")
+        send(verb, url, content=json.dumps({"body": f"{text}\n{commit}{marker}"}).encode())
     except (TimeoutError, TooLong, BrokenOff, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         said = one_line(str(error), 200) or type(error).__name__
         raise UnavailableError(f"the comment was not written ({said}).") from None
@@ -86,27 +95,37 @@ def write_comment(report: str, variables: Mapping[str, str]) -> bool:
     return True
 
 
-def _place(variables: Mapping[str, str]) -> _Place | None:
-    if variables.get("GITLAB_CI"):
-        number = variables.get("CI_MERGE_REQUEST_IID")
-        if not number:
-            return None
-        api, project = _needed(variables, "CI_API_V4_URL"), quote(_needed(variables, "CI_PROJECT_ID"), safe="")
-        notes = f"{api}/projects/{project}/merge_requests/{quote(number, safe='')}/notes"
-        token = _needed(variables, "COMMENT_TOKEN", "a project access token with the scope api, in a masked variable")
-        return _Place(notes, f"{notes}/{{}}", "PUT", {"PRIVATE-TOKEN": token}, f"{api}/user")
+def _gitlab(variables: Mapping[str, str]) -> _Request | None:
+    number = variables.get("CI_MERGE_REQUEST_IID")
+    if not number:
+        return None
+    api, project = _needed(variables, "CI_API_V4_URL"), quote(_needed(variables, "CI_PROJECT_ID"), safe="")
+    notes = f"{api}/projects/{project}/merge_requests/{quote(number, safe='')}/notes"
+    token = _needed(variables, "COMMENT_TOKEN", "a project access token with the scope api, in a masked variable")
+    commit = variables.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or variables.get("CI_COMMIT_SHA", "")
+    return _Request(notes, notes, "PUT", commit, {"PRIVATE-TOKEN": token}, f"{api}/user")
+
+
+def _github(variables: Mapping[str, str]) -> _Request | None:
     if "GITHUB_REPOSITORY" not in variables:
         raise UnavailableError(
             "--comment is for jobs of GitHub and GitLab: the environment has neither GITHUB_REPOSITORY nor GITLAB_CI."
         )
-    pull_request = _pull_request(_needed(variables, "GITHUB_EVENT_PATH"))
-    if pull_request is None:
-        return None
+    event = _needed(variables, "GITHUB_EVENT_PATH")
+    try:
+        about = loads(read_regular(Path(event), _LARGEST)).get("pull_request")
+        if about is None:
+            return None
+        number, commit = int(about["number"]), about.get("head", {}).get("sha", "")
+    except OSError as error:
+        raise UnavailableError(f"cannot read {one_line(event, 200)}: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise UnavailableError(f"{one_line(event, 200)} does not say which pull request it is about.") from None
     token = _needed(variables, "GITHUB_TOKEN", "${{ github.token }} of a job with `pull-requests: write`")
     api = variables.get("GITHUB_API_URL") or "https://api.github.com"
     issues = f"{api}/repos/{quote(variables['GITHUB_REPOSITORY'])}/issues"
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-    return _Place(f"{issues}/{pull_request}/comments", f"{issues}/comments/{{}}", "PATCH", headers)
+    return _Request(f"{issues}/{number}/comments", f"{issues}/comments", "PATCH", commit, headers)
 
 
 def _needed(variables: Mapping[str, str], name: str, what: str = "") -> str:
@@ -117,26 +136,16 @@ def _needed(variables: Mapping[str, str], name: str, what: str = "") -> str:
     raise UnavailableError(f"the comment needs the variable {name}" + (f" ({what})." if what else "."))
 
 
-def _pull_request(event: str) -> int | None:
-    """The number of the pull request that a job of GitHub runs for; None for a push, a schedule and the like."""
-    try:
-        about = json.loads(read_regular(Path(event), _LARGEST_EVENT)).get("pull_request")
-        return None if about is None else int(about["number"])
-    except OSError as error:
-        raise UnavailableError(f"cannot read {one_line(event, 200)}: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise UnavailableError(f"{one_line(event, 200)} does not say which pull request it is about.") from None
-
-
-def _earlier(client: Connections, place: _Place, marker: str) -> int | None:
+def _earlier(send: Callable[..., bytes], request: _Request, marker: str) -> int | None:
     """The id of the comment that an earlier run wrote. Anybody can write the marker, so its author counts, too."""
-    writer = _ask(client, place, "GET", place.user)["id"] if place.user else None
+    writer = loads(send("GET", request.user))["id"] if request.user else None
     for page in range(1, _MOST_PAGES + 1):
-        comments = _ask(client, place, "GET", place.comments, params={"per_page": str(_PER_PAGE), "page": str(page)})
+        asked = {"per_page": str(_PER_PAGE), "page": str(page)}
+        comments = loads(send("GET", request.comments, params=asked))
         for comment in comments:
             if not str(comment["body"] or "").rstrip().endswith(marker):
                 continue
-            if place.user:
+            if request.user:
                 ours = comment["author"]["id"] == writer
             else:
                 ours = comment["user"]["type"] == "Bot" or comment["author_association"] in {"OWNER", "MEMBER"}
@@ -145,23 +154,3 @@ def _earlier(client: Connections, place: _Place, marker: str) -> int | None:
         if len(comments) < _PER_PAGE:
             break
     return None
-
-
-def _ask(
-    client: Connections,
-    place: _Place,
-    verb: str,
-    url: str,
-    body: Mapping[str, str] | None = None,
-    params: Mapping[str, str] | None = None,
-) -> Any:
-    """The answer, as JSON; of what was written, None."""
-    content = None if body is None else json.dumps(body).encode()
-    headers = {**place.headers, "Content-Type": "application/json"}
-    answer = client.send(
-        verb, url, headers=headers, seconds=_SECONDS, most=_LARGEST_PAGE, params=params, content=content
-    )
-    if not 200 <= answer.status < 300:
-        said = one_line(answer.body.decode("utf-8", "replace"), 200)
-        raise UnavailableError(f"the comment was not written ({verb} gives status {answer.status}: {said}).")
-    return json.loads(answer.body) if content is None else None

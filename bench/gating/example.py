@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 from bench.base.errors import UsageError
-from bench.base.paths import storage_errors
+from bench.base.paths import write_text
 from bench.gating.source import find_source
 
+#: The files by where they go; a hidden one begins with `dot_`, as packages leave hidden files out.
 _SOURCES = Path(__file__).with_name("example_files")
-#: Where a file goes -> what it is called in the package, which has no hidden files.
-_FILES = {
-    "README.md": "readme.md",
-    "tools/tickets.json": "tickets.json",
-    "tools/rooms.json": "rooms.json",
-    "queries.csv": "queries.csv",
-    "gate.toml": "gate.toml",
-    ".gitignore": "gitignore",
-    ".github/workflows/tool-search.yml": "github.yml",
-    ".gitlab-ci.yml": "gitlab.yml",
-}
 #: In a file of the example, what pip is told to install: the bench that wrote it, as another may have other code.
 _SOURCE = "BENCH_SOURCE"
 #: What the example's README begins with.
@@ -42,19 +31,19 @@ def write_example(folder: Path) -> list[Path]:
     """
     source = find_source().requirement
     texts = {
-        folder / place: (_SOURCES / name).read_text("utf-8").replace(_SOURCE, source) for place, name in _FILES.items()
+        folder / str(path.relative_to(_SOURCES)).replace("dot_", "."): path.read_text("utf-8").replace(_SOURCE, source)
+        for path in sorted(_SOURCES.rglob("*"))
+        if path.is_file()
     }
-    there = [path for path in texts if os.path.lexists(path)]
-    for path in there:
-        if len(there) == len(texts) or not _is(path, texts[path]):
+    missing = [path for path, text in texts.items() if not _is(path, text)]
+    for path in missing or texts:
+        if os.path.lexists(path):
             raise UsageError(f"{path} already exists, and nothing was written: name another folder.")
     written: list[Path] = []
     try:
-        with storage_errors(str(folder)):
-            for path, text in texts.items():
-                if path not in there:
-                    _write_new(path, text)
-                    written.append(path)
+        for path in missing:
+            write_text(path, texts[path])
+            written.append(path)
     except BaseException:
         for path in written:
             path.unlink(missing_ok=True)
@@ -68,24 +57,3 @@ def _is(path: Path, text: str) -> bool:
         return path.is_file() and not path.is_symlink() and path.read_bytes() == text.encode("utf-8")
     except OSError:
         return False
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write a file that is not there: under another name, then in its place; never over one that came meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            # Unlike a renaming, a link never replaces a file.
-            os.link(temporary, path)
-        except OSError:
-            if os.path.lexists(path):
-                raise UsageError(f"{path} came while the example was written; name another folder.") from None
-            # A file system without links.
-            os.rename(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from bench.gating.wording import (
     limit_of,
     moved_lines,
     name_of_side,
+    query_title,
     rules_table,
     text,
     tool_words,
@@ -48,8 +49,11 @@ def markdown(report: GateReport, command: str = "") -> str:
         conclusion(report).capitalize() + ".",
         f"{code(name_of_side(report.candidate))} against {code(name_of_side(report.baseline))}",
     ]
+    parts += [f"> **Warning** {code(warning)}" for warning in report.warnings]
     if blessing(report):
         parts.append(f"Baseline {code(blessing(report))}")
+    if report.queries:
+        parts.append(f"**queries changed since the baseline**: {code(query_title(report))}")
     if report.rules:
         parts.append(markdown_table(rules_table(report)))
     explained = [(rule, explanation(rule)) for rule in report.rules]
@@ -145,11 +149,12 @@ def workflow_commands(report: GateReport) -> list[str]:
     """Workflow commands that mark a run on GitHub: errors for what is broken or was not run, else warnings."""
     title = f"bench gate: {one_line(report.candidate.label)}"
     if not report.rules:
-        level = "warning" if report.outcome == "not comparable" else "error"
-        return [_annotation(level, title, f"{report.outcome}: {'; '.join(report.reasons)}")]
-    return [
+        return [_annotation("error", title, f"{report.outcome}: {'; '.join(report.reasons)}")]
+    rules = [
         _annotation(_LEVELS[rule.verdict], title, _rule_line(rule)) for rule in report.rules if rule.verdict in _LEVELS
-    ] or [_annotation("notice", title, conclusion(report))]
+    ]
+    warnings = [_annotation("warning", title, warning) for warning in report.warnings]
+    return [*rules, *warnings] or [_annotation("notice", title, conclusion(report))]
 
 
 _LEVELS = {"regression": "error", "not run": "error", "inconclusive": "warning"}

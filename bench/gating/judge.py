@@ -27,8 +27,9 @@ from bench.gating.report import (
     not_judged,
     outcome_of,
 )
+from bench.interface.marks import ALL_ALIKE, FLAKY, NAMES_DROPPED, REMOTE
 from bench.metrics import parse_metric
-from bench.results.across_catalogues import CatalogueChange
+from bench.results.across_catalogues import CatalogueChange, QueryChange, unreached_sentence
 from bench.results.comparability import ScoredResult, describe_packages, differences, metric_difference, other_packages
 from bench.results.intervals import difference_span
 from bench.results.manifest import MethodIdentity
@@ -49,7 +50,7 @@ _UNANSWERED = (
     "{} judged queries failed or were not answered, and {} in the baseline: they count as missed (max_failed in the "
     "policy sets a limit)"
 )
-_MAY_CHANGE = 'if only tools were edited, added or removed: `catalogue = "may change"` in the policy compares them'
+_MAY_CHANGE = '; `catalogue = "may change"` in the policy compares across catalogues'
 
 
 def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader) -> GateReport:
@@ -57,8 +58,8 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
 
     Args:
         candidate, baseline, policy: the three.
-        load: the dataset, the candidate's where the policy lets catalogues differ: asked for where they do, where a
-            rule has a slice, and (without downloads) for the texts of queries that moved.
+        load: the candidate's dataset: asked for where it is not the baseline's, where a rule has a slice, and (without
+            downloads) for the texts of queries that moved.
 
     Returns:
         The report. What cannot be compared, or not judged, is said in it and is no pass.
@@ -68,30 +69,34 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         BenchError: the dataset of a rule with a slice cannot be loaded.
     """
     sides = (side_of(candidate), baseline_side(baseline))
-    differs = policy.catalogue == "may change" and _other_content(candidate, baseline)
-    differing = not_comparable(candidate, baseline, [rule.metric for rule in policy.rule], across=differs)
-    changed = None
-    if differs and not differing:
-        brought = across_catalogues(candidate, baseline, load)
+    changed: CatalogueChange | None = None
+    queries: QueryChange | None = None
+    metrics = [rule.metric for rule in policy.rule]
+    other = _other_content(candidate, baseline)
+    differing = not_comparable(candidate, baseline, metrics, across=other)
+    if other and not differing:
+        brought = _bring_together(candidate, baseline, policy, load)
         if isinstance(brought, Across):
-            candidate, changed = brought.candidate, brought.change
+            candidate, baseline, changed, queries = brought.candidate, brought.baseline, brought.change, brought.queries
         else:
-            differing = brought
-    differing = differing or _other_queries(candidate, baseline)
-    if differing and not differs and baseline.asked is not None and _other_content(candidate, baseline):
-        differing = [*differing, _MAY_CHANGE]
+            differing = brought or not_comparable(candidate, baseline, metrics)
+    differing = differing or _other_queries(candidate, baseline) or _too_many(queries, policy)
     if differing:
         return not_judged("not comparable", differing, *sides)
+    if policy.require_tools_given and candidate.not_given:
+        reason = f"the policy has require_tools_given, and the candidate was not given the tools: {candidate.not_given}"
+        return not_judged("not run", [reason], *sides)
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
     more_failed = candidate.n_failed > allowed
     # An edited tool may leave a query without an answer: what the edit has done, and no fault of the run.
-    if more_failed and (changed is None or policy.max_failed is not None):
+    edited = changed is not None and changed.size > 0
+    if more_failed and (not edited or policy.max_failed is not None):
         reason = (
             f"{candidate.n_failed} of {baseline.n} judged queries failed or were not answered, but at "
             f"most {allowed} may: find the cause and run it again (max_failed in the policy raises "
             "the limit)"
         )
-        return not_judged("not run", [reason], *sides)
+        return not_judged("not run", [reason, *_failed(candidate)], *sides)
     rows = _RuleRows(baseline, load, changed)
     rules: list[RuleReport] = []
     moves: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Rule]] = {}
@@ -109,7 +114,9 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         dataset=baseline.dataset.spec,
         content_hash=baseline.dataset.content_hash,
         power=policy.power,
-        catalogue=changed,
+        catalogue=changed if changed is not None and changed.size else None,
+        queries=queries if queries is not None and queries.size else None,
+        warnings=_warnings(candidate, changed),
         rules=rules,
         moved=_list_moved(moves, load, candidate, baseline, moved_tools),
         tools=tools,
@@ -117,9 +124,50 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         notes=[
             *_notes(candidate, baseline, rules),
             *([_UNANSWERED.format(candidate.n_failed, baseline.n_failed)] if more_failed else []),
+            *_failed(candidate),
             *(changed.notes if changed else []),
         ],
     )
+
+
+def _bring_together(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader) -> Across | list[str]:
+    """The two on the queries that they share, where their datasets differ; or why they do not compare."""
+    must_agree = policy.catalogue == "must agree"
+    if must_agree and (baseline.asked is None or candidate.dataset.spec != baseline.dataset.spec):
+        return []
+    try:
+        brought = across_catalogues(candidate, baseline, load)
+    except BenchError:
+        if must_agree:
+            return []
+        raise
+    if isinstance(brought, Across) and must_agree and brought.change.size:
+        return [f"the tools differ: {brought.change.words} since the baseline{_MAY_CHANGE}"]
+    return brought
+
+
+def _too_many(queries: QueryChange | None, policy: Policy) -> list[str]:
+    """Why the queries have changed too much for a verdict; nothing if they have not."""
+    most = policy.max_changed_queries
+    if queries is None or most is None or queries.size <= most:
+        return []
+    return [
+        f"{queries.size} queries changed since the baseline, and at most {most} may (max_changed_queries in the "
+        f"policy): {queries.words}; bless the baseline again"
+    ]
+
+
+def _warnings(candidate: Candidate, changed: CatalogueChange | None) -> list[str]:
+    """What a reader must not overlook: a verdict that may be about something else."""
+    unreached = "" if changed is None else unreached_sentence(candidate.label, candidate.not_given, changed)
+    flaky = next((mark.why for mark in candidate.marks if mark.text == FLAKY), "")
+    once = f"{flaky}: one run does not decide; `bench run --repeats K` averages several" if flaky else ""
+    told = [f"{mark.text}: {mark.why}" for mark in candidate.marks if mark.text in {ALL_ALIKE, NAMES_DROPPED}]
+    return [sentence for sentence in (unreached, once, *told) if sentence]
+
+
+def _failed(candidate: Candidate) -> list[str]:
+    return [f"failed: {reason}" for reason in candidate.failures]
 
 
 def side_of(candidate: Candidate) -> Side:
@@ -224,7 +272,7 @@ def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
     if method.run_file is not None:
         # Of what is behind a run file, nothing is known.
         return "the candidate is the run file that was blessed: same content"
-    if any(mark.text == "remote" for mark in method.marks):
+    if any(mark.text == REMOTE for mark in method.marks):
         return (
             "the candidate asks the service that was blessed: the service names no version, so that nothing tells "
             "whether its code is still the same"

@@ -6,15 +6,13 @@ is run: commits are listed and files of them are read.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.errors import ResultError
-from bench.base.paths import read_regular
-from bench.gating.baseline import Baseline, parse_baseline, read_baseline
+from bench.gating.baseline import Baseline, is_ours, parse_baseline, read_baseline
 
 #: Versions of a file that are read, the newest.
 MOST_VERSIONS = 100
@@ -63,25 +61,12 @@ def read_ledgers(place: Path) -> list[Ledger]:
         ResultError: there is no such place, it holds no baseline, or one of them cannot be read.
     """
     if place.is_dir():
-        files = sorted(path for path in place.glob("*.json") if path.is_file() and _claims_to_be_one(path))
+        files = sorted(path for path in place.glob("*.json") if is_ours(path))
         if not files:
             raise ResultError(f"there is no baseline in {place}; `bench bless RESULT --out {place}` writes one.")
     else:
         files = [place]
     return [_ledger(path) for path in files]
-
-
-def _claims_to_be_one(path: Path) -> bool:
-    try:
-        data = read_regular(path, _LARGEST)
-    except OSError:
-        return False
-    try:
-        raw = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        # A damaged baseline is told; a broken file of something else is not ours.
-        return b'"schema_name": "baseline"' in data
-    return isinstance(raw, dict) and raw.get("schema_name") == "baseline"
 
 
 def _ledger(path: Path) -> Ledger:

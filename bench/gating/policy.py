@@ -5,6 +5,8 @@ power = 0.8             # of which the report says what it could have seen
 margin = 0.02           # of every rule that does not give its own
 catalogue = "may change"  # tools may be edited, if the queries and the tools that they need stay; else they must agree
 max_failed = 0          # judged queries that may fail; without it, as many as in the baseline
+max_changed_queries = 5  # queries that may be new, gone, reworded or given other tools; without it, any number
+require_tools_given = true  # the gate does not run where the search has a catalogue of its own
 
 [[rule]]
 metric = "recall@5"
@@ -95,7 +97,9 @@ class Policy(StrictRecord):
     power: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
     margin: Margin | None = None
     max_failed: Annotated[int, Field(ge=0)] | None = None
+    max_changed_queries: Annotated[int, Field(ge=0)] | None = None
     catalogue: Literal["must agree", "may change"] = "must agree"
+    require_tools_given: bool = False
     rule: list[Rule] = []
     latency: LatencyBudget = LatencyBudget()
     tokens: TokenBudget = TokenBudget()

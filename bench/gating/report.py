@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from bench.base.records import Record
-from bench.results.across_catalogues import CatalogueChange, MovedTool
+from bench.results.across_catalogues import CatalogueChange, MovedTool, QueryChange
 
 RuleVerdict = Literal["pass", "regression", "inconclusive", "not run"]
 Outcome = Literal["pass", "regression", "inconclusive", "not comparable", "not run"]
 
-#: Exit codes of `bench gate`, which are its own. What was not run has not passed.
-EXIT_CODES: dict[Outcome, int] = {"pass": 0, "regression": 1, "inconclusive": 2, "not comparable": 2, "not run": 3}
+#: Exit codes of `bench gate`, which are its own. What was not run, or does not compare, has not passed.
+EXIT_CODES: dict[Outcome, int] = {"pass": 0, "regression": 1, "inconclusive": 2, "not run": 3, "not comparable": 9}
 #: Moved queries, and moved tools, that a report names.
 MOST_NAMED = 10
 
@@ -119,6 +119,9 @@ class GateReport(Record):
 
     Attributes:
         catalogue: how the candidate's tools differ from the baseline's, where the policy lets them; else None.
+        queries: how the queries of the dataset changed since the baseline, where they did: those that both have are
+            judged.
+        warnings: what a reader must not overlook: why the verdict may be about something else.
         tools: gold tools that moved, those first that lost most; `n_tools` counts all.
         reasons: why it is not comparable or was not run.
     """
@@ -133,6 +136,8 @@ class GateReport(Record):
     content_hash: str | None = None
     power: float | None = None
     catalogue: CatalogueChange | None = None
+    queries: QueryChange | None = None
+    warnings: list[str] = []
     rules: list[RuleReport] = []
     moved: list[Moved] = []
     tools: list[ToolMove] = []

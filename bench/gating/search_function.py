@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from bench.base.config import config_context
@@ -12,15 +11,17 @@ from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
 from bench.evaluation.scoring import scoring_code
 from bench.gating.baseline import Baseline, read_baseline
-from bench.gating.candidate import Search, ask_search
-from bench.gating.judge import Loader, baseline_side, judge, not_comparable
+from bench.gating.candidate import Candidate, Search, ask_search
+from bench.gating.judge import Loader, baseline_side, judge, not_comparable, side_of
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.interface import version_for
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
-from bench.registry.versions import load_version
+from bench.registry.versions import is_added, load_version
 from bench.results.manifest import DatasetIdentity, ScoringCode
+from bench.results.store import StoredResult
+from bench.results.unfinished import unfinished_marks
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,8 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    across = policy.catalogue == "may change"
     here = _Here(now, version_for(dataset.gold), scoring_code(names))
-    if reasons := not_comparable(here, baseline, names, across=across):
+    if reasons := not_comparable(here, baseline, names, across=baseline.asked is not None):
         # Said before a search is asked that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 
@@ -61,38 +61,49 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     return judge(ask_search(search, dataset, baseline, metrics, name), baseline, policy, load)
 
 
-def dataset_loader(
-    policy: Policy, candidate: DatasetIdentity, baseline: Baseline, progress: Progress = QUIET
-) -> Loader:
-    """What loads the dataset that `judge` asks for: the candidate's where the policy lets catalogues differ."""
-    if policy.catalogue == "must agree" or candidate.content_hash == baseline.dataset.content_hash:
-        return baseline_loader(baseline, progress)
+def gate_stored(
+    stored: StoredResult, baseline: Baseline, policy: Policy, name: str = "", progress: Progress = QUIET
+) -> GateReport:
+    """Judge a stored result. One that is older than the last run of its method is judged only if its id was named.
 
-    @cache
-    def load(at_hand: bool) -> Dataset:
-        with config_context(offline=at_hand or None):
-            return load_version(candidate.spec, candidate.content_hash, progress)
+    Args:
+        stored: the result.
+        baseline, policy: what it is held against.
+        name: how a user named it; empty for a result that a program has in hand.
+        progress: where downloads report to.
 
-    return load
+    Raises:
+        BenchError: its tables, or the dataset of a rule with a slice, cannot be read.
+    """
+    candidate = Candidate.of(stored)
+    later = [mark.why for mark in unfinished_marks(stored)]
+    identifier = name.rpartition("#")[2]
+    if later and not (identifier and candidate.result_id and candidate.result_id.startswith(identifier)):
+        again = f"run it again, or name this result by its id, {candidate.result_id}, to judge it all the same"
+        return not_judged("not run", [f"{later[0]}: {again}"], side_of(candidate), baseline_side(baseline))
+    report = judge(candidate, baseline, policy, dataset_loader(candidate.dataset, progress))
+    return report.model_copy(update={"warnings": [*later, *report.warnings]})
 
 
-def baseline_loader(baseline: Baseline, progress: Progress) -> Loader:
-    """What loads a baseline's dataset, once, when `judge` asks for it.
+def dataset_loader(data: DatasetIdentity, progress: Progress = QUIET) -> Loader:
+    """What loads a candidate's dataset, once, when `judge` asks for it.
 
-    The loader raises `UsageError` if the dataset's content is no longer what it was when the baseline was blessed, and
-    what `load_dataset` raises.
+    The loader raises `UsageError` if a dataset that nobody here replaces is no longer what it was, and what
+    `load_version` and `load_dataset` raise.
     """
     loaded: list[Dataset] = []
 
     def load(at_hand: bool) -> Dataset:
-        known = baseline.dataset
         if not loaded:
             with config_context(offline=at_hand or None):
-                loaded.append(load_dataset(known.spec, progress))
-        if loaded[0].content_hash != known.content_hash:
+                if is_added(data.spec):
+                    loaded.append(load_version(data.spec, data.content_hash, progress))
+                else:
+                    loaded.append(load_dataset(data.spec, progress))
+        if loaded[0].content_hash != data.content_hash:
             raise UsageError(
-                f"{known.spec} is not what it was when the baseline was blessed: its content has the hash "
-                f"{loaded[0].content_hash[:12]}, and had {known.content_hash[:12]}."
+                f"{data.spec} is not what it was when {data.content_hash[:12]} was the hash of its content: that is "
+                f"{loaded[0].content_hash[:12]} now."
             )
         return loaded[0]
 

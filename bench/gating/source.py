@@ -6,26 +6,27 @@ of a checkout, git knows where it is pushed to.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
+from filecmp import cmpfiles
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import url2pathname
 
 import bench
 from bench.base.errors import DISTRIBUTION
+from bench.base.strict_json import loads
 
-#: What stands for the owner of a repository that is not known.
-OWNER = "OWNER"
+#: What a wheel of a checkout is made of; the first is the package, and it holds the other folders.
+_PACKED = ("bench", "datasets", "leaderboard", "methods", "pyproject.toml")
 #: `git@HOST:PATH`, as `git remote` has the address of many checkouts.
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+\.[\w-]+):(?P<path>(?!/)[\w./~-]+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 #: What needs no quotes in YAML and in a shell, in a requirement.
-_HARMLESS = re.compile(r"[\w./:@+~=-]+", re.ASCII)
+_HARMLESS = re.compile(r"[\w./:@+~=%#-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Source:
     """What pip is told to install.
 
     Attributes:
-        requirement: such as `git+https://HOST/OWNER/REPOSITORY@COMMIT`.
-        note: what its reader has to do before it works; empty where nothing is left to do.
+        requirement: such as `git+https://HOST/OWNER/REPOSITORY@COMMIT`; at least on this machine, pip can install it.
+        note: what its reader has to do before it works elsewhere; empty where nothing is left to do.
     """
 
     requirement: str
@@ -43,72 +44,101 @@ class Source:
 
 def find_source() -> Source:
     """Where this bench came from; nothing is asked of the network."""
+    code = Path(bench.__file__).resolve().parent
+    recorded: Any = {"url": code.parent.as_uri(), "dir_info": {}}
     try:
-        told = distribution(DISTRIBUTION).read_text("direct_url.json")
-        recorded = None if told is None else json.loads(told)
-    except (PackageNotFoundError, ValueError, RecursionError):
+        installed = distribution(DISTRIBUTION)
+        # An editable installation, and a checkout in PYTHONPATH, run the code of a folder, whatever pip recorded.
+        if Path(str(installed.locate_file(code.name))).resolve() == code:
+            text = installed.read_text("direct_url.json")
+            recorded = None if text is None else loads(text)
+    except PackageNotFoundError:
+        pass
+    except (ValueError, RecursionError):
         recorded = {}
-    if recorded is not None and not isinstance(recorded, dict):
-        recorded = {}
-    return source_of(recorded, Path(bench.__file__).resolve().parents[1])
+    return source_of(recorded, code)
 
 
-def source_of(recorded: Mapping[str, Any] | None, root: Path) -> Source:
+def source_of(recorded: Any, code: Path) -> Source:
     """Where an installation came from.
 
     Args:
         recorded: its `direct_url.json`; None where it came from an index.
-        root: the folder above `bench/`.
+        code: its folder `bench`.
     """
-    if recorded is None:
-        return Source(f"{DISTRIBUTION}=={bench.__version__}")
-    cloned = recorded.get("vcs_info")
-    if isinstance(cloned, dict):
-        address, commit, note = _https(str(recorded.get("url", ""))), str(cloned.get("commit_id", "")), ""
-    else:
-        address, commit, note = _of_checkout(root)
-    if address and _COMMIT.fullmatch(commit) and _HARMLESS.fullmatch(address):
-        return Source(f"git+{address}@{commit}", note)
-    unknown = f"git+https://github.com/{OWNER}/{DISTRIBUTION}@v{bench.__version__}"
-    return Source(unknown, f"this bench came from no public repository, so {OWNER} stands in BENCH: write who has one")
+    released, note = f"{DISTRIBUTION}=={bench.__version__}", "tell CI's pip its index, if this bench is not from PyPI"
+    found = None
+    match recorded:
+        case None:
+            found = Source(released, note)
+        case {"url": str(url), "vcs_info": {"vcs": "git", "commit_id": str(commit)}} if _COMMIT.fullmatch(commit):
+            inside = recorded.get("subdirectory")
+            revision = f"{commit}#subdirectory={inside}" if inside else commit
+            found = _of_address(url, revision) or _of_this_machine(f"git+{url}@{revision}")
+        case {"url": str(url), "dir_info": {}} if url.startswith("file:///"):
+            found = _of_checkout(Path(url2pathname(url.removeprefix("file://"))), code) or _of_this_machine(url)
+        case {"url": str(url), "archive_info": {}}:
+            found = Source(url) if url.startswith("https://") and "@" not in url else _of_this_machine(url)
+    if found is not None and _HARMLESS.fullmatch(found.requirement):
+        return found
+    return Source(released, "pip recorded no address from which CI can install this bench: write one in BENCH")
 
 
-def _of_checkout(root: Path) -> tuple[str, str, str]:
-    """The address, the commit, and what is to be done before CI has that commit."""
-    if not (root / ".git").exists():
-        return "", "", ""
+def _of_this_machine(requirement: str) -> Source | None:
+    """What pip can install here alone; None for an address elsewhere."""
+    note = f"no other machine can read {requirement}: put it where CI can, and write that address in BENCH"
+    return Source(requirement, note) if requirement.removeprefix("git+").startswith("file:///") else None
+
+
+def _of_address(remote: str, revision: str) -> Source | None:
+    """A commit at an address of git's: as anybody can read it, without a user or a password; None if it has none."""
+    short = _SCP.fullmatch(remote)
     try:
-        address = _https(_git(root, "remote", "get-url", "origin"))
-        commit = _git(root, "rev-parse", "HEAD")
-        pushed = _git(root, "branch", "--remotes", "--contains", commit)
-        changed = _git(root, "status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.SubprocessError):
-        return "", "", ""
-    if not pushed:
-        return (
-            address,
-            commit,
-            f"the commit {commit[:12]} of this checkout is on no remote branch that git knows: push it",
-        )
-    if changed:
-        return address, commit, f"this checkout has changes that the commit {commit[:12]} lacks: commit and push them"
-    return address, commit, ""
-
-
-def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=20, check=True)
-    return done.stdout.strip()
-
-
-def _https(address: str) -> str:
-    """An address of git's as one that anybody can read from, without a user or a password; empty if it has none."""
-    if short := _SCP.fullmatch(address):
-        address = f"https://{short['host']}/{short['path']}"
-    try:
-        parts = urlsplit(address)
-        if parts.scheme not in {"https", "ssh", "git"} or not parts.hostname:
-            return ""
+        parts = urlsplit(f"ssh://{short['host']}/{short['path']}" if short else remote)
         port = f":{parts.port}" if parts.port is not None and parts.scheme == "https" else ""
     except ValueError:
-        return ""
-    return urlunsplit(("https", parts.hostname + port, parts.path, "", ""))
+        return None
+    if parts.scheme not in {"https", "ssh", "git"} or not parts.hostname:
+        return None
+    address = urlunsplit(("https", parts.hostname + port, parts.path, "", ""))
+    note = "" if parts.scheme == "https" else f"check that CI can read {address}: the remote has an address for ssh"
+    return Source(f"git+{address}@{revision}", note)
+
+
+def _of_checkout(folder: Path, code: Path) -> Source | None:
+    """The commit of a checkout by where it is pushed to, or else by its folder; None if the folder is none.
+
+    Args:
+        folder: of the checkout's `pyproject.toml`.
+        code: the folder `bench` of what was installed from it.
+    """
+    try:
+        _git(folder, "ls-files", "--error-unmatch", "pyproject.toml")
+        commit, inside = _git(folder, "rev-parse", "HEAD"), _git(folder, "rev-parse", "--show-prefix")[:-1]
+        changed = _git(folder, "status", "--porcelain", "--", *_PACKED)
+        branches = _git(folder, "branch", "--remotes", "--contains", commit, "--format=%(refname)")
+        remotes = {name: _git(folder, "remote", "get-url", name) for name in _git(folder, "remote").split()}
+        top = Path(_git(folder, "rev-parse", "--show-toplevel")).as_uri()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    short, notes = f"the commit {commit[:12]} of {folder}", []
+    modules = [str(path.relative_to(code)) for path in code.rglob("*.py")]
+    same = {name for root in (folder / code.name, folder) for name in cmpfiles(code, root, modules, shallow=False)[0]}
+    if changed:
+        notes.append(f"commit and push what has changed since {short}, and write the new commit in BENCH")
+    elif len(same) < len(modules):
+        notes.append(f"install bench again, because it was built from other code than that of {short}")
+    revision = f"{commit}#subdirectory={inside}" if inside else commit
+    # The remotes that have the commit first, and of several git's own name for the first.
+    without = {name for name in remotes if f"refs/remotes/{name}/" not in branches}
+    for name in sorted(remotes, key=lambda name: (name in without, name != "origin")):
+        if found := _of_address(remotes[name], revision):
+            notes += [f"push {short}, which is on no remote branch that git knows"] if name in without else []
+            return Source(found.requirement, "; ".join(filter(None, [*notes, found.note])))
+    notes.append(f"push {folder} where CI can read it, and write git+https://HOST/OWNER/REPOSITORY@COMMIT in BENCH")
+    return Source(f"git+{top}@{revision}", "; ".join(notes))
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()

@@ -117,6 +117,12 @@ def _queries(count: int) -> str:
     return f"{count} quer{'y' if count == 1 else 'ies'}"
 
 
+def query_title(report: GateReport) -> str:
+    """`23 shared queries are judged; 1 query is new (q24)`; empty if no query changed."""
+    queries = report.queries
+    return "" if queries is None else f"{queries.shared} shared queries are judged; {queries.words}"
+
+
 def catalogue_title(report: GateReport) -> str:
     """`1 tool edited, 0 added, 0 removed since mytools (a1b2c3d4e5f6)`; empty for one catalogue."""
     catalogue = report.catalogue
@@ -158,7 +164,8 @@ def moved_lines(moved: Moved) -> list[tuple[str, int, Sequence[MovedQuery]]]:
 
 def conclusion(report: GateReport) -> str:
     """The outcome in a sentence."""
-    return f"{report.outcome}: {MEANING[report.outcome]} (exit code {EXIT_CODES[report.outcome]})"
+    doubt = ", with a warning" if report.warnings else ""
+    return f"{report.outcome}{doubt}: {MEANING[report.outcome]} (exit code {EXIT_CODES[report.outcome]})"
 
 
 def text(report: GateReport) -> str:
@@ -170,6 +177,7 @@ def text(report: GateReport) -> str:
         f"        {what} {one_line(tool)}{f': {one_line(more)}' if more else ''}"
         for what, tool, more in catalogue_lines(report)
     ]
+    lines += [f"      queries changed since the baseline: {query_title(report)}"] if report.queries else []
     if report.rules:
         lines += ["", table_text(rules_table(report))]
     explained = [(rule, explanation(rule)) for rule in report.rules]
@@ -189,6 +197,7 @@ def text(report: GateReport) -> str:
         lines += [f"  and {report.n_tools - len(report.tools)} more"] if report.n_tools > len(report.tools) else []
     if report.notes:
         lines += ["", *(f"note: {one_line(note)}" for note in report.notes)]
+    lines += ["", *(f"WARNING: {one_line(warning)}" for warning in report.warnings)] if report.warnings else []
     lines += ["", *(one_line(reason) for reason in report.reasons), conclusion(report)]
     return "\n".join(lines) + "\n"
 

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
+from bench.base.strict_json import RepeatedKey
 from bench.base.text import one_line
 from bench.data.origins import TRACES, is_synthetic, written_by
 from bench.data.tables import SPLITS, Query, Tool
 from bench.data.tool_names import NameRecord, ToolNames
+from bench.importing.assertions import ToolPattern, UnreadablePatternError, call_of, without_arguments
 from bench.importing.query_files import query_rows
-from bench.importing.query_rows import (
-    FieldNames,
-    ToolPattern,
-    call_of,
-    expand,
-    parsed,
-    without_arguments,
-)
+from bench.importing.query_rows import MISSING, FieldNames, at_path, expand
+from bench.importing.reading import parse_cell
 
+#: What says that no tool fits, in the place of a tool's name, in any case and with any sign between its words. A
+#: library that has a tool of this name means the tool.
+NO_TOOL = frozenset({"none", "null", "no_tool"})
 #: Kept though they are empty: they say that no tool is needed.
 _REQUIRED = frozenset({"query", "tools", "any"})
 _JUDGED = frozenset({"tools", "any"})
@@ -51,8 +51,8 @@ def read_queries(
 
     Each has `query`, the text, and `tools`: a list, an object of tool and relevance, or in CSV a cell with tools
     separated by `;`. Each entry is a requirement; where any of several tools meets it, they stand in a list or are
-    joined by `|`. No entry, or null, is a query without gold: no tool fits. A relevance of 0 is a judgement and no
-    gold. `bench.importing.query_rows` has the names that other projects give these fields.
+    joined by `|`. No entry, null, or a word of `NO_TOOL` is a query without gold: no tool fits. A relevance of 0, or
+    below, is a judgement and no gold. `bench.importing.query_rows` has the names that other projects give these fields.
 
     The rest is optional. `id`: numbers in the order of the file without. `split`: test without. `forbidden`: tools that
     look right and do harm. `scope`, `servers`: the tools, and the servers, that the request may see; all without.
@@ -67,13 +67,12 @@ def read_queries(
         unknown: takes (query id, name) of each name that means no tool. A requirement without a tool is then left out,
             and so is a query without a requirement that it had. None: such a name is an error.
         fields: names of fields that the user gives.
-        notes: takes sentences about what was read otherwise than it is written: names that were mapped to ids,
-            judgements of 0, fields that nobody reads.
+        notes: takes sentences about what was read otherwise than it is written, and about what was not read.
 
     Raises:
         UsageError: the file cannot be read, or is too large.
-        DataError: the file is malformed, a field is missing or unknown, or a name means no tool or several; up to five
-            faults are listed, each with its line and the candidates.
+        DataError: the file is malformed, a field is missing or unknown, a name means no tool or several, or rows
+            contradict each other; up to five faults are listed, each with its line and the candidates.
         UnavailableError: the file is YAML and PyYAML is not installed.
     """
     fields = FieldNames() if fields is None else fields
@@ -88,22 +87,33 @@ def queries_of(
     *,
     fields: FieldNames | None = None,
     notes: list[str] | None = None,
+    earlier: Callable[[], Sequence[Tool]] | None = None,
 ) -> list[Query]:
-    """The queries of (place, row) pairs; arguments and errors as of `read_queries`."""
-    rows = [(place, each) for place, row in rows for each in expand(row)]
-    if not rows:
+    """The queries of (place, row) pairs; arguments and errors as of `read_queries`.
+
+    `earlier` gives the catalogue as it was, which tells what a tool is called now.
+    """
+    faults: list[str] = []
+    rows = [(place, each) for place, row in rows for each in expand(row, place, faults)]
+    if not rows and not faults:
         raise DataError(f"{where} has no queries.")
     if len(rows) > MOST_QUERIES:
         raise DataError(f"{where} has more than {MOST_QUERIES} queries.")
     fields = FieldNames() if fields is None else fields
-    reader = _RowReader(ToolNames(tools), fields)
+    reader = _RowReader(ToolNames(tools, earlier), fields)
     width = len(str(len(rows)))
     queries: list[Query] = []
-    faults: list[str] = []
+    places: dict[str, str] = {}
     seen = 0
     for number, (place, row) in enumerate(rows, start=1):
-        reader.begin(None if unknown is None else [], near=len(faults) < _SHOWN)
-        query = reader.query(row, f"q{number:0{width}}")
+        reader.begin(place, None if unknown is None else [], near=len(faults) < _SHOWN)
+        try:
+            query = reader.query(row, f"q{number:0{width}}")
+        except RepeatedKey as error:
+            query = None
+            reader.mistakes.append(f"in a text, {error}")
+        if query is not None and (first := places.setdefault(query.query_id, place)) != place:
+            reader.mistakes.append(f"the id {one_line(query.query_id, 80)!r} is that of {first}, too")
         faults += [f"{place}: {mistake}" for mistake in reader.mistakes]
         if query is None or reader.mistakes:
             continue
@@ -120,19 +130,43 @@ def queries_of(
             )
     if len(tags := {name for query in queries for name in query.slices}) > _MOST_TAGS:
         raise DataError(f"{where} has {len(tags)} different tags; at most {_MOST_TAGS} are allowed.")
-    first = rows[0][1]
     for ours, path in fields.given.items():
-        if ours not in fields.present:
-            keys = ", ".join(one_line(str(key), 40) for key in list(first)[:10]) if isinstance(first, dict) else "none"
+        if rows and all(at_path(row, path) is MISSING for _, row in rows):
+            row = rows[0][1] if isinstance(rows[0][1], dict) else {}
+            keys = ", ".join(one_line(str(key), 40) for key in list(row)[:10]) or "none"
             raise DataError(f"{where} has no field {one_line(path, 80)!r} (--field {ours}={path}); it has {keys}.")
-    if len(faults) == 1:
-        raise DataError(f"{where}, {faults[0]}.")
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        raise DataError(f"{where} has {len(faults)} faults: {'; '.join(faults[:_SHOWN])}{more}.")
+        count = "," if len(faults) == 1 else f" has {len(faults)} faults:"
+        raise DataError(f"{where}{count} {'; '.join(faults[:_SHOWN])}{more}.")
     if notes is not None:
-        notes += reader.notes()
+        notes += [*reader.notes(), *_disagreeing(queries, places)]
     return queries
+
+
+def _disagreeing(queries: Sequence[Query], places: dict[str, str]) -> list[str]:
+    """A sentence about queries of one text that have no tool in common, with the places of the first two."""
+    by_text: dict[str, Query] = {}
+    pairs = []
+    for query in queries:
+        first = by_text.setdefault(" ".join(query.text.split()).casefold(), query)
+        if not first.meeting.keys() & query.meeting.keys() and (first.meeting or query.meeting):
+            pairs.append(f"{places[first.query_id]} and {places[query.query_id]}")
+    if not pairs:
+        return []
+    count = "1 query has" if len(pairs) == 1 else f"{len(pairs)} queries have"
+    return [f"{count} the text of an earlier one and no tool in common with it; the first: {pairs[0]}"]
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _turn(value: Any) -> str:
+    """An earlier turn as a text; empty if it is none."""
+    if isinstance(value, dict) and value.keys() == _ROLES and all(isinstance(part, str) for part in value.values()):
+        return f"{value['role']}: {value['content']}"
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _is_origin(value: Any) -> bool:
@@ -140,6 +174,12 @@ def _is_origin(value: Any) -> bool:
         return False
     model = value.removeprefix(written_by("")).strip()
     return value in {"", TRACES} or (is_synthetic(value) and 0 < len(model) < _LONGEST_MODEL)
+
+
+def _count(things: Counter[str]) -> str:
+    """The most frequent things with their numbers."""
+    first = ", ".join(f"{name} ({count})" for name, count in things.most_common(_SHOWN))
+    return first + (f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else "")
 
 
 class _RowReader:
@@ -155,16 +195,19 @@ class _RowReader:
         self._names = names
         self._fields = fields
         self._record = NameRecord()
-        self._negatives = 0
-        self._only_negative = 0
-        self.begin(None, near=True)
+        self._zeros = self._below = self._only_zeros = 0
+        #: How rows say that no tool fits.
+        self._without: Counter[str] = Counter()
+        self._silent: Counter[str] = Counter()
+        self._unclear: list[str] = []
+        self.begin("", None, near=True)
 
-    def begin(self, dropped: list[str] | None, *, near: bool) -> None:
+    def begin(self, place: str, dropped: list[str] | None, *, near: bool) -> None:
         """Begin a row; `near` says whether anybody reads which names are near to unknown ones."""
         self.mistakes: list[str] = []
         self.dropped = dropped
         self.is_judged = False
-        self._near = near
+        self._place, self._near = place, near
 
     def query(self, row: Any, identifier: str) -> Query | None:
         """The query of a row; None if it is no row at all."""
@@ -173,6 +216,8 @@ class _RowReader:
             mistake("it is not an object with query and tools")
             return None
         read = self._fields.read(row, mistake)
+        self._silent += read.silent
+        self._unclear += [f"{self._place} ({kind})" for kind in read.unclear]
         values = {key: value for key, value in read.values.items() if key in _REQUIRED or value not in (None, "")}
         text, split = values.get("query"), values.get("split", "test")
         identifier = values.get("id", identifier)
@@ -180,20 +225,21 @@ class _RowReader:
             told = read.labels.get("query", "query")
             called = "" if told == "query" else f" ({told})"
             mistake(f"the query{called} is missing or no text{self._hint('text', row, read.labels.get('query'))}")
-        if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+        if not _is_name(identifier):
             mistake("the id is no text")
         if split not in SPLITS:
             mistake(f"the split {one_line(str(split), 40)!r} is none of {', '.join(SPLITS)}")
-        forbidden = self.forbidden(values.get("forbidden", []), read.labels.get("forbidden", "forbidden"))
+        forbidden = self._forbidden(values.get("forbidden", []), read.labels.get("forbidden", "forbidden"))
         if not values.keys() & _JUDGED:
             hint = self._hint("tools", row, None)
             mistake(f"the tools are missing; write an empty list for a query that no tool answers{hint}")
-        scope = self.scope(values, read.labels)
-        gold, any_of = self.requirements(values, read.labels, forbidden, scope)
+        scope = self._scope(values, read.labels)
+        self._empty = "only forbidden tools" if read.only_forbids else "empty"
+        gold, any_of = self._requirements(values, read.labels, forbidden, scope)
         if both := {*gold, *(other for others in any_of.values() for other in others)}.intersection(forbidden):
             mistake(f"{one_line(min(both), 80)!r} is both right and forbidden")
         group, origin = values.get("group", ""), values.get("origin", "")
-        if not isinstance(group, str | int) or isinstance(group, bool):
+        if not _is_name(group):
             mistake("the group is no text")
         if not _is_origin(origin):
             mistake("the origin is neither traces nor model NAME; leave it out for queries that people wrote")
@@ -202,12 +248,12 @@ class _RowReader:
             str(text),
             gold,
             split,
-            self.tags(values.get("tags", [])),
+            self._tags(values.get("tags", [])),
             str(group),
             any_of,
             forbidden,
-            self.texts(values.get("searches", []), "searches", separator="|"),
-            self.turns(values.get("context", [])),
+            tuple(self._texts(values.get("searches", []), "searches", "|")),
+            self._turns(values.get("context", [])),
             str(origin),
             scope=scope,
         )
@@ -220,19 +266,28 @@ class _RowReader:
         return f"; it has {fields}, and another name is given by --field {option}=NAME"
 
     def notes(self) -> list[str]:
-        """What was read otherwise than it is written, in all rows."""
+        """What was read otherwise than it is written, and what was not read, in all rows."""
         notes = [mapped] if (mapped := self._record.mapped()) else []
-        if self._negatives:
-            only = f"; {self._only_negative} queries have no other and count as answered by no tool"
-            judgements = "1 judgement" if self._negatives == 1 else f"{self._negatives} judgements"
-            notes.append(f"{judgements} of relevance 0, which is no gold{only if self._only_negative else ''}")
+        if count := self._without.total():
+            many = "1 query is answered by no tool" if count == 1 else f"{count} queries are answered by no tool"
+            notes.append(f"{many}, as their tools say: {_count(self._without)}")
+        if self._zeros:
+            judgements = "1 judgement" if self._zeros == 1 else f"{self._zeros} judgements"
+            below = f" ({self._below} below 0, which is read as 0)" if self._below else ""
+            only = f"; queries with no other, which no tool answers: {self._only_zeros}" if self._only_zeros else ""
+            notes.append(f"{judgements} of relevance 0{below}, which is no gold{only}")
+        if self._silent:
+            notes.append(f"assertions that do not say which tools are right: {_count(self._silent)}")
+        if self._unclear:
+            more = f" and {len(self._unclear) - _SHOWN} more" if len(self._unclear) > _SHOWN else ""
+            notes.append(
+                f"assertions that may be about tools and are not read: {', '.join(self._unclear[:_SHOWN])}{more}"
+            )
         if ignored := self._fields.ignored:
-            first = ", ".join(f"{name} ({count})" for name, count in ignored.most_common(_SHOWN))
-            more = f" and {len(ignored) - _SHOWN} more" if len(ignored) > _SHOWN else ""
-            notes.append(f"fields that are not read (rows): {first}{more}")
+            notes.append(f"fields that are not read (rows): {_count(ignored)}")
         return notes
 
-    def requirements(
+    def _requirements(
         self, values: dict[str, Any], labels: dict[str, str], forbidden: tuple[str, ...], scope: tuple[str, ...]
     ) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
         """Gold and its alternatives. The gold tool of a requirement is the first of its tools that no other has."""
@@ -241,25 +296,25 @@ class _RowReader:
             self.mistakes.append(f"it names more than {_MOST_NAMED} tools")
             return {}, {}
         wanted: dict[tuple[str, ...], int] = {}
-        negatives = 0
         for named, relevance, label in entries:
             grade = int(relevance) if isinstance(relevance, float) and relevance.is_integer() else relevance
-            if not isinstance(grade, int) or isinstance(grade, bool) or grade < 0:
-                shown = one_line(str(named), 60)
-                self.mistakes.append(f"{label}: the relevance of {shown!r} is not a whole number of 0 or more")
+            shown = one_line(str(named), 60)
+            if not isinstance(grade, int) or isinstance(grade, bool):
+                self.mistakes.append(f"{label}: the relevance of {shown!r} is not a whole number")
             elif group := self._group(named, label, forbidden):
                 if scope and not (group := tuple(tool for tool in group if tool in scope)):
-                    self.mistakes.append(f"{label}: {one_line(str(named), 60)!r} is not what the request may see")
-                elif grade:
-                    wanted[group] = max(grade, wanted.get(group, 0))
-                negatives += not grade
+                    self.mistakes.append(f"{label}: {shown!r} is not what the request may see")
+                elif (before := wanted.setdefault(group, max(grade, 0))) != max(grade, 0):
+                    self.mistakes.append(f"{label}: {shown!r} is judged twice, with {before} and with {max(grade, 0)}")
+                self._below += grade < 0
         self.is_judged = bool(entries)
-        self._negatives += negatives
-        self._only_negative += bool(negatives) and not wanted
+        zeros = sum(not grade for grade in wanted.values())
+        self._zeros += zeros
+        self._only_zeros += 0 < zeros == len(wanted)
         gold: dict[str, int] = {}
         any_of: dict[str, tuple[str, ...]] = {}
         # Those with the fewest tools choose first, so that one tool alone is never taken by others.
-        for group in sorted(wanted, key=len):
+        for group in sorted((group for group, grade in wanted.items() if grade), key=len):
             free = [tool for tool in group if tool not in gold]
             if not free:
                 self.mistakes.append(f"{one_line(' | '.join(group), 80)!r} is required more than once")
@@ -269,151 +324,151 @@ class _RowReader:
                 any_of[free[0]] = others
         return gold, any_of
 
-    def scope(self, values: dict[str, Any], labels: dict[str, str]) -> tuple[str, ...]:
+    def _scope(self, values: dict[str, Any], labels: dict[str, str]) -> tuple[str, ...]:
         """Ids of the tools that the request may see; empty for the whole catalogue."""
-        given = {name: parsed(values[name]) for name in ("scope", "servers") if name in values}
+        given = {name: parse_cell(values[name]) for name in ("scope", "servers") if name in values}
+        # A tool of a scope that the catalogue lacks is left out where unknown names are, and is none of them.
+        dropped, self.dropped = self.dropped, None if self.dropped is None else []
         scope: list[str] = []
         for name, value in given.items():
             label = labels.get(name, name)
             entries = self._cells(value) if isinstance(value, str) else value
             if not isinstance(entries, list) or not entries or not all(isinstance(each, str) for each in entries):
                 self.mistakes.append(f"{label} must be a list of names; leave it out where all tools may be seen")
-                return ()
+                entries = []
             for entry in entries:
-                if name == "servers":
-                    codes = self._names.of_server(entry)
+                if name == "scope":
+                    scope += self._tools(entry, label)
+                elif codes := self._names.of_server(entry):
                     scope += [self._names.tools[code].tool_id for code in codes]
-                    if not codes and self.dropped is None:
-                        self.mistakes.append(f"{label}: no tool is of a server {one_line(entry, 80)!r}")
-                elif (tool := self._visible(entry, label)) is not None:
-                    scope.append(tool)
+                elif dropped is None:
+                    self.mistakes.append(f"{label}: no tool is of a server {one_line(entry, 80)!r}")
+        self.dropped = dropped
         if given and not scope and not self.mistakes:
             self.mistakes.append("no tool that it may see is in the catalogue")
         return tuple(dict.fromkeys(scope))
 
-    def _visible(self, name: str, label: str) -> str | None:
-        """The id of a tool of a scope; one that the catalogue lacks is left out where unknown names are."""
-        dropped = self.dropped
-        if dropped is not None:
-            self.dropped = []
-        tool = self._tool(name, label)
-        self.dropped = dropped
-        return tool
-
     def _entries(self, values: dict[str, Any], labels: dict[str, str]) -> list[tuple[Any, Any, str]]:
         """(what names a tool or several, relevance, name of the field) of each requirement."""
-        given = parsed(values.get("tools"))
-        any_of = parsed(values.get("any"))
+        given, any_of = (parse_cell(values.get(name)) for name in ("tools", "any"))
         label = labels.get("tools", "tools")
         entries: list[tuple[Any, Any, str]] = []
-        if isinstance(given, dict) and not all(isinstance(value, int | float) for value in given.values()):
-            entries = [(given, 1, label)]
-        elif isinstance(given, dict):
+        if isinstance(given, dict) and all(isinstance(value, int | float) for value in given.values()):
             entries = [(named, relevance, label) for named, relevance in given.items()]
-        elif isinstance(given, list):
-            entries = [(each, 1, label) for each in given]
-        elif isinstance(given, str):
-            entries = [(each, 1, label) for each in self._cells(given)]
+        elif isinstance(given, str | list):
+            entries = [(each, 1, label) for each in (self._cells(given) if isinstance(given, str) else given)]
+        elif isinstance(given, dict):
+            entries = [(given, 1, label)]
         elif given is not None:
             self.mistakes.append("the tools are missing; write an empty list for a query that no tool answers")
-        if isinstance(any_of, str):
-            any_of = self._cells(any_of)
-        if isinstance(any_of, list) and any_of:
+        if any_of := self._cells(any_of) if isinstance(any_of, str) else any_of:
             entries.append((any_of, 1, labels.get("any", "requireAny")))
-        return entries
+        none = [said for named, _, _ in entries if (said := self._no_tool(named))]
+        if none and len(none) < len(entries):
+            self.mistakes.append(f"{label}: it names tools, and {none[0]!r} beside them")
+        elif values.keys() & _JUDGED and (none or not entries) and not self.mistakes:
+            self._without[none[0] if none else "null" if given is None else self._empty] += 1
+        return [] if none else entries
+
+    def _no_tool(self, named: Any) -> str:
+        """What says that no tool fits, in the place of a name; empty where it is a name."""
+        if named is None:
+            return "null"
+        name = (
+            call_of(named) if isinstance(named, str) or (isinstance(named, dict) and "toolPattern" not in named) else ""
+        )
+        word = re.sub(r"[\s_-]+", "_", name.lower()) if isinstance(name, str) else ""
+        return word if word in NO_TOOL and not self._names.find(str(name)) else ""
 
     def _cells(self, text: str) -> list[str]:
-        """The names in a cell, which `;`, line ends or commas separate; `null` and `none` are none."""
+        """The names in a cell, which `;`, line ends or commas separate."""
         parts = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
         if len(parts) == 1 and "," in parts[0] and not self._names.find(parts[0]):
             split = [part.strip() for part in parts[0].split(",") if part.strip()]
             # The arguments of a call have commas, too.
             parts = split if all(self._names.find(part) for part in split) else parts
-        return [part for part in parts if part.lower() not in {"null", "none"} or self._names.find(part)]
+        return parts
 
-    def forbidden(self, given: Any, label: str) -> tuple[str, ...]:
+    def _forbidden(self, given: Any, label: str) -> tuple[str, ...]:
         """Ids of tools."""
-        given = parsed(given)
+        given = parse_cell(given)
         parts = self._cells(given) if isinstance(given, str) else [given] if isinstance(given, dict) else given
-        named = [call_of(part) for part in parts] if isinstance(parts, list) else [None]
-        if None in named or len(named) > _MOST_NAMED:
+        if not isinstance(parts, list) or len(parts) > _MOST_NAMED:
             self.mistakes.append(f"{label} must be a list of texts, at most {_MOST_NAMED}")
             return ()
-        tools = [
-            tool
-            for each in named
-            for tool in (self._matching(each) if isinstance(each, ToolPattern) else [self._tool(str(each), label)])
-        ]
-        return tuple(dict.fromkeys(tool for tool in tools if tool is not None))
+        named = [part for part in parts if not self._no_tool(part)]
+        return tuple(dict.fromkeys(tool for each in named for tool in self._tools(each, label, may_be_none=True)))
 
-    def tags(self, given: Any) -> dict[str, str]:
+    def _tags(self, given: Any) -> dict[str, str]:
         """Slices; a word alone has the value yes."""
-        if isinstance(given, dict):
-            pairs = {str(name).strip(): value for name, value in given.items()}
-            if any(not isinstance(value, str | int | float) for value in pairs.values()) or len(pairs) > _MOST_NAMED:
-                self.mistakes.append("tags must be words, or an object of names and texts")
-                return {}
-            words = {name: str(value).strip() for name, value in pairs.items()}
+        if not isinstance(given, dict):
+            words = dict.fromkeys(self._texts(given, "tags", ";"), "yes")
+        elif len(given) <= _MOST_NAMED and all(isinstance(value, str | int | float) for value in given.values()):
+            words = {str(name).strip(): str(value).strip() for name, value in given.items()}
         else:
-            words = dict.fromkeys(self._split_list(given, "tags", ";"), "yes")
-        if any(not name or not value for name, value in words.items()):
+            self.mistakes.append("tags must be words, or an object of names and texts")
+            return {}
+        if not all(words) or not all(words.values()):
             self.mistakes.append("a tag has no name or no value")
         return words
 
-    def texts(self, given: Any, field: str, separator: str) -> tuple[str, ...]:
-        """Texts of a list, or of a cell."""
-        return tuple(self._split_list(given, field, separator))
-
-    def turns(self, given: Any) -> tuple[str, ...]:
+    def _turns(self, given: Any) -> tuple[str, ...]:
         """Earlier turns: texts, or objects of role and content, which become `role: content`."""
         if isinstance(given, str):
             return (given.strip(),)
-        turns = []
-        for turn in given if isinstance(given, list) and len(given) <= _MOST_NAMED else [None]:
-            if (
-                isinstance(turn, dict)
-                and turn.keys() == _ROLES
-                and all(isinstance(part, str) for part in turn.values())
-            ):
-                turns.append(f"{turn['role']}: {turn['content']}")
-            elif isinstance(turn, str) and turn.strip():
-                turns.append(turn.strip())
-            else:
-                self.mistakes.append("context must be a list of texts, or of objects with role and content")
-                break
-        return tuple(turns)
+        turns = tuple(map(_turn, given)) if isinstance(given, list) and len(given) <= _MOST_NAMED else ("",)
+        if not all(turns):
+            self.mistakes.append("context must be a list of texts, or of objects with role and content")
+        return turns
 
-    def _split_list(self, given: Any, field: str, separator: str) -> list[str]:
+    def _texts(self, given: Any, field: str, separator: str) -> list[str]:
+        """The texts of a list, or of a cell, each once."""
         parts = given.split(separator) if isinstance(given, str) else given
-        if (
-            not isinstance(parts, list)
-            or len(parts) > _MOST_NAMED
-            or any(not isinstance(part, str | int) or isinstance(part, bool) for part in parts)
-        ):
+        if not isinstance(parts, list) or len(parts) > _MOST_NAMED or not all(map(_is_name, parts)):
             self.mistakes.append(f"{field} must be a list of texts, at most {_MOST_NAMED}")
             return []
         return list(dict.fromkeys(text for part in parts if (text := str(part).strip())))
 
     def _group(self, named: Any, label: str, forbidden: tuple[str, ...]) -> tuple[str, ...]:
         """Ids of the tools any of which meets a requirement; none where a name means nothing."""
-        members = [call_of(each) for each in named] if isinstance(named, list) else [call_of(named)]
-        if len(members) == 1 and isinstance(named, str) and "|" in named and len(self._names.find(named.strip())) != 1:
-            members = [part.strip() or None for part in named.split("|")]
-        if not members or None in members or len(members) > _MOST_NAMED:
-            self.mistakes.append(f"{label}: a requirement names no tool: {one_line(str(named), 60)!r}")
-            return ()
-        tools: list[str | None] = []
-        for member in members:
-            if isinstance(member, ToolPattern):
-                matching = [tool for tool in self._matching(member) if tool not in forbidden]
-                tools += matching or [None]
-                if not matching:
-                    self._miss(f"{member.server}/{member.pattern}".removeprefix("/"), label, "no tool matches")
-            else:
-                tools.append(self._tool(str(member), label))
-        if None in tools and self.dropped is None:
-            return ()
-        return tuple(dict.fromkeys(tool for tool in tools if tool is not None))
+        members = named if isinstance(named, list) else [named]
+        if isinstance(named, str) and "|" in named and len(self._names.find(named.strip())) != 1:
+            members = named.split("|")
+        if not 0 < len(members) <= _MOST_NAMED:
+            members = [None]
+        before = len(self.mistakes)
+        tools = [tool for each in members for tool in self._tools(each, label, forbidden)]
+        return tuple(dict.fromkeys(tools)) if len(self.mistakes) == before else ()
+
+    def _tools(
+        self, entry: Any, label: str, forbidden: tuple[str, ...] = (), *, may_be_none: bool = False
+    ) -> list[str]:
+        """Ids of the tools that an entry names: one, or all that match a pattern and are not forbidden."""
+        try:
+            called = call_of(entry)
+        except UnreadablePatternError as error:
+            self.mistakes.append(f"{label}: {error}")
+            return []
+        if called is None:
+            self.mistakes.append(f"{label}: a requirement names no tool: {one_line(str(entry), 60)!r}")
+            return []
+        if isinstance(called, ToolPattern):
+            matching = [tool for tool in self._matching(called) if tool not in forbidden]
+            if not matching and not may_be_none:
+                self._miss(f"{called.server}/{called.pattern}".removeprefix("/"), label, "no tool matches")
+            return matching
+        codes = self._names.find(called)
+        if not codes and (bare := without_arguments(called)) != called:
+            called, codes = bare, self._names.find(bare)
+        if len(codes) == 1:
+            tool = self._names.tools[codes[0]].tool_id
+            self._record.take(called, tool)
+            return [tool]
+        if codes and self.dropped is not None:
+            self.mistakes.append(f"{label}: {self._names.fault(called)}")
+        else:
+            self._miss(called, label)
+        return []
 
     def _matching(self, pattern: ToolPattern) -> list[str]:
         """Ids of the tools of a server whose names match, in the order of the catalogue; at most a thousand."""
@@ -422,20 +477,6 @@ class _RowReader:
         tools = (self._names.tools[code] for code in codes)
         matching = (tool.tool_id for tool in tools if any(glob.match(tool.name) for glob in globs))
         return list(islice(matching, _MOST_NAMED))
-
-    def _tool(self, name: str, label: str) -> str | None:
-        codes = self._names.find(name)
-        if not codes and (bare := without_arguments(name)) != name:
-            name, codes = bare, self._names.find(bare)
-        if len(codes) == 1:
-            tool = self._names.tools[codes[0]].tool_id
-            self._record.take(name, tool)
-            return tool
-        if codes and self.dropped is not None:
-            self.mistakes.append(f"{label}: {self._names.fault(name)}")
-            return None
-        self._miss(name, label)
-        return None
 
     def _miss(self, name: str, label: str, why: str = "") -> None:
         if self.dropped is not None:

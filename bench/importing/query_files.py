@@ -1,27 +1,45 @@
-"""Files of queries: the rows of CSV, TSV, JSON Lines, JSON and YAML, and what stands in files beside them.
+"""Files of queries: the rows of tables, JSON Lines, JSON and YAML, and what stands in files beside them.
 
-A file of rows has them in a list, one in a line, or in a list inside one object. BFCL keeps the right calls in a file
-of the same name in the folder `possible_answer`; gevals keeps each request in a file of its own, which its file of
-assertions names.
+A file of rows has them in a list, one in a line, or in a list inside one object, beside which promptfoo and
+pydantic-evals have assertions for all of them. BFCL keeps the right calls in a file of the same name in the folder
+`possible_answer`; gevals keeps each request in a file of its own, which its file of assertions names.
 """
 
 from __future__ import annotations
 
 import csv
+import glob
 import io
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
-from bench.importing.query_rows import CONTAINERS, NAMES, FieldNames, at_path, fold
-from bench.importing.reading import ByteBudget, Document, parse_documents
+from bench.importing.assertions import fold
+from bench.importing.dialects import TABLE
+from bench.importing.query_rows import NAMES, FieldNames, at_path
+from bench.importing.reading import MOST_VALUES, ByteBudget, decode, parse_documents
+from bench.importing.tools.schemas import resolve_reference
 
+#: Where a file keeps its rows, if it is one object, and beside it what holds for all of them.
+_CONTAINERS: Mapping[str, str] = TABLE["queries"]["containers"]
+#: What separates the columns of a table.
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+#: A first line for Excel.
+_NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+#: promptfoo's columns of assertions.
+_EXPECTED = "__expected"
 #: BFCL's folder of right calls, beside its files of questions.
 _ANSWERS = "possible_answer"
 #: Files of tasks that one file of gevals may name.
 _MOST_TASKS = 2_000
+_OF_TASK_SETS = frozenset({"path", "glob", "assertions"})
+#: References that lead to references.
+_MOST_HOPS = 20
 
 
 def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
@@ -34,135 +52,207 @@ def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
     """
     budget = ByteBudget()
     data = budget.read(path)
-    suffix = path.suffix.lower()
-    if suffix in {".csv", ".tsv"}:
-        return _table(path, data, "\t" if suffix == ".tsv" else ",", fields)
+    if path.suffix.lower() in {".csv", ".tsv"}:
+        return list(_table(path, decode(path, data), fields))
     documents = parse_documents(path, path.name, data)
     if len(documents) > 1:
-        return _with_answers(path, [(_line(each), each.value) for each in documents], budget)
+        return _with_answers(path, [(f"line {each.line}", each.value) for each in documents], budget)
     value = documents[0].value
     if isinstance(value, list):
         return _with_answers(path, [(f"entry {number}", row) for number, row in enumerate(value, start=1)], budget)
     if isinstance(value, dict) and value.get("kind") == "Eval":
-        return list(_gevals(path, value, budget))
-    if isinstance(value, dict) and not fields.can_be(list(value)):
-        for name in CONTAINERS:
-            rows = value.get(name)
-            if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
-                return [(f"{name} {number}", row) for number, row in enumerate(rows, start=1)]
-    return _with_answers(path, [(_line(documents[0]), value)], budget)
+        return list(_gevals(path, value, fields, budget))
+    if isinstance(value, dict) and not fields.can_be(list(value)) and value.keys() & _CONTAINERS.keys():
+        return list(_contained(path, value, fields))
+    line = documents[0].line
+    return _with_answers(path, [(f"line {line}" if line else "the file", value)], budget)
 
 
-def _line(document: Document) -> str:
-    return document.where.rpartition(", ")[2] if ", line " in document.where else "the file"
-
-
-def _table(path: Path, data: bytes, delimiter: str, fields: FieldNames) -> list[tuple[str, Any]]:
+def _table(path: Path, text: str, fields: FieldNames) -> Iterator[tuple[str, Any]]:
+    """The rows of a table, each with its first line; its head tells what separates columns."""
+    named = _NAMED_SEPARATOR.match(text)
+    text, before = (text[named.end() :], 1) if named else (text, 0)
+    separators = [named[1]] if named else list(_SEPARATORS)
+    heads = {separator: _head(text, separator) for separator in separators}
+    fitting = [each for each in separators if fields.can_be([name.rstrip("0123456789") for name in heads[each]])]
+    separator = (fitting or separators)[0]
+    head = heads[separator]
+    if len(fitting) > 1:
+        either = " or ".join(_SEPARATORS[each] for each in fitting)
+        raise DataError(f"{path}: {either} may separate its columns; write `sep={separator}` above its first line.")
+    if not fitting or len(set(head)) < len(head):
+        columns = f"; it has {one_line(', '.join(head), 120)}" if head else ""
+        raise DataError(
+            f"{path} must begin with a line of column names, query and tools among them, each once; for other "
+            f"names give --field text=COLUMN --field tools=COLUMN{columns}."
+        )
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
+    line = 0
     try:
-        reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True, delimiter=delimiter)
-        head = reader.fieldnames or []
-        if not fields.can_be(head) or len(set(head)) < len(head):
-            columns = f"; it has {one_line(', '.join(head), 120)}" if head else ""
-            raise DataError(
-                f"{path} must begin with a line of column names, query and tools among them, each once; for other "
-                f"names give --field text=COLUMN --field tools=COLUMN{columns}."
-            )
-        rows: list[tuple[str, Any]] = []
-        for row in reader:
-            if None in row or None in row.values():
-                raise DataError(f"{path}, line {reader.line_num}: expected {len(head)} columns.")
-            rows.append((f"line {reader.line_num}", row))
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
+        for cells in reader:
+            if line and any(map(str.strip, cells)):
+                if len(cells) < len(head) or any(cells[len(head) :]):
+                    raise DataError(f"{path}, line {line}: expected {len(head)} columns.")
+                row: dict[str, Any] = dict(zip(head, cells, strict=False))
+                if expected := [name for name in head if name.startswith(_EXPECTED)]:
+                    row["assert"] = [cell for name in expected if (cell := row.pop(name)).strip()]
+                yield f"line {line}", row
+            line = before + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path} is not CSV: {error}.") from None
-    return rows
+        raise DataError(f"{path}, line {line}: it is not CSV ({error}).") from None
+
+
+def _head(text: str, separator: str) -> list[str]:
+    """The names of columns, without empty ones at the end, which spreadsheets add; none if another separates them."""
+    try:
+        head = next(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator), [])
+    except csv.Error:
+        return []
+    while head and not head[-1].strip():
+        head.pop()
+    return [name.strip() for name in head]
+
+
+def _contained(path: Path, document: dict[str, Any], fields: FieldNames) -> Iterator[tuple[str, Any]]:
+    """The rows inside one object, each with what holds for all of them."""
+    present = [name for name in _CONTAINERS if document.get(name)]
+    names = present if set(present) <= {"tests", "scenarios"} else present[:1]
+    read = {*names, *(_CONTAINERS[name] for name in names), "assertionTemplates", "$defs"}
+    fields.ignored.update(f"{one_line(str(key), 60)} of the file" for key in document if key not in read)
+    # Templates that name templates could stand for more than there is room for.
+    steps = iter(range(MOST_VALUES))
+    for name in names:
+        common, rows = document.get(_CONTAINERS[name]), document[name]
+        if _CONTAINERS[name] == "defaultTest":
+            common, rows = (_follow(path, document, each, steps) for each in (common, rows))
+        common = {_CONTAINERS[name]: common} if isinstance(common, list) else common
+        for place, parts in _parts(name, rows):
+            merged: dict[str, Any] = {}
+            for part in (common, *parts):
+                if not isinstance(part, dict | None):
+                    where, shown = _CONTAINERS[name] if part is common else place, one_line(str(part), 80)
+                    raise DataError(f"{path}, {where}: {shown!r} is not followed; write into its place what it has.")
+                if part is not common and at_path(part, "options.disableDefaultAsserts") is True:
+                    merged.pop("assert", None)
+                merged = _merge(merged, part or {})
+            yield place, merged
+
+
+def _parts(name: str, rows: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """(place, the parts that make it) of each row of a container."""
+    for number, row in enumerate(_list(rows), start=1):
+        if name != "scenarios" or not isinstance(row, dict):
+            yield f"{name} {number}", (row,)
+            continue
+        # Each test of a scenario of promptfoo is made with each of its configurations.
+        configurations, tests = (list(enumerate(_list(row.get(key)), start=1)) for key in ("config", "tests"))
+        for (first, configuration), (second, test) in product(configurations, tests):
+            yield f"{name} {number}, config {first}, tests {second}", (configuration, test)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _merge(common: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Assertions and variables of both, else what the row has, else what is common."""
+    merged = {**common, **row}
+    for key in common.keys() & row.keys() & {"assert", "evaluators", "vars"}:
+        if isinstance(common[key], dict) and isinstance(row[key], dict):
+            merged[key] = {**common[key], **row[key]}
+        else:
+            merged[key] = [each for each in (*_list(common[key]), *_list(row[key])) if each is not None]
+    return merged
+
+
+def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int = 0) -> Any:
+    """A value with what its references (`$ref`) into the document stand for, as promptfoo names templates.
+
+    One that leads nowhere stays: it is no query, and no assertion that is known.
+    """
+    if next(steps, None) is None:
+        raise DataError(f"{path}: references written out, it has more than {MOST_VALUES} values.")
+    if isinstance(value, list):
+        return [_follow(path, root, each, steps, hops) for each in value]
+    if not isinstance(value, dict):
+        return value
+    target = resolve_reference(root, value["$ref"]) if isinstance(value.get("$ref"), str) else None
+    if target is not None and hops < _MOST_HOPS:
+        return _follow(path, root, target, steps, hops + 1)
+    return {key: _follow(path, root, each, steps, hops) for key, each in value.items()}
 
 
 def _with_answers(path: Path, rows: list[tuple[str, Any]], budget: ByteBudget) -> list[tuple[str, Any]]:
     """Rows of BFCL with their right calls, which lie in another file; other rows as they are."""
-    of_tools = {*NAMES["tools"], *NAMES["any"]}
-    is_bfcl = [
-        isinstance(row, dict)
-        and "question" in row
-        and "id" in row
-        and not of_tools.intersection(map(fold, map(str, row)))
-        for _, row in rows
-    ]
-    if not any(is_bfcl):
-        return rows
     file = path.parent / _ANSWERS / path.name
-    answers: dict[str, Any] = {}
-    if file.is_file() and file.resolve().is_relative_to(path.parent.resolve()):
-        for document in parse_documents(file, file.name, budget.read(file)):
-            for answer in document.value if isinstance(document.value, list) else [document.value]:
-                if isinstance(answer, dict) and "id" in answer and "ground_truth" in answer:
-                    answers[str(answer["id"])] = answer["ground_truth"]
+    answers: dict[str, Any] | None = None
     joined = []
-    for (place, row), lacks in zip(rows, is_bfcl, strict=True):
-        if lacks and str(row["id"]) in answers:
-            row = {**row, "ground_truth": answers[str(row["id"])]}
-        elif lacks and "irrelevance" in str(row["id"]):
-            # BFCL has no answers to these, because no function is right.
-            row = {**row, "ground_truth": []}
+    for place, row in rows:
+        keys = {fold(str(key)) for key in row} if isinstance(row, dict) else set()
+        if {"question", "id"} <= keys and keys.isdisjoint((*NAMES["tools"], *NAMES["any"])):
+            if answers is None:
+                is_beside = file.is_file() and file.resolve().is_relative_to(path.parent.resolve())
+                answers = dict(_answers(file, budget)) if is_beside else {}
+            # BFCL has no answers where no function is right.
+            usual: dict[str, Any] = {"ground_truth": []} if "irrelevance" in str(row.get("id")) else {}
+            row = {**row, **answers.get(str(row.get("id")), usual)}
         joined.append((place, row))
     return joined
 
 
-def _gevals(path: Path, document: dict[str, Any], budget: ByteBudget) -> Iterator[tuple[str, Any]]:
+def _answers(file: Path, budget: ByteBudget) -> Iterator[tuple[str, dict[str, Any]]]:
+    for document in parse_documents(file, file.name, budget.read(file)):
+        for answer in _list(document.value):
+            if isinstance(answer, dict) and "id" in answer and "ground_truth" in answer:
+                yield str(answer["id"]), {"ground_truth": answer["ground_truth"]}
+
+
+def _gevals(path: Path, document: dict[str, Any], fields: FieldNames, budget: ByteBudget) -> Iterator[tuple[str, Any]]:
     """A row for each task that a file of gevals names, with its assertions."""
     sets = at_path(document, "config.taskSets")
     if not isinstance(sets, list) or not sets:
         raise DataError(f"{path}, config: it has no taskSets; expected a list of tasks with their assertions.")
     for number, entry in enumerate(sets, start=1):
-        place = f"taskSets {number}"
         given = entry if isinstance(entry, dict) else {}
-        pattern = given.get("path") or given.get("glob")
-        if not isinstance(pattern, str) or Path(pattern).is_absolute():
-            raise DataError(f"{path}, {place}: expected a path or a glob of tasks, relative to this file.")
-        for file in _beside(path, pattern, place):
-            yield f"{place}, {one_line(file.name, 80)}", _task(file, given.get("assertions"), budget)
+        fields.ignored.update(f"{one_line(key, 60)} of taskSets" for key in given if key not in _OF_TASK_SETS)
+        for file in _beside(path, given.get("path") or given.get("glob"), f"taskSets {number}"):
+            yield f"taskSets {number}, {one_line(file.name, 80)}", _task(file, given.get("assertions"), budget)
 
 
-def _beside(path: Path, pattern: str, place: str) -> list[Path]:
+def _beside(path: Path, pattern: Any, place: str) -> list[Path]:
     """The files of tasks, none of them outside of the folder above that of the file."""
-    # `../tasks/*/*.yaml`: a glob of Python may not go up.
-    parts = Path(pattern).parts
-    start = path.parent
-    while parts and parts[0] == "..":
-        start, parts = start / "..", parts[1:]
     bound = (path.parent / "..").resolve()
-    if not parts or ".." in parts or not start.resolve().is_relative_to(bound):
-        raise DataError(f"{path}, {place}: {one_line(pattern, 80)!r} leads out of the folders beside this file.")
-    files = []
-    for file in start.glob(str(Path(*parts))):
-        if file.is_file() and file.resolve().is_relative_to(bound):
-            files.append(file)
-        if len(files) > _MOST_TASKS:
-            raise DataError(f"{path}, {place}: more than {_MOST_TASKS} tasks match {one_line(pattern, 80)!r}.")
-    if not files:
-        raise DataError(f"{path}, {place}: no file of tasks matches {one_line(pattern, 80)!r}.")
+    target = os.path.normpath(path.parent.resolve() / pattern) if isinstance(pattern, str) else ""
+    shown = one_line(str(pattern), 80)
+    if os.path.isabs(str(pattern)) or not target.startswith(os.path.join(bound, "")):
+        raise DataError(
+            f"{path}, {place}: {shown!r} leads out of the folders beside this file; expected a path or a glob of "
+            "tasks, relative to this file."
+        )
+    found = (Path(file) for file in glob.iglob(target, recursive=True))
+    files = list(
+        islice((file for file in found if file.is_file() and file.resolve().is_relative_to(bound)), _MOST_TASKS + 1)
+    )
+    if not files or len(files) > _MOST_TASKS:
+        what = f"more than {_MOST_TASKS} tasks match" if files else "no file of tasks matches"
+        raise DataError(f"{path}, {place}: {what} {shown!r}.")
     return sorted(files)
 
 
 def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
     """The request of a task, by its name."""
     task = parse_documents(file, file.name, budget.read(file))[0].value
-    prompt = next((each for where in ("steps.prompt", "spec.prompt", "prompt") if (each := _known(task, where))), None)
+    prompts = (at_path(task, where) for where in ("steps.prompt", "spec.prompt", "prompt"))
+    prompt = next((each for each in prompts if isinstance(each, str | dict)), None)
     if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
         beside = file.parent / Path(prompt["file"]).name
         if not beside.resolve().is_relative_to(file.parent.resolve()):
             raise DataError(f"{file}: the prompt {one_line(prompt['file'], 80)!r} leads out of its folder.")
-        prompt = budget.read(beside).decode("utf-8", "replace")
+        prompt = decode(beside, budget.read(beside))
     elif isinstance(prompt, dict):
         prompt = prompt.get("inline")
     if not isinstance(prompt, str) or not prompt.strip():
         raise DataError(f"{file} is no task: expected steps.prompt or spec.prompt with its text under inline.")
-    name = _known(task, "metadata.name")
-    row = {"query": prompt, "assertions": {} if assertions is None else assertions}
+    name = at_path(task, "metadata.name")
+    row = {"query": prompt, "assertions": assertions or {}}
     return {**row, "id": name} if isinstance(name, str) and name else row
-
-
-def _known(value: Any, path: str) -> Any:
-    inner = at_path(value, path)
-    return inner if isinstance(inner, str | dict) else None

@@ -3,97 +3,46 @@
 A row of bench has `query` and `tools`. Other projects keep the same under other names, and some inside other objects:
 promptfoo under `vars` and `assert`, mcp-eval under `inputs` and `evaluators`, tau-bench under `instruction` and
 `actions`, BFCL under `question` and `ground_truth`, gevals in a file of tasks beside a file of assertions. All names
-are in one table, `NAMES`; what is inside other objects has a reader in `_READERS`.
+are in one table, `dialects.toml`; `bench.importing.assertions` reads what assertions say.
 """
 
 from __future__ import annotations
 
-import ast
 import difflib
-import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from bench.base.errors import UsageError
 from bench.base.text import one_line
+from bench.importing.assertions import Assertions, fold
+from bench.importing.dialects import TABLE, words
+from bench.importing.reading import parse_cell
 
-#: Our name of a field -> what it may be called, without case and signs: `expectedtool` is `expected_tool` and
-#: `expectedTool`. The first is our own name, which goes before the others.
+_Mistake = Callable[[str], None]
+_Field = tuple[str, Any]
+
+#: Our name of a field -> what it may be called, without case and signs; the first is our own, which goes before others.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "query": (
-        *("query", "prompt", "input", "inputs", "question", "text", "instruction", "userinput", "userquery", "request"),
-        *("usermessage", "utterance", "inputprompt", "goal", "task", "vars", "userscenario"),
-    ),
-    "tools": (
-        *(
-            "tools",
-            "tool",
-            "toolname",
-            "toolnames",
-            "expectedtool",
-            "expectedtools",
-            "expectedtoolname",
-            "expectedcalls",
-        ),
-        *("expectedtoolcall", "expectedtoolcalls", "expectedtooluse", "expectedfunction", "expectedfunctions", "gold"),
-        *("goldtool", "goldtools", "toolsused", "referencetoolcalls", "correcttool", "correcttools", "relevanttools"),
-        *("requiredtools", "answers", "groundtruth", "actions", "target", "expected", "assert", "evaluators"),
-        *("evaluationcriteria", "assertions"),
-    ),
-    # One requirement that any of its tools meets.
-    "any": ("requireany", "anyof"),
-    "id": ("id", "queryid", "qid", "taskid", "testid", "caseid"),
-    "split": ("split",),
-    "forbidden": ("forbidden", "forbiddentools", "toolsnotused", "unexpectedtools"),
-    # Tools, and servers, that the request may see.
-    "scope": ("scope", "candidates", "candidatetools", "availabletools", "allowedtools", "visibletools"),
-    "servers": ("servers", "availableservers", "allowedservers", "visibleservers"),
-    "tags": ("tags",),
-    "searches": ("searches",),
-    "context": ("context", "history", "chathistory"),
-    "group": ("group",),
-    "origin": ("origin",),
+    ours: (ours, *words("queries", "fields", ours)) for ours in TABLE["queries"]["fields"]
 }
 #: Fields that say which tools are right, and no other. Beside one of them, names under `tools` are what was offered.
 _RIGHT = tuple(name for name in NAMES["tools"] if name.startswith(("expected", "gold", "correct", "required")))
+#: Fields of assertions.
+_ASSERTIONS = frozenset({"assert", "evaluators", "evaluationcriteria", "assertions", "actions"})
 #: What `--field` calls a field besides our own name.
 _OTHER_NAMES = {"text": "query"}
 _FOLDED = {name: ours for ours, names in NAMES.items() for name in names}
-#: Where a file keeps its rows, if it is one object.
-CONTAINERS = (
-    *("queries", "tests", "cases", "test_cases", "testCases", "samples", "examples", "evals", "evaluations", "tasks"),
-    *("data", "rows"),
-)
-#: Where an object names a tool, and its server.
-_TOOL_KEYS = ("tool_id", "tool", "tool_name", "toolName", "name", "function", "id")
-_SERVER_KEYS = ("server", "server_name", "serverName", "server_label")
 #: What tells the definition of a tool from the call of one.
 _OF_DEFINITIONS = frozenset({"parameters", "inputSchema", "input_schema", "description"})
 _ROLES_OF_USERS = frozenset({"user", "human"})
 _ROLES_OF_TURNS = _ROLES_OF_USERS | {"assistant", "ai", "model"}
-#: A name with its arguments, as BFCL writes a call: `cd(folder='a')`.
-_CALL = re.compile(r"([^\s()]{1,256})\(.*\)", re.DOTALL)
-#: A pattern of names that can be read without trying: names, `.*` and `|`.
-_SIMPLE_PATTERN = re.compile(r"\^?\(?(?:[\w/-]|\.\*|\.|\|)+\)?\$?")
-_MOST_PATTERN, _LONGEST_LITERAL = 200, 100_000
+#: A variable in a text of promptfoo.
+_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 MISSING: Any = object()
-
-
-@dataclass(frozen=True)
-class ToolPattern:
-    """All tools of a server, or those whose names match.
-
-    Attributes:
-        server: empty for any.
-        pattern: a glob, in which `*` stands for any text.
-    """
-
-    server: str
-    pattern: str = "*"
 
 
 @dataclass
@@ -103,18 +52,16 @@ class FieldNames:
     Attributes:
         given: our name -> path in a row, such as `case.prompt`.
         ignored: fields that nobody reads -> rows that have them.
-        present: fields of `given` that some row has.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
-    present: set[str] = field(default_factory=set)
 
     @staticmethod
-    def of(given: Mapping[str, str]) -> FieldNames:
-        """Raises `UsageError` where a name is none of ours, or a path is empty."""
-        paths = {}
-        for name, path in given.items():
+    def of(given: Iterable[tuple[str, str]]) -> FieldNames:
+        """Raises `UsageError` where a name is none of ours or is given twice, or a path is empty."""
+        paths: dict[str, str] = {}
+        for name, path in given:
             ours = _OTHER_NAMES.get(name, name)
             if ours not in NAMES:
                 known = ", ".join([*_OTHER_NAMES, *NAMES])
@@ -127,43 +74,32 @@ class FieldNames:
         return FieldNames(paths)
 
     def can_be(self, columns: Sequence[str]) -> bool:
-        """Whether columns of a table hold the text and the tools of queries."""
-        folded = {_FOLDED.get(fold(column)) for column in columns} | self.given.keys()
-        return {"query", "tools"} <= folded or {"query", "any"} <= folded
+        """Whether columns of a table, or keys of an object, hold the text and the tools of queries."""
+        known = {_FOLDED.get(fold(column)) for column in columns}
+        known |= {ours for ours, path in self.given.items() if path in columns or path.partition(".")[0] in columns}
+        return {"query", "tools"} <= known or {"query", "any"} <= known
 
-    def read(self, row: Mapping[Any, Any], mistake: Callable[[str], None]) -> QueryRow:
+    def read(self, row: Mapping[Any, Any], mistake: _Mistake) -> QueryRow:
         """A row in our names; what is wrong goes to `mistake`."""
-        named: dict[str, list[tuple[str, Any]]] = {}
+        fields: defaultdict[str, list[_Field]] = defaultdict(list)
         paths = set(self.given.values())
         for key, value in row.items():
             ours = _FOLDED.get(fold(str(key)))
             if ours is not None and ours not in self.given:
-                named.setdefault(ours, []).append((str(key), value))
+                fields[ours].append((str(key), value))
             elif key not in paths and not any(path.startswith(f"{key}.") for path in paths):
                 self._ignore(str(key), mistake)
-        self._tell_offered(named)
         read = QueryRow()
+        self._set_apart(fields, read, mistake)
         for ours, path in self.given.items():
-            value = at_path(row, path)
-            if value is not MISSING:
-                self.present.add(ours)
+            if (value := at_path(row, path)) is not MISSING:
                 read.take(ours, path, value, mistake)
-        for ours, candidates in named.items():
-            chosen = self._choose(ours, candidates, mistake)
-            if chosen is not None:
-                read.take(ours, *chosen, mistake)
+        for ours, candidates in fields.items():
+            if candidates:
+                read.take(ours, *self._choose(ours, candidates, mistake), mistake)
         return read
 
-    def _tell_offered(self, named: dict[str, list[tuple[str, Any]]]) -> None:
-        """Take names under `tools` for the request's scope, where another field says which of them are right."""
-        fields = named.get("tools", [])
-        right = "tools" in self.given or any(fold(key).startswith(_RIGHT) for key, _ in fields)
-        offered = [(key, value) for key, value in fields if fold(key) == "tools" and _lists_names(value)]
-        if right and offered:
-            named["tools"] = [each for each in fields if each not in offered]
-            named.setdefault("scope", []).extend(offered)
-
-    def _ignore(self, key: str, mistake: Callable[[str], None]) -> None:
+    def _ignore(self, key: str, mistake: _Mistake) -> None:
         # A slip in one of our own names would lose what it says.
         if (meant := _slip_of(fold(key))) and not self.given:
             known = ", ".join(name for name in NAMES if name != "any")
@@ -171,26 +107,35 @@ class FieldNames:
         elif key in self.ignored or len(self.ignored) < 1_000:
             self.ignored[one_line(key, 60)] += 1
 
-    def _choose(
-        self, ours: str, candidates: list[tuple[str, Any]], mistake: Callable[[str], None]
-    ) -> tuple[str, Any] | None:
-        """The field that is meant, of those that may be: our own name, or the only one that says something."""
-        if ours == "tools":
-            definitions = [key for key, value in candidates if fold(key) == ours and _holds_definitions(value)]
-            for key in definitions:
+    def _set_apart(self, fields: defaultdict[str, list[_Field]], read: QueryRow, mistake: _Mistake) -> None:
+        """Take out of the fields of tools what does not say which are right: offers, definitions, other assertions."""
+        candidates = fields["tools"]
+        is_right = "tools" in self.given or any(fold(key).startswith(_RIGHT) for key, _ in candidates)
+        if all(fold(key) != "tools" or value in (None, "") for key, value in candidates):
+            for key, value in candidates[:] if len(candidates) > 1 else ():
+                if _holds_assertions(key, value) and not (said := _read_assertions(key, value)).is_told:
+                    read.silent, read.unclear = read.silent + said.silent, read.unclear + said.unclear
+                    candidates.remove((key, value))
+        for key, value in [each for each in candidates if fold(each[0]) == "tools"]:
+            names = parse_cell(value)
+            if _holds_definitions(names):
                 self.ignored[one_line(key, 60)] += 1
-            candidates = [(key, value) for key, value in candidates if key not in definitions]
-            if definitions and not candidates:
-                mistake(f"{definitions[0]} defines tools and does not say which are right; expected their names")
-                return "", []
-        if not candidates:
-            return None
-        for key, value in candidates:
-            if key == ours and value not in (None, ""):
-                for other, _ in candidates:
-                    self.ignored.update([one_line(other, 60)] if other != key else [])
-                return key, value
+                candidates.remove((key, value))
+                if not candidates and not is_right:
+                    mistake(f"{key} defines tools and does not say which are right; expected their names")
+                    candidates.append((key, []))
+                    return
+            elif is_right and isinstance(names, list) and len(names) > 1 and all(isinstance(n, str) for n in names):
+                candidates.remove((key, value))
+                fields["scope"].append((key, value))
+
+    def _choose(self, ours: str, candidates: list[_Field], mistake: _Mistake) -> _Field:
+        """The field that is meant, of those that may be: our own name, or the only one that says something."""
         telling = [(key, value) for key, value in candidates if value not in (None, "")]
+        for key, value in telling:
+            if key == ours:
+                self.ignored.update(one_line(other, 60) for other, _ in candidates if other != key)
+                return key, value
         if len(telling) > 1 and any(value != telling[0][1] for _, value in telling):
             keys = " and ".join(one_line(key, 40) for key, _ in telling[:3])
             option = "text" if ours == "query" else ours
@@ -205,24 +150,33 @@ class QueryRow:
     Attributes:
         values: our name -> value.
         labels: our name -> what the file calls it.
+        silent: kinds of assertions that say nothing about which tools are right, counted.
+        unclear: kinds of assertions that may be about tools and are not read.
+        only_forbids: whether its assertions say which tools are wrong, and none that is right.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    silent: Counter[str] = field(default_factory=Counter)
+    unclear: list[str] = field(default_factory=list)
+    only_forbids: bool = False
 
-    def take(self, ours: str, label: str, value: Any, mistake: Callable[[str], None]) -> None:
+    def take(self, ours: str, label: str, value: Any, mistake: _Mistake) -> None:
         """Take a field, and what stands inside it."""
-        reader = _READERS.get(fold(label))
-        if reader is not None and isinstance(value, dict | list):
-            try:
-                inside = reader(value)
-            except _UnreadableError as error:
-                mistake(f"{one_line(label, 60)}: {error}")
-                inside = {ours: []}
+        inside = {ours: value}
+        if _holds_assertions(label, value):
+            said = _read_assertions(label, value)
+            self.silent, self.unclear = self.silent + said.silent, self.unclear + said.unclear
+            if not said.is_told:
+                kinds = ", ".join([*said.silent, *said.unclear][:5]) or "none"
+                expected = "expected trajectory:tool-used, ToolWasCalled or the like, or --field tools=NAME"
+                mistake(f"{one_line(label, 60)}: no assertion names a tool (of the kinds {kinds}); {expected}")
+            inside = {"tools": said.tools, **({"forbidden": said.forbidden} if said.forbidden else {})}
+            self.only_forbids = bool(said.forbidden) and not said.tools
+        elif fold(label) == "userscenario" and isinstance(value, Mapping):
+            inside = {"query": _read_scenario(value)}
         elif ours == "query":
             inside = _read_text(value)
-        else:
-            inside = {ours: value}
         for name, inner in inside.items():
             if name in self.values and name == "forbidden":
                 self.values[name] = [*_listed(self.values[name]), *_listed(inner)]
@@ -239,12 +193,6 @@ def _slip_of(folded: str) -> str:
     return close[0] if close else ""
 
 
-@lru_cache(maxsize=1_000)
-def fold(name: str) -> str:
-    """A name of a field without case and signs."""
-    return re.sub(r"[^a-z0-9]", "", name[:100].lower())
-
-
 def at_path(row: Any, path: str) -> Any:
     """The value at a dotted path, `MISSING` if there is none.
 
@@ -254,7 +202,7 @@ def at_path(row: Any, path: str) -> Any:
     if isinstance(row, Mapping) and path in row:
         return row[path]
     head, _, rest = path.partition(".")
-    value = parsed(row)
+    value = parse_cell(row)
     if isinstance(value, list) and not re.fullmatch(r"[0-9]{1,9}", head):
         inner = [each for each in (at_path(item, path) for item in value) if each is not MISSING]
         return inner if inner or not value else MISSING
@@ -266,59 +214,27 @@ def at_path(row: Any, path: str) -> Any:
     return value if value is MISSING or value is None or not rest else at_path(value, rest)
 
 
-def parsed(value: Any) -> Any:
-    """The list or object that a text holds as JSON or as Python writes it; else the value."""
-    if not isinstance(value, str) or value[:1] not in ("[", "{") or len(value) > _LONGEST_LITERAL:
-        return value
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            inner = parse(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-        return inner if isinstance(inner, list | dict) else value
-    return value
+def expand(row: Any, place: str, faults: list[str]) -> Iterator[Any]:
+    """The rows that one stands for.
 
-
-def call_of(entry: Any) -> str | ToolPattern | None:
-    """The name of the tool that an entry calls; None if it names none.
-
-    An entry is a name, a call `name(...)`, an object that has the name and maybe the server, or BFCL's
-    `{name: arguments}`.
+    A dialogue with the calls of each turn, as BFCL has it, is a row for each turn. In assertions of promptfoo,
+    variables are filled in, and a threshold of the test is one of them all.
     """
-    if isinstance(entry, str):
-        return entry.strip() or None
-    if isinstance(entry, ToolPattern):
-        return entry
-    if not isinstance(entry, Mapping):
-        return str(entry) if isinstance(entry, int) and not isinstance(entry, bool) else None
-    server = next((entry[key] for key in _SERVER_KEYS if isinstance(entry.get(key), str) and entry[key]), "")
-    for key in _TOOL_KEYS:
-        inner = entry.get(key)
-        name = call_of(inner) if isinstance(inner, Mapping) and key in {"tool", "function"} else inner
-        if isinstance(name, str) and name.strip():
-            return f"{server}/{name.strip()}" if server else name.strip()
-    if len(entry) == 1 and isinstance(next(iter(entry.values())), Mapping):
-        return str(next(iter(entry)))
-    return ToolPattern(server) if server else None
-
-
-def without_arguments(name: str) -> str:
-    """The name in `name(arguments)`; else the text."""
-    match = _CALL.fullmatch(name)
-    return match[1] if match is not None else name
-
-
-def expand(row: Any) -> Iterator[Any]:
-    """The row; of a dialogue with the calls of each turn, as BFCL has it, a row for each turn."""
-    turns, calls = (row.get("question"), row.get("ground_truth")) if isinstance(row, dict) else (None, None)
-    if (
-        not isinstance(turns, list)
-        or not isinstance(calls, list)
-        or len(turns) < 2
-        or len(turns) != len(calls)
-        or not all(isinstance(each, list) for each in (*turns, *calls))
-    ):
+    if not isinstance(row, dict):
         yield row
+        return
+    if isinstance(row.get("assert"), list):
+        variables = row.get("vars")
+        assertions = _fill(row["assert"], variables if isinstance(variables, dict) else {})
+        if row.get("threshold") is not None:
+            assertions = [{"type": "assert-set", "assert": assertions, "threshold": row["threshold"]}]
+        row = {key: value for key, value in row.items() if key != "threshold"} | {"assert": assertions}
+    turns, calls = row.get("question"), row.get("ground_truth")
+    if not isinstance(turns, list) or len(turns) < 2 or not all(isinstance(turn, list) for turn in turns):
+        yield row
+        return
+    if not isinstance(calls, list) or len(calls) != len(turns) or not all(isinstance(each, list) for each in calls):
+        faults.append(f"{place}: question has {len(turns)} turns, and ground_truth no list of calls for each")
         return
     before: list[Any] = []
     for number, (turn, called) in enumerate(zip(turns, calls, strict=True), start=1):
@@ -329,18 +245,36 @@ def expand(row: Any) -> Iterator[Any]:
         before += [{"role": "user", "content": _content(said)} for said in turn if isinstance(said, Mapping)]
 
 
+def _fill(value: Any, variables: Mapping[str, Any]) -> Any:
+    """A value with the variables of a test in the place of `{{ name }}`."""
+    if isinstance(value, list):
+        return [_fill(each, variables) for each in value]
+    if isinstance(value, dict):
+        return {key: _fill(each, variables) for key, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    whole = _VARIABLE.fullmatch(value.strip())
+    if whole is not None:
+        return variables.get(whole[1], value)
+    return _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), value)
+
+
 def _listed(value: Any) -> list[Any]:
-    value = parsed(value)
+    value = parse_cell(value)
     return value if isinstance(value, list) else [part for part in str(value).split(";") if part.strip()]
 
 
-def _lists_names(value: Any) -> bool:
-    entries = parsed(value)
-    return isinstance(entries, list) and len(entries) > 1 and all(isinstance(each, str) for each in entries)
+def _holds_assertions(label: str, value: Any) -> bool:
+    return isinstance(value, dict | list) and fold(label) in _ASSERTIONS
 
 
-def _holds_definitions(value: Any) -> bool:
-    entries = parsed(value)
+def _read_assertions(label: str, value: Any) -> Assertions:
+    said = Assertions()
+    said.take({"actions": value} if fold(label) == "actions" else value)
+    return said
+
+
+def _holds_definitions(entries: Any) -> bool:
     entries = entries if isinstance(entries, list) else []
     inner = [each.get("function", each) for each in entries if isinstance(each, Mapping)]
     return bool(inner) and all(isinstance(each, Mapping) and _OF_DEFINITIONS & each.keys() for each in inner)
@@ -356,10 +290,15 @@ def _read_text(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         if isinstance(value.get("messages"), list):
             return _read_text(value["messages"])
-        return _read_vars(value)
+        # promptfoo's `vars`, or the inputs of a case: the text under a usual name, or the only text.
+        named = [inner for key, inner in value.items() if _FOLDED.get(fold(str(key))) == "query"]
+        texts = [inner for inner in named if isinstance(inner, str | list)]
+        texts = texts or [inner for inner in value.values() if isinstance(inner, str)]
+        return _read_text(texts[0]) if len(texts) == 1 else {"query": None}
     if not isinstance(value, list) or not value or not all(isinstance(each, Mapping) for each in value):
         return {"query": value}
-    said = [(str(each.get("role", "user")).lower(), _content(each)) for each in value]
+    # ragas calls the role of a message its type.
+    said = [(str(each.get("role") or each.get("type") or "user").lower(), _content(each)) for each in value]
     last = max((at for at, (role, text) in enumerate(said) if role in _ROLES_OF_USERS and text), default=None)
     if last is None:
         return {"query": None}
@@ -374,147 +313,10 @@ def _content(message: Mapping[Any, Any]) -> str:
     return content.strip() if isinstance(content, str) else ""
 
 
-def _read_vars(value: Any) -> dict[str, Any]:
-    """promptfoo's `vars`, or the inputs of a case: the text under a usual name, or the only text."""
-    if not isinstance(value, Mapping):
-        return _read_text(value)
-    named = [(key, inner) for key, inner in value.items() if _FOLDED.get(fold(str(key))) == "query"]
-    texts = [inner for _, inner in named if isinstance(inner, str | list)] or [
-        inner for inner in value.values() if isinstance(inner, str)
-    ]
-    return _read_text(texts[0]) if len(texts) == 1 else {"query": None}
-
-
-def _read_scenario(value: Any) -> dict[str, Any]:
+def _read_scenario(value: Mapping[Any, Any]) -> Any:
     """tau-bench's user: the reason for the call, what the user knows and is told to do."""
-    told = value.get("instructions") if isinstance(value, Mapping) else None
+    told = value.get("instructions")
     if isinstance(told, Mapping):
         parts = [told.get(key) for key in ("reason_for_call", "known_info", "task_instructions")]
         told = "\n".join(part.strip() for part in parts if isinstance(part, str) and part.strip())
-    return {"query": told}
-
-
-# Assertions -----------------------------------------------------------------------------------------------------------
-
-
-class _UnreadableError(Exception):
-    """What is wrong with an assertion."""
-
-
-def _read_promptfoo(value: Any) -> dict[str, Any]:
-    """promptfoo's `assert`: `tool-call-f1` and the assertions on a trajectory that name tools."""
-    tools: list[Any] = []
-    forbidden: list[Any] = []
-    is_told = False
-    for each in value if isinstance(value, list) else [value]:
-        kind = str(each.get("type", "")) if isinstance(each, Mapping) else ""
-        into = forbidden if kind.startswith("not-") else tools
-        name, wanted = kind.removeprefix("not-"), parsed(each.get("value")) if isinstance(each, Mapping) else None
-        if name == "tool-call-f1":
-            wanted = [part.strip() for part in wanted.split(",")] if isinstance(wanted, str) else wanted
-        elif name == "trajectory:tool-sequence":
-            wanted = wanted.get("steps") if isinstance(wanted, Mapping) else wanted
-        elif name not in {"trajectory:tool-used", "trajectory:tool-args-match"}:
-            continue
-        is_told = True
-        for entry in wanted if isinstance(wanted, list) else [wanted] if wanted else []:
-            never = isinstance(entry, Mapping) and entry.get("max") == 0
-            (forbidden if never else into).append(_promptfoo_entry(entry))
-    if not is_told:
-        raise _UnreadableError("no assertion names a tool (expected tool-call-f1 or trajectory:tool-used)")
-    return {"tools": tools, **({"forbidden": forbidden} if forbidden else {})}
-
-
-def _promptfoo_entry(entry: Any) -> Any:
-    pattern = entry.get("pattern") if isinstance(entry, Mapping) else None
-    pattern = entry if isinstance(entry, str) and "*" in entry else pattern
-    return ToolPattern("", pattern[:_MOST_PATTERN]) if isinstance(pattern, str) else entry
-
-
-def _read_mcp_eval(value: Any) -> dict[str, Any]:
-    """mcp-eval's `evaluators`: those that name tools."""
-    tools: list[Any] = []
-    forbidden: list[Any] = []
-    is_told = False
-    for each in value if isinstance(value, list) else [value]:
-        for kind, about in each.items() if isinstance(each, Mapping) else ():
-            about = about if isinstance(about, Mapping) else {"tool_name": about}
-            sequence = about.get("expected_sequence") or about.get("expected_tool_sequence")
-            if isinstance(sequence, list):
-                tools += sequence
-                is_told = True
-            elif str(kind).startswith(("Tool", "ExactTool")) and isinstance(about.get("tool_name"), str):
-                never = about.get("expected_count") == 0 or about.get("max_times") == 0
-                (forbidden if never else tools).append(about["tool_name"])
-                is_told = True
-    if not is_told:
-        raise _UnreadableError("no evaluator names a tool (expected ToolWasCalled or ToolSequence)")
-    return {"tools": tools, **({"forbidden": forbidden} if forbidden else {})}
-
-
-def _read_criteria(value: Any) -> dict[str, Any]:
-    """tau2-bench's criteria: the actions that are the agent's and not the user's."""
-    actions = value.get("actions", []) if isinstance(value, Mapping) else value
-    return {"tools": _read_actions([] if actions is None else actions)["tools"]}
-
-
-def _read_actions(value: Any) -> dict[str, Any]:
-    """tau-bench's actions."""
-    if not isinstance(value, list):
-        raise _UnreadableError("expected a list of actions")
-    return {"tools": [each for each in value if not (isinstance(each, Mapping) and each.get("requestor") == "user")]}
-
-
-def read_assertions(value: Any) -> dict[str, Any]:
-    """gevals' assertions: tools that must, one of which must, and that must not be called."""
-    if not isinstance(value, Mapping):
-        raise _UnreadableError("expected an object with toolsUsed, requireAny or toolsNotUsed")
-    read: dict[str, Any] = {}
-    for key, ours in (("toolsUsed", "tools"), ("requireAny", "any"), ("toolsNotUsed", "forbidden")):
-        if value.get(key) is not None:
-            read[ours] = [_gevals_entry(each) for each in _listed(value[key])]
-    order = value.get("callOrder")
-    if isinstance(order, list):
-        called = [each for each in order if isinstance(each, Mapping) and each.get("type") == "tool"]
-        read["tools"] = [*read.get("tools", []), *called]
-    if not read.keys() & {"tools", "any"}:
-        if value.get("maxToolCalls") == 0 or "forbidden" in read:
-            read["tools"] = []
-        else:
-            raise _UnreadableError("no assertion names a tool (expected toolsUsed or requireAny)")
-    return read
-
-
-def _gevals_entry(entry: Any) -> Any:
-    if not isinstance(entry, Mapping) or not entry.get("toolPattern") or entry.get("tool"):
-        return entry
-    return ToolPattern(str(entry.get("server") or ""), glob_of(str(entry["toolPattern"])))
-
-
-def glob_of(pattern: str) -> str:
-    """A regular expression of names, `.*` and `|` as a glob with `|`; raises for others, which could take for ever."""
-    if len(pattern) > _MOST_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
-        raise _UnreadableError(
-            f"the pattern {one_line(pattern, 60)!r} is more than names, `.*` and `|`; name the tools instead"
-        )
-    # Go's `MatchString` looks anywhere in a name.
-    starts, ends = pattern.startswith("^"), pattern.endswith("$")
-    inner = pattern.removeprefix("^").removesuffix("$")
-    inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
-    parts = [part.replace(".*", "*").replace(".", "?") for part in inner.split("|")]
-    return "|".join(f"{'' if starts else '*'}{part}{'' if ends else '*'}" for part in parts)
-
-
-#: What stands inside objects, by the folded name of the field that holds them.
-_READERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "vars": _read_vars,
-    "userscenario": _read_scenario,
-    "assert": _read_promptfoo,
-    "evaluators": _read_mcp_eval,
-    "evaluationcriteria": _read_criteria,
-    "actions": _read_actions,
-    "assertions": read_assertions,
-    "toolsused": lambda value: {"tools": [_gevals_entry(each) for each in _listed(value)]},
-    "requireany": lambda value: {"any": [_gevals_entry(each) for each in _listed(value)]},
-    "toolsnotused": lambda value: {"forbidden": [_gevals_entry(each) for each in _listed(value)]},
-}
+    return told

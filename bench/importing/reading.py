@@ -6,7 +6,8 @@ data: objects, lists, texts that can be stored, finite numbers, booleans and nul
 
 from __future__ import annotations
 
-import json
+import ast
+import codecs
 import math
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from bench.base.errors import DataError, UsageError, require
+from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 
 #: Bytes of one file, and of all together. The largest published list of a server is 2 MB.
@@ -27,6 +29,11 @@ MOST_FILES, MOST_ENTRIES = 20_000, 200_000
 MOST_DEPTH = 100
 #: Values in one document, aliases written out.
 MOST_VALUES = 5_000_000
+#: Characters of a text that is read as a list or an object.
+_LONGEST_LITERAL = 100_000
+
+#: Half of a pair, which cannot be stored.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _JSON, _LINES, _YAML = {".json", ".snap"}, {".jsonl", ".ndjson"}, {".yaml", ".yml"}
 #: What a folder is searched for. A snapshot (`.snap`) is the JSON of one tool.
@@ -145,13 +152,24 @@ def _files(folder: Path) -> list[Path]:
     return paths
 
 
+def decode(path: Path, data: bytes) -> str:
+    """The text of a file: UTF-8, or UTF-16 with its mark, as Excel and PowerShell write it.
+
+    Raises:
+        DataError: it is neither; the file is named.
+    """
+    encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        name = encoding.upper().removesuffix("-SIG")
+        raise DataError(f"{path} is not {name} ({error.reason} at byte {error.start}); save it as UTF-8.") from None
+
+
 def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
     """The documents of one file: one, or one per line of JSON Lines; raises as `read_documents` does."""
     label = one_line(label, 200)  # the names of files inside a folder are not the user's
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}).") from None
+    text = decode(path, data)
     suffix = path.suffix.lower()
     if not text.strip():
         raise DataError(f"{path} is empty.")
@@ -159,50 +177,54 @@ def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
         return [Document(check_json(_yaml(text, path), str(path)), str(path), label, path)]
     if suffix not in _LINES:
         try:
-            return [Document(check_json(_json(text), str(path)), str(path), label, path)]
-        except json.JSONDecodeError as error:
-            # Several values one after the other: JSON Lines under another name.
-            if not error.msg.startswith("Extra data") or "\n" not in text.strip():
-                raise DataError(f"{path} is not JSON: {error}.") from None
+            return [Document(_json(text, str(path)), str(path), label, path)]
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path} is not JSON: {_reason(error)}.") from None
+            # Several values one after the other: JSON Lines under another name.
+            if not str(error).startswith("Extra data") or "\n" not in text.strip():
+                raise DataError(f"{path} is not JSON: {_reason(error)}.") from None
     documents = []
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                value = check_json(_json(line), where)
+                value = _json(line, where)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{where} is not JSON: {_reason(error)}.") from None
+                raise DataError(f"{where} is not JSON: {_reason(error, number - 1)}.") from None
             documents.append(Document(value, where, f"{label}, line {number}", path, number))
     return documents
 
 
-def _json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_float)
+def parse_cell(value: Any) -> Any:
+    """The list or object that a text holds as JSON or as Python writes it; any other value as it is.
+
+    Raises:
+        RepeatedKey: an object in the text has a key twice.
+    """
+    if not isinstance(value, str) or value[:1] not in ("[", "{") or len(value) > _LONGEST_LITERAL:
+        return value
+    for parse in (loads, ast.literal_eval):
+        try:
+            inner = parse(value)
+        except RepeatedKey:
+            raise
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            continue
+        return inner if isinstance(inner, list | dict) else value
+    return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        # An object has its keys in the order of their first appearance: the first pair out of step repeats one.
-        twice = next(key for (key, _), first in zip(pairs, [*members, None], strict=False) if key != first)
-        raise ValueError(f"an object has the key {one_line(twice, 60)!r} twice")
-    return members
+def _json(text: str, where: str) -> Any:
+    return check_json(loads(text, parse_constant=_no_number), where)
 
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number of JSON")
 
 
-def _float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {one_line(text, 40)} is too large")
-    return value
-
-
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, before: int = 0) -> str:
+    """What is wrong with a text that begins after so many lines of its file."""
+    if isinstance(error, RepeatedKey):
+        return error.sentence(before)
     if isinstance(error, RecursionError):
         return f"it is nested deeper than {MOST_DEPTH} levels"
     # Python refuses whole numbers of more than 4,300 digits, with advice for programmers.
@@ -215,47 +237,34 @@ def check_json(value: Any, where: str) -> Any:
     Raises:
         DataError: it is not; the JSON pointer of the place is named.
     """
-    pending: list[tuple[Any, int, tuple[Any, ...]]] = [(value, 0, ())]
-    count = 0
-    while pending:
-        node, depth, place = pending.pop()
-        count += 1
-        if depth > MOST_DEPTH or count > MOST_VALUES:
-            bound = f"{MOST_VALUES} values" if count > MOST_VALUES else f"{MOST_DEPTH} levels of nesting"
-            raise DataError(f"{where} has more than {bound}{_at(place)}.")
-        if isinstance(node, str):
-            if not node.isascii() and not _encodable(node):
-                raise DataError(f"{where} has a text that is not valid Unicode (half a surrogate pair){_at(place)}.")
+    left = iter(range(MOST_VALUES))
+
+    def check(node: Any, steps: tuple[object, ...]) -> None:
+        fault = ""
+        if len(steps) > MOST_DEPTH:
+            fault = f"more than {MOST_DEPTH} levels of nesting"
+        elif next(left, None) is None:
+            fault = f"more than {MOST_VALUES} values"
+        elif isinstance(node, str):
+            fault = "a text that is not valid Unicode (half a surrogate pair)" if _SURROGATE.search(node) else ""
         elif isinstance(node, dict):
-            for key, item in node.items():
-                if not isinstance(key, str) or not _encodable(key):
-                    raise DataError(f"{where} has a key that is not a valid text{_at(place)}.")
-                pending.append((item, depth + 1, (place, key)))
+            if all(isinstance(key, str) and not _SURROGATE.search(key) for key in node):
+                for key, inner in node.items():
+                    check(inner, (*steps, key))
+            else:
+                fault = "a key that is not a valid text"
         elif isinstance(node, list | tuple):
-            pending.extend((item, depth + 1, (place, number)) for number, item in enumerate(node))
+            for number, inner in enumerate(node):
+                check(inner, (*steps, number))
         elif isinstance(node, float):
-            if not math.isfinite(node):
-                raise DataError(f"{where} has a number that is not finite{_at(place)}.")
+            fault = "" if math.isfinite(node) else "a number that is not finite"
         elif node is not None and not isinstance(node, bool | int):
-            raise DataError(f"{where} has a value of type {type(node).__name__}, which is not JSON{_at(place)}.")
+            fault = f"a value of type {type(node).__name__}, which is not JSON"
+        if fault:
+            raise DataError(f"{where} has {fault}{f' at {pointer(*steps)}' if steps else ''}.")
+
+    check(value, ())
     return value
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _at(place: tuple[Any, ...]) -> str:
-    """` at /tools/0/name`, the JSON pointer of a place; nothing for the whole. A place is (place above, key)."""
-    steps: list[object] = []
-    while place:
-        place, step = place
-        steps.append(step)
-    return f" at {pointer(*reversed(steps))}" if steps else ""
 
 
 def pointer(*steps: object) -> str:
@@ -268,22 +277,7 @@ def pointer(*steps: object) -> str:
 _NULL = re.compile(r"(~|null|Null|NULL)?")
 _BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INTEGER = re.compile(r"[-+]?[0-9]+")
-#: The key `<<`, which stands for the keys of another object; in quotes it is a key like any other.
-_MERGE = object()
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-
-
-@dataclass
-class _Open:
-    """A collection that is being read: its value, the key that waits for one, its anchor, its size, what is merged."""
-
-    value: Any
-    anchor: str | None
-    key: Any = None
-    has_key: bool = False
-    merged: list[dict[str, Any]] = field(default_factory=list)
-    size: int = 1
-    height: int = 1
 
 
 def _yaml(text: str, path: Path) -> Any:
@@ -291,92 +285,86 @@ def _yaml(text: str, path: Path) -> Any:
 
     Merge keys of YAML 1.1 (`<<: *shared`) are read too, because many documents have them: an object's own keys come
     before those that are merged, and what is merged first before what is merged later.
-
-    The value is built from the parser's events: no tag makes an object, `no` and `2024-01-01` are texts, and an alias
-    counts as often as it is written, so that a few lines cannot stand for a billion values.
     """
     require("yaml", what=f"the YAML file {path}")
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    def fail(event: Any, what: str) -> NoReturn:
-        raise DataError(f"{path}, line {event.start_mark.line + 1}: {what}.")
-
-    # What an anchor stands for: value, size, height.
-    anchors: dict[str, tuple[Any, int, int]] = {}
-    stack: list[_Open] = [_Open([], None)]
-    documents = 0
     try:
-        for event in yaml.parse(text, Loader=loader):
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    fail(event, "a second document begins here; a file holds one")
-            elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-                if len(stack) > MOST_DEPTH:
-                    fail(event, f"nested deeper than {MOST_DEPTH} levels")
-                if stack[-1].has_key is False and isinstance(stack[-1].value, dict):
-                    fail(event, "a key is a list or an object")
-                stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], event.anchor))
-            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-                done = stack.pop()
-                if done.merged:
-                    done.value = {
-                        key: each for part in (*reversed(done.merged), done.value) for key, each in part.items()
-                    }
-                if done.anchor is not None:
-                    anchors[done.anchor] = (done.value, done.size, done.height)
-                _put(stack[-1], done.value, done.size, done.height, event, fail)
-            elif isinstance(event, yaml.ScalarEvent):
-                value = event.value if event.style else _scalar(event.value)
-                if isinstance(value, float) and not math.isfinite(value):
-                    fail(event, "a number is too large")
-                if event.anchor is not None:
-                    anchors[event.anchor] = (value, 1, 0)
-                _put(stack[-1], value, 1, 0, event, fail)
-            elif isinstance(event, yaml.AliasEvent):
-                if event.anchor not in anchors:
-                    fail(event, f"the alias *{event.anchor} stands for nothing, or for what contains it")
-                value, size, height = anchors[event.anchor]
-                if len(stack) + height > MOST_DEPTH:
-                    fail(event, f"nested deeper than {MOST_DEPTH} levels")
-                _put(stack[-1], value, size, height, event, fail)
+        return _YamlReader(text, path).read()
     except yaml.YAMLError as error:
         raise DataError(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not YAML: {_reason(error)}.") from None
-    if not stack[0].value:
-        raise DataError(f"{path} is empty.")
-    return stack[0].value[0]
 
 
-def _put(into: _Open, value: Any, size: int, height: int, event: Any, fail: Any) -> None:
-    into.size += size
-    into.height = max(into.height, height + 1)
-    if into.size > MOST_VALUES:
-        fail(event, f"aliases written out, the document has more than {MOST_VALUES} values")
-    if isinstance(into.value, list):
-        into.value.append(value)
-    elif into.has_key and into.key is _MERGE:
-        parts = value if isinstance(value, list) else [value]
-        if not all(isinstance(part, dict) for part in parts):
-            fail(event, "`<<` merges objects; its value must be one, or a list of them")
-        into.merged += parts
-        into.has_key = False
-    elif into.has_key:
-        into.value[into.key] = value
-        into.has_key = False
-    else:
-        if isinstance(value, dict | list):
-            fail(event, "a key is a list or an object")
-        # OpenAPI's response codes are often unquoted: 200 is the key "200".
-        key = event.value if hasattr(event, "value") else str(value)
-        if key == "<<" and not getattr(event, "style", None):
-            key = _MERGE
-        elif key in into.value:
-            fail(event, f"an object has the key {one_line(key, 60)!r} twice")
-        into.key, into.has_key = key, True
+class _YamlReader:
+    """Builds the value from the parser's events: no tag makes an object, and `no` and `2024-01-01` are texts.
+
+    An alias is the value that it stands for, not a copy, so that a few lines never take the room of a billion values.
+    """
+
+    def __init__(self, text: str, path: Path) -> None:
+        import yaml
+
+        self._yaml = yaml
+        self._events: Iterator[Any] = iter(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        self._path = path
+        self._anchors: dict[str, Any] = {}
+        self._merged = 0
+
+    def read(self) -> Any:
+        next(self._events)
+        if isinstance(next(self._events), self._yaml.StreamEndEvent):
+            raise DataError(f"{self._path} is empty.")
+        value = self._value(next(self._events))
+        next(self._events)
+        if not isinstance(after := next(self._events), self._yaml.StreamEndEvent):
+            self._fail(after, "a second document begins here; a file holds one")
+        return value
+
+    def _fail(self, event: Any, what: str) -> NoReturn:
+        raise DataError(f"{self._path}, line {event.start_mark.line + 1}: {what}.")
+
+    def _value(self, event: Any) -> Any:
+        if isinstance(event, self._yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                self._fail(event, f"the alias *{event.anchor} stands for nothing, or for what contains it")
+            return self._anchors[event.anchor]
+        if isinstance(event, self._yaml.ScalarEvent):
+            value = event.value if event.style else _scalar(event.value)
+        elif isinstance(event, self._yaml.MappingStartEvent):
+            value = self._object()
+        else:
+            value = []
+            while not isinstance(inner := next(self._events), self._yaml.SequenceEndEvent):
+                value.append(self._value(inner))
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value
+        return value
+
+    def _object(self) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        merged: list[dict[str, Any]] = []
+        lines: dict[str, int] = {}
+        while not isinstance(event := next(self._events), self._yaml.MappingEndEvent):
+            if isinstance(name := self._value(event), dict | list):
+                self._fail(event, "a key is a list or an object")
+            # OpenAPI's response codes are often unquoted: 200 is the key "200".
+            key = event.value if isinstance(event, self._yaml.ScalarEvent) else str(name)
+            inner = self._value(after := next(self._events))
+            # In quotes, `<<` is a key like any other.
+            if key == "<<" and not getattr(event, "style", None):
+                merged += inner if isinstance(inner, list) else [inner]
+                if not all(isinstance(each, dict) for each in merged):
+                    self._fail(after, "`<<` merges objects; its value must be one, or a list of them")
+                self._merged += sum(map(len, merged))
+                if self._merged > MOST_VALUES:
+                    self._fail(after, f"more than {MOST_VALUES} keys are merged")
+                continue
+            if key in lines:
+                raise RepeatedKey(key, (lines[key], event.start_mark.line + 1))
+            lines[key], value[key] = event.start_mark.line + 1, inner
+        return {key: each for others in (*reversed(merged), value) for key, each in others.items()}
 
 
 def _scalar(text: str) -> Any:

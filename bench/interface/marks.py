@@ -4,6 +4,8 @@
 REMOTE = "remote"
 #: What was asked has its own catalogue: the tools of the dataset were not sent to it, or it did not read them.
 OWN_CATALOGUE = "own catalogue"
+#: Whether what was asked has read the tools of the dataset cannot be found out here.
+CATALOGUE_NOT_KNOWN = "catalogue not known"
 #: Names that the library lacks were left out of answers (`unknown=drop`).
 NAMES_DROPPED = "names dropped"
 #: Queries that were asked twice were answered differently.

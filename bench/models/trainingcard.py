@@ -11,11 +11,10 @@ import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from bench.base.errors import DataError
 from bench.base.paths import write_text
-from bench.base.records import Record, first_fault
+from bench.base.reading import Reader
+from bench.base.records import Record
 from bench.data.tables import Tool
 
 CARD = "training.json"
@@ -101,10 +100,4 @@ def read_card(folder: Path) -> TrainingCard | None:
     path = folder / CARD
     if not path.is_file():
         return None
-    try:
-        return TrainingCard.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"the training card {path} cannot be read ({error.strerror}); train the model again.") from None
-    except ValidationError as error:
-        reason = first_fault(error)
-        raise DataError(f"the training card {path} cannot be read ({reason}); train the model again.") from None
+    return Reader(f"the training card {path}", DataError, "; train the model again").read_record(TrainingCard, path)

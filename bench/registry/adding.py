@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_fr
 from bench.data.dataset import Dataset
 from bench.data.entries import DatasetEntry, installed_entries
 from bench.data.parquet import read_dataset, write_dataset
-from bench.data.tables import Tables
-from bench.registry.versions import keep_earlier
+from bench.data.tables import Tables, Tool
+from bench.registry.versions import earlier_folders, keep_earlier
 
 
 def add_datasets(
@@ -68,8 +69,9 @@ def add_datasets(
         card = cards_from({**stored.card.model_dump(), **mine}, name)[0]
         yield keep(Dataset.build(name, with_unit(card, unit), stored.rows_again()), replace)
     elif (source / "corpus.jsonl").is_file():
-        rows = import_beir(source, drop_unknown_gold=drop_unknown_gold)
-        card = cards_from(_card(name, source, rows), name)[0]
+        notes: list[str] = []
+        rows = import_beir(source, drop_unknown_gold=drop_unknown_gold, notes=notes)
+        card = cards_from(_card(name, source, notes), name)[0]
         yield keep(Dataset.build(name, with_unit(card, unit), rows), replace)
     else:
         raise UsageError(
@@ -112,21 +114,8 @@ def _import_folder(entry: DatasetEntry, source: Path) -> dict[str, Tables]:
     return tables
 
 
-def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
+def _card(name: str, source: Path, notes: Sequence[str]) -> dict[str, Any]:
     about = read_about(source)
-    issues = list(about.pop("known_issues", []))
-    if rows.unknown_gold:
-        shortened = len({query for query, _ in rows.unknown_gold} - set(rows.left_out))
-        issues.append(
-            f"{len(rows.unknown_gold)} judgements of tools outside the library were dropped on import; {shortened} "
-            "queries have less gold than they had."
-        )
-    if rows.left_out:
-        issues.append(
-            f"{len(rows.left_out)} queries were omitted on import, because no split contains them or "
-            f"all of their gold was dropped; the first is {rows.left_out[0]}. A judgement of 0 keeps "
-            "a query that has no gold."
-        )
     return {
         "id": name,
         "title": name,
@@ -135,7 +124,7 @@ def _card(name: str, source: Path, rows: Tables) -> dict[str, Any]:
         "redistribution": False,
         "template": "name_description",
         **about,
-        "known_issues": issues,
+        "known_issues": [*about.get("known_issues", []), *(f"On import: {note}." for note in notes)],
     }
 
 
@@ -143,6 +132,15 @@ def check_absent(name: str, replace: bool) -> None:
     """Raise `UsageError` if a dataset was added under the name and may not be replaced."""
     if not replace and _folder(name).exists():
         raise UsageError(f"a dataset {name!r} already exists; use --replace to replace it.")
+
+
+def stored_tools(name: str) -> list[Tool]:
+    """The tools of the dataset that was added under the name, after those that it had before."""
+    tools: list[Tool] = []
+    for folder in (*reversed(earlier_folders(name)), _folder(name)):
+        with suppress(BenchError):
+            tools += read_dataset(folder).tools
+    return tools
 
 
 def _folder(name: str) -> Path:

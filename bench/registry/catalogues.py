@@ -1,130 +1,174 @@
-"""Importing catalogues of tools as datasets of the user's."""
+"""Catalogues of tools as datasets of the user's, and the lists of live servers as files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import UnavailableError, UsageError
-from bench.base.text import one_line
+from bench.base.paths import storage_errors, write_text
+from bench.base.text import one_line, unique_slug
 from bench.data.beir import import_queries
 from bench.data.card import Relation, cards_from
 from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables
+from bench.data.tables import Query, Tables, Tool
 from bench.data.tool_names import NameRecord, ToolNames
-from bench.importing.queries import queries_of, read_queries
+from bench.importing.queries import queries_of
+from bench.importing.query_files import query_rows
 from bench.importing.query_rows import FieldNames
 from bench.importing.reading import Document, check_json
-from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of, read_sources
+from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of, read_catalogue, read_sources
 from bench.importing.tools.forms import Form
-from bench.importing.tools.objects import as_json
-from bench.importing.tools.tool import name_fault
-from bench.registry.adding import check_absent, check_free, check_id, keep, with_unit
+from bench.importing.tools.tool import as_listed, canonical, name_fault
+from bench.registry.adding import check_absent, check_free, check_id, keep, stored_tools, with_unit
 from bench.remote.answers import Unusable
 from bench.remote.mcp import McpClient
 from bench.remote.servers import Server
 
-#: What messages call a value that was passed from Python.
-_PASSED = "the tools"
-
 
 def import_sources(
     name: str,
-    sources: Sequence[str | Path],
+    sources: Sequence[str | Path | Document],
     queries: Path | Sequence[Any] | None = None,
     *,
     servers: Sequence[Server] = (),
     form: Form | None = None,
     drop_duplicates: bool = False,
     drop_unknown_gold: bool = False,
+    skip_failed: bool = False,
     replace: bool = False,
     unit: Sequence[Relation] | None = None,
-    fields: Mapping[str, str] | None = None,
+    fields: Iterable[tuple[str, str]] = (),
     notes: list[str] | None = None,
 ) -> Dataset:
-    """Keep the tools of files, folders and MCP servers as a dataset, with or without queries.
+    """Keep the tools of files, folders, MCP servers and programs as a dataset, with or without queries.
 
     Args:
-        name: a new id.
-        sources: files or folders, each as `PATH` or `SERVER=PATH`.
+        name, form, drop_duplicates, drop_unknown_gold, replace: as of `bench.import_tools`.
+        sources: files or folders, each as `PATH` or `SERVER=PATH`, or values that a program passes.
         queries: a file of queries, a folder with queries.jsonl and qrels in BEIR form, or rows with `query` and
             `tools`; None for a dataset without queries.
         servers: MCP servers, which are started or asked for their tools, one after the other.
-        form: read all sources as this form; None to recognise it.
-        drop_duplicates: of different tools with the same id, keep the first.
-        drop_unknown_gold: leave out what queries need of tools that no source has, instead of an error.
-        replace: put the new dataset in the place of one that was added under the same id.
+        skip_failed: leave out servers that do not list their tools, instead of an error.
         unit: the relations that make queries dependent; None for the default.
-        fields: what fields of the queries are called in their file: our name, or `text`, -> a path such as
-            `case.prompt`.
-        notes: takes sentences about what of the queries was read otherwise than it is written, which the dataset keeps
-            among its known issues.
+        fields: pairs of our name of a field, or `text`, and what the queries call it: a path such as `case.prompt`.
+        notes: takes sentences about what of the queries was read otherwise than it is written, or not read, which the
+            dataset keeps among its known issues.
 
     Raises:
         UsageError: the id is taken, a source or the queries cannot be read, or two servers have one name.
         DataError: a source or the queries are malformed, or two tools have the same id.
         UnavailableError: a file is YAML and PyYAML is not installed, or a server does not list its tools.
     """
-    _check(name, replace)
-    named = FieldNames.of(fields or {})
+    check_id(name)
+    check_free(name)
+    check_absent(name, replace)
+    notes = [] if notes is None else notes
+    named = FieldNames.of(fields)
+    passed = [(each, Source(Path())) for each in sources if isinstance(each, Document)]
+    places = [Source.of(str(each)) for each in sources if not isinstance(each, Document)]
+    documents = [*passed, *read_sources(places)]
+    listed, failed, remarks = list_tools(servers, form, skip_failed=skip_failed, others=bool(documents))
+    catalogue = catalogue_of([*documents, *listed], form, drop_duplicates=drop_duplicates)
+    parts = (*remarks, *catalogue.remarks)
+    catalogue = Catalogue(catalogue.tools, (*failed, *parts))
+    names = [place.path.name for place in places] + [document.label for document, _ in (*passed, *listed)]
+    issues = []
+    if failed:
+        of = f"{len(failed)} of {len(servers)}"
+        issues.append(f"MCP servers left out on import ({of}): {', '.join(words for words, _ in failed)}.")
+    if parts:
+        issues.append(
+            f"Left out or not resolved on import: {len(parts)} parts of the sources; the first: {': '.join(parts[0])}."
+        )
+    unknown: list[tuple[str, str]] = []
+    # The dataset that is replaced tells what a tool that was renamed is called now.
+    tools, earlier = catalogue.tools, partial(stored_tools, name)
+    parsed: list[Query] = []
+    if isinstance(queries, Path) and queries.is_dir():
+        if named.given:
+            raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
+        record = NameRecord()
+        parsed, _, _ = import_queries(queries, ToolNames(tools, earlier), notes, record=record)
+        notes += filter(None, [record.mapped()])
+    elif queries is not None:
+        rows, where = _rows_of(queries, named)
+        dropped = unknown if drop_unknown_gold else None
+        parsed = queries_of(rows, tools, where, dropped, fields=named, notes=notes, earlier=earlier)
+    if unknown:
+        issues.append(
+            f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
+            "other tool was omitted."
+        )
+    issues += [f"Of the queries: {note}." for note in notes]
+    card_fields = {
+        "id": name,
+        "title": name,
+        "summary": f"Imported from {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}.",
+        "licence": "not stated",
+        "redistribution": False,
+        "template": "name_description",
+        "known_issues": issues,
+    }
+    card = with_unit(cards_from(card_fields, name)[0], unit)
+    return keep(
+        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=catalogue.remarks)),
+        replace,
+    )
+
+
+def _rows_of(queries: object, fields: FieldNames) -> tuple[list[tuple[str, Any]], str]:
+    """(place, row) of each row of a file or a list, and what messages call it."""
+    if isinstance(queries, Path):
+        return query_rows(queries, fields), str(queries)
+    if isinstance(queries, str) or not isinstance(queries, Sequence):
+        raise UsageError("queries must be a path, or a list of objects with query and tools.")
+    rows = check_json(list(queries), "the queries")
+    return [(f"entry {number}", row) for number, row in enumerate(rows, start=1)], "the queries"
+
+
+def list_tools(
+    servers: Sequence[Server], form: Form | None = None, *, skip_failed: bool = False, others: bool = False
+) -> tuple[list[tuple[Document, Source]], list[tuple[str, str]], list[tuple[str, str]]]:
+    """Ask MCP servers for their tools.
+
+    Args:
+        servers: what is started or asked, one after the other.
+        form: the form that all sources are read as.
+        skip_failed: leave out servers that fail, unless all do and there is nothing else.
+        others: whether there is something else.
+
+    Returns:
+        Of each server a document with its name, or that of its host or program; (server, why it failed) of those that
+        were left out; (server, what is odd about its list).
+
+    Raises:
+        UsageError: two servers have the same name, or the form is not that of MCP.
+        DataError: a list has what JSON data of bounded size has not.
+        UnavailableError: servers cannot be started, do not answer, or not with a list of tools.
+    """
     if servers and form not in {None, "mcp"}:
         raise UsageError(
             f"an MCP server lists its tools as mcp, not as {form}; leave out --as, and each form is recognised."
         )
-    places = [Source.of(source if isinstance(source, str) else str(source)) for source in sources]
-    documents = read_sources(places)
-    listed, remarks = _list_server_tools(servers)
-    catalogue = catalogue_of([*documents, *listed], form, drop_duplicates=drop_duplicates)
-    catalogue = Catalogue(catalogue.tools, (*remarks, *catalogue.remarks))
-    names = [place.path.name for place in places] + [document.label for document, _ in listed]
-    summary = f"Imported from {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}."
-    told = [] if notes is None else notes
-    return _keep_catalogue(name, catalogue, queries, named, summary, drop_unknown_gold, replace, unit, told)
-
-
-def import_values(
-    name: str,
-    tools: Any,
-    queries: Path | Sequence[Any] | None = None,
-    *,
-    form: Form | None = None,
-    drop_duplicates: bool = False,
-    drop_unknown_gold: bool = False,
-    replace: bool = False,
-    unit: Sequence[Relation] | None = None,
-    fields: Mapping[str, str] | None = None,
-) -> Dataset:
-    """Keep tools of a Python program as a dataset: JSON data, or objects that `bench.importing.tools.objects` knows.
-
-    Arguments and errors are those of `import_sources`.
-    """
-    _check(name, replace)
-    named = FieldNames.of(fields or {})
-    document = Document(check_json(as_json(tools), _PASSED), _PASSED, _PASSED)
-    catalogue = catalogue_of([(document, Source(Path()))], form, drop_duplicates=drop_duplicates)
-    return _keep_catalogue(
-        name, catalogue, queries, named, "Imported from a Python program.", drop_unknown_gold, replace, unit, []
-    )
-
-
-def _list_server_tools(servers: Sequence[Server]) -> tuple[list[tuple[Document, Source]], list[tuple[str, str]]]:
-    """The tools of MCP servers, each a document with the server's name, or that of its host or program; and remarks.
-
-    Raises:
-        UsageError: two servers have the same name.
-        DataError: a list has what JSON data of bounded size has not.
-        UnavailableError: a server cannot be started, does not answer, or not with a list of tools.
-    """
     by_name: dict[str, tuple[Document, Source]] = {}
     remarks: list[tuple[str, str]] = []
+    failed: list[tuple[str, str]] = []
     for server in servers:
         client = McpClient(server, "asking an MCP server for its tools")
         try:
             server_name, _ = client.info()
             listing = client.tools()
-        except Unusable as error:
-            raise UnavailableError(f"{server.words} did not list its tools: {error}.") from None
+        except (Unusable, UnavailableError) as error:
+            reason = str(error).removesuffix(".")
+            is_named = isinstance(error, UnavailableError)
+            failed.append((server.words, reason if is_named else f"{server.words} did not list its tools: {reason}"))
+            continue
         finally:
             client.close()
         name = server.name or (server.fallback if name_fault(server_name) else server_name)
@@ -136,69 +180,52 @@ def _list_server_tools(servers: Sequence[Server]) -> tuple[list[tuple[Document, 
         by_name[name] = Document(check_json({"tools": listing.tools}, label), label, label), Source(Path(), name)
         if listing.remark:
             remarks.append((label, f"{listing.remark}, with {len(listing.tools)} tools"))
-    return list(by_name.values()), remarks
+    if failed and not (skip_failed and (by_name or others)):
+        hint = "; leave out what fails with --skip-failed" if by_name or others else ""
+        raise UnavailableError(f"{'; '.join(reason for _, reason in failed)}{hint}.")
+    return list(by_name.values()), [(words, f"left out: {reason}") for words, reason in failed], remarks
 
 
-def _check(name: str, replace: bool) -> None:
-    """What can be known before anything is read."""
-    check_id(name)
-    check_free(name)
-    check_absent(name, replace)
+def write_tools(servers: Sequence[Server], folder: Path, *, skip_failed: bool = False) -> Iterator[tuple[str, str]]:
+    """Write the tools of live servers as `SERVER.json`, each a file that `bench data import` reads.
 
+    Tools are in the order of their names. A tool that differs in the order of keys alone stays as the file has it.
 
-def _keep_catalogue(
-    name: str,
-    catalogue: Catalogue,
-    queries: Path | Sequence[Any] | None,
-    fields: FieldNames,
-    summary: str,
-    drop_unknown_gold: bool,
-    replace: bool,
-    unit: Sequence[Relation] | None,
-    notes: list[str],
-) -> Dataset:
-    issues = []
-    if catalogue.remarks:
-        issues.append(
-            f"Left out or not resolved on import: {len(catalogue.remarks)} parts of the sources; the first: "
-            f"{': '.join(catalogue.remarks[0])}."
-        )
-    parsed: list[Query] = []
-    unknown: list[tuple[str, str]] = []
-    dropped = unknown if drop_unknown_gold else None
-    if isinstance(queries, Path) and queries.is_dir():
-        if fields.given:
-            raise UsageError("--field names fields of a file of queries; a folder in BEIR form has its own.")
-        record = NameRecord()
-        parsed, _, left_out = import_queries(queries, ToolNames(catalogue.tools), record=record)
-        notes += filter(None, [record.mapped()])
-        if left_out:
-            issues.append(f"{len(left_out)} queries were omitted on import, because no split contains them.")
-    elif isinstance(queries, Path):
-        parsed = read_queries(queries, catalogue.tools, dropped, fields=fields, notes=notes)
-    elif isinstance(queries, str) or not isinstance(queries, Sequence | None):
-        raise UsageError("queries must be a path, or a list of objects with query and tools.")
-    elif queries is not None:
-        rows = check_json(list(queries), "the queries")
-        placed = [(f"entry {n}", row) for n, row in enumerate(rows, start=1)]
-        parsed = queries_of(placed, catalogue.tools, "the queries", dropped, fields=fields, notes=notes)
-    if unknown:
-        issues.append(
-            f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
-            "other tool was omitted."
-        )
-    issues += [f"Of the queries: {note}." for note in notes]
-    card_fields = {
-        "id": name,
-        "title": name,
-        "summary": summary,
-        "licence": "not stated",
-        "redistribution": False,
-        "template": "name_description",
-        "known_issues": issues,
-    }
-    card = with_unit(cards_from(card_fields, name)[0], unit)
-    return keep(
-        Dataset.build(name, card, Tables(catalogue.tools, parsed, unknown_gold=unknown, remarks=catalogue.remarks)),
-        replace,
-    )
+    Args:
+        servers: what is started or asked.
+        folder: where the files go; it is made if it is not there.
+        skip_failed: leave out servers that fail.
+
+    Yields:
+        (place, what became of it): of each file, of each file of the folder that no server has, and of what was left
+        out.
+
+    Raises:
+        UnavailableError: a server does not list its tools.
+        DataError: a file in the way is no list of tools.
+        StorageError: a file cannot be written.
+    """
+    listed, failed, remarks = list_tools(servers, skip_failed=skip_failed)
+    catalogue = catalogue_of(listed)
+    by_server: defaultdict[str, list[Tool]] = defaultdict(list)
+    for tool in sorted(catalogue.tools, key=lambda tool: tool.name):
+        by_server[tool.tool_id.removesuffix(f"/{tool.name}")].append(tool)
+    files: set[Path] = set()
+    for server, tools in sorted(by_server.items()):
+        is_plain = re.fullmatch(r"\w[\w. -]*", server, re.ASCII) is not None
+        file = folder / f"{server if is_plain else unique_slug(server)}.json"
+        files.add(file)
+        before = {tool.name: tool for tool in read_catalogue([Source(file)]).tools} if file.exists() else {}
+        now = [
+            old if (old := before.get(tool.name)) is not None and canonical(old) == canonical(tool) else tool
+            for tool in tools
+        ]
+        text = json.dumps({"server": server, "tools": list(map(as_listed, now))}, indent=2, ensure_ascii=False) + "\n"
+        is_same = file.exists() and file.read_bytes() == text.encode()
+        if not is_same:
+            write_text(file, text)
+        yield str(file), f"{'unchanged' if is_same else 'written'}, {len(tools)} tools"
+    with storage_errors(str(folder)):
+        for stale in sorted(set(folder.glob("*.json")) - files):
+            yield str(stale), "no server that was listed has it; delete it if its server is gone"
+    yield from (*failed, *remarks, *catalogue.remarks)

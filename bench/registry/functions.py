@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from bench.base.config import current_session
 from bench.base.errors import MethodError, UnresolvedError
 from bench.base.text import one_line
-from bench.data.tool_names import NameRecord
 from bench.interface.method import Method
 from bench.interface.ranking import Ranking
 from bench.interface.views import Library, Queries
-from bench.remote.answers import AnswerReader, UnknownTool, Unusable
+from bench.remote.answers import AnswerReader, Unusable
+from bench.remote.asking import Account, marks_of_remote
 
 #: Text of a query, and the number of tools if the function takes it, to tools: the best first.
 Search = Callable[..., Any]
@@ -37,33 +38,40 @@ def function_method(function: Search, name: str, module: str) -> type[Method]:
     class FunctionMethod(Method):
         #: What tells the code of one state of its file from that of the next: the class is another each time.
         loaded = staticmethod(function)
+        #: It may ask a service, or draw at random: `--repeats` shows by how much its answers vary.
+        has_chance = True
         __doc__ = inspect.getdoc(function) or f"The search function {name}."
 
         def index(self, library: Library) -> None:
             self._reader = AnswerReader(library.tools)
-            self._names = NameRecord()
+            self._account = Account()
 
         def rank(self, queries: Queries, depth: int) -> Ranking:
             answers = []
+            account = self._account
             for text in queries.texts:
                 value = function(text, depth) if takes_limit else function(text)
                 try:
                     answer = self._reader.read_parsed(_plain(value), depth)
                 except Unusable as error:
+                    account.take(error, self._reader.names)
                     said = f"{name} answered the query {one_line(text, 80)!r} with {error}"
-                    if isinstance(error, UnknownTool) and not self._names.known:
-                        for unknown in error.names:
-                            self._names.miss(unknown)
-                        near = self._names.unknown(self._reader.names)
+                    if not error.note.unknown:
+                        raise MethodError(f"{said}.") from None
+                    near = account.names.unknown(self._reader.names)
+                    if account.names.resolves_nothing:
                         raise UnresolvedError(f"{said}, before any name meant a tool: {near}.") from None
-                    raise MethodError(f"{said}.") from None
-                for called, code in zip(answer.names, answer.tools, strict=True):
-                    self._names.take(called, self._reader.names.tools[code].tool_id)
+                    raise MethodError(f"{said}: {near}.") from None
+                if current_session().timing is None:  # else it was counted
+                    account.take(answer, self._reader.names)
                 answers.append(answer)
             return Ranking.of_answers([(answer.tools, answer.scores) for answer in answers])
 
+        def marks(self) -> dict[str, str]:
+            return marks_of_remote(f"the function {name}", version="that of its code")
+
         def facts(self) -> dict[str, str | int | float | bool]:
-            return {**self._names.facts(self._reader.names)}
+            return self._account.facts()
 
     FunctionMethod.__module__, FunctionMethod.__qualname__ = module, getattr(function, "__qualname__", name)
     return FunctionMethod

@@ -85,7 +85,7 @@ def keep_earlier(folder: Path, content_hash: str) -> None:
         return
     with replace_folder(_place(folder.name) / earlier) as fresh:
         shutil.copytree(folder, fresh, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    for path in _earlier(folder.name)[MOST_EARLIER:]:
+    for path in earlier_folders(folder.name)[MOST_EARLIER:]:
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -93,7 +93,7 @@ def _place(name: str) -> Path:
     return data_folder() / "earlier" / name
 
 
-def _earlier(name: str) -> list[Path]:
+def earlier_folders(name: str) -> list[Path]:
     """Folders of the earlier contents of a dataset, the last one first."""
     place = _place(name)
     kept = [path for path in place.iterdir() if _HASH.fullmatch(path.name)] if place.is_dir() else []
@@ -121,7 +121,7 @@ def _versions(spec: str, progress: Progress) -> Iterator[Dataset]:
         yield load_dataset(spec, progress)
     try:
         wanted = parse(spec)
-        folders = _earlier(wanted.name) if re.fullmatch(ID_PATTERN, wanted.name) else []
+        folders = earlier_folders(wanted.name) if re.fullmatch(ID_PATTERN, wanted.name) else []
         options = check_parameters(with_library_options(ViewOptions), wanted, "dataset")
     except BenchError:
         return

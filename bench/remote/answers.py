@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bench.base.errors import UsageError, require
 from bench.base.secrets import mask, mask_json, mask_so_far
+from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
@@ -25,26 +26,41 @@ LISTS = ("tools", "results", "hits", "matches", "items", "data", "tool_reference
 IDS = ("tool_id", "id", "name", "tool", "tool_name", "toolName", "function")
 SERVERS = ("server", "server_name", "serverName", "server_label")
 SCORE = "score"
+#: Fields of an answer that say nothing of its tools: the question that it repeats, its type, its version.
+_ABOUT = frozenset({"id", "query", "limit", "library", "type", "version"})
 
-#: Characters of what a retriever said that are shown.
-_SHOWN = 80
+#: Characters of what a retriever said that are shown, and of a description that are kept.
+_SHOWN, _DESCRIBED = 80, 300
 #: Bytes that are kept of a program's error output, and characters of their end that are shown.
 KEPT, _LAST = 4096, 200
+
+
+@dataclass(frozen=True)
+class AnswerNote:
+    """What has to be told of the answer to one query.
+
+    Attributes:
+        failed: why there is none that can be used; empty if there is one.
+        unknown: names that mean no tool, with the descriptions that came with them. They were left out if there is an
+            answer.
+        known: how many names of an answer that cannot be used mean a tool.
+    """
+
+    failed: str = ""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    known: int = 0
+
+    def __or__(self, other: AnswerNote) -> AnswerNote:
+        """Of a query that is asked in several calls."""
+        return AnswerNote(self.failed or other.failed, {**other.unknown, **self.unknown}, self.known + other.known)
 
 
 class Unusable(Exception):
     """An answer that cannot be used; the text says why, without the query and without keys."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, unknown: Mapping[str, str] | None = None, known: int = 0) -> None:
         super().__init__(mask(why))
-
-
-class UnknownTool(Unusable):
-    """An answer with names that mean no tool, or may mean several; the text is about the first of `names`."""
-
-    def __init__(self, why: str, name: str) -> None:
-        super().__init__(why)
-        self.names = [name]
+        self.note = AnswerNote(str(self), unknown or {}, known)
 
 
 @dataclass(frozen=True)
@@ -56,12 +72,18 @@ class RankedAnswer:
         scores: one for each tool, not ascending; None if not all tools have one.
         version: of the retriever, where an answer names it as `version` beside its tools; else empty.
         names: what the answer calls each tool.
+        note: names that were left out.
+        unread: fields that mean nothing here: of the answer, and numbers of a tool.
+        shown: the text that an agent is shown of it.
     """
 
     tools: list[int]
     scores: list[float] | None
     version: str = ""
     names: list[str] = field(default_factory=list, compare=False)
+    note: AnswerNote = field(default=AnswerNote(), compare=False)
+    unread: frozenset[str] = field(default=frozenset(), compare=False)
+    shown: str = field(default="", compare=False)
 
 
 class AnswerReader:
@@ -70,65 +92,74 @@ class AnswerReader:
     Args:
         tools: the library; a tool's code is its position.
         mapping: a JMESPath expression that gives the list of tools; empty for the shapes above.
+        drop: whether names that the library lacks are left out; else an answer with one is unusable.
 
     Raises:
         UsageError: the mapping is no JMESPath expression.
         UnavailableError: there is a mapping, and jmespath is not installed.
     """
 
-    def __init__(self, tools: Sequence[Tool], mapping: str = "") -> None:
+    def __init__(self, tools: Sequence[Tool], mapping: str = "", *, drop: bool = False) -> None:
         self._mapping = _compile_mapping(mapping)
+        self._drop = drop
         self.names = ToolNames(tools)
 
     def read(self, reply: bytes, depth: int) -> RankedAnswer:
         """The first `depth` tools of an answer.
 
         Raises:
-            UnknownTool: a name means no tool, or may mean several.
-            Unusable: it is not JSON of a known shape, names a tool twice, or its scores ascend.
+            Unusable: it is not JSON of a known shape, has a key twice, names a tool twice, or its scores ascend. Or a
+                name may mean several tools; or one means none and names are not dropped, or all do.
         """
         try:
-            value = mask_json(json.loads(reply, parse_constant=_no_number))
+            value = mask_json(loads(reply, parse_constant=_no_number))
+        except RepeatedKey as error:
+            raise Unusable(f"an answer in which {error}") from None
         except (ValueError, RecursionError):
             raise Unusable(f"an answer that is not JSON ({_quote(reply.decode('utf-8', 'replace'))})") from None
         return self.read_parsed(value, depth)
 
     def read_parsed(self, value: Any, depth: int) -> RankedAnswer:
         """The same of an answer that was parsed."""
-        entries = self._entries(value)
+        entries, unread = self._entries(value)
         version = value.get("version") if isinstance(value, dict) else None
         version = one_line(str(version), _SHOWN) if isinstance(version, str | int | float) else ""
         tools: list[int] = []
         names: list[str] = []
         scores: list[float] = []
-        strange: UnknownTool | None = None
-        for entry in entries[:depth]:
-            try:
-                code, name = self._code(entry)
-            except UnknownTool as error:
-                if strange is None:
-                    strange = error
-                else:
-                    strange.names += error.names
+        unknown: dict[str, str] = {}
+        fault = ""
+        for place, entry in enumerate(entries):
+            if (len(tools) if self._drop else place) >= depth:
+                break
+            name, description, codes = self._find(entry)
+            if len(codes) != 1:
+                unknown[name] = description
+                if codes or not self._drop:
+                    fault = fault or self._fault(name, codes)
                 continue
-            tools.append(code)
+            tools.append(codes[0])
             names.append(name)
-            score = entry.get(SCORE) if isinstance(entry, dict) else None
-            if isinstance(score, int | float) and not isinstance(score, bool):
-                scores.append(_finite(score))
-        if strange is not None:
-            raise strange
+            numbers = {key: item for key, item in entry.items() if _is_number(item)} if isinstance(entry, dict) else {}
+            if SCORE in numbers:
+                scores.append(_finite(numbers.pop(SCORE)))
+            unread |= {f"{key} of a tool" for key in numbers.keys() - {*IDS}}
+        if unknown and not tools:
+            fault = fault or f"no tool that is in the library ({', '.join(map(_quote, list(unknown)[:3]))})"
+        if fault:
+            raise Unusable(fault, unknown, len(tools))
         if len(set(tools)) < len(tools):
-            twice = next(entry for entry, code in zip(entries, tools, strict=False) if tools.count(code) > 1)
-            raise Unusable(f"the tool {_quote(_show_entry(twice))} twice")
-        if len(scores) < len(tools):
-            return RankedAnswer(tools, None, version, names)
-        if any(after > before for before, after in itertools.pairwise(scores)):
+            twice = next(name for name, code in zip(names, tools, strict=True) if tools.count(code) > 1)
+            raise Unusable(f"the tool {_quote(twice)} twice")
+        scored = len(scores) == len(tools)
+        if scored and any(after > before for before, after in itertools.pairwise(scores)):
             raise Unusable("scores that ascend: the best tool must come first")
-        return RankedAnswer(tools, scores, version, names)
+        note = AnswerNote(unknown=unknown)
+        return RankedAnswer(tools, scores if scored else None, version, names, note, frozenset(unread))
 
-    def _entries(self, value: Any) -> list[Any]:
-        entries = value
+    def _entries(self, value: Any) -> tuple[list[Any], set[str]]:
+        """The list of tools, and what stands beside it that is not read."""
+        entries, unread = value, set[str]()
         if self._mapping is not None:
             from jmespath.exceptions import JMESPathError
 
@@ -140,27 +171,37 @@ class AnswerReader:
             layers = [layer for layer in (value, value.get("content")) if isinstance(layer, dict)]
             lists = [layer[name] for layer in layers for name in LISTS if isinstance(layer.get(name), list)]
             entries = lists[0] if lists else value
+            unread = {
+                one_line(str(key), _SHOWN)
+                for layer in layers
+                for key, item in layer.items()
+                if key not in _ABOUT and not any(item is inner for inner in layers) and _says_more(item, entries)
+            }
         if not isinstance(entries, list):
             raise Unusable(f"an answer without a list of tools ({_quote(_show_entry(value))})")
-        return entries
+        return entries, unread
 
-    def _code(self, entry: Any) -> tuple[int, str]:
-        """The code of a tool, and what it is called."""
-        name, server = entry, ""
+    def _find(self, entry: Any) -> tuple[str, str, Sequence[int]]:
+        """What a tool is called, its description, and the codes of the tools that it may be."""
+        name, server, description = entry, "", ""
         for _ in range(2):  # {"tool": {"name": ...}} names it one level further down
             if isinstance(name, dict):
                 server = next((name[key] for key in SERVERS if isinstance(name.get(key), str) and name[key]), server)
+                description = text if isinstance(text := name.get("description"), str) else description
                 name = next((name[key] for key in IDS if isinstance(name.get(key), str | dict)), None)
         if not isinstance(name, str):
             raise Unusable(f"a tool without an id ({_quote(_show_entry(entry))})")
         for called in [f"{server}/{name}", name] if server else [name]:
             if len(codes := self.names.find(called)) == 1:
-                return codes[0], called
-        if codes:
-            ids = " or ".join(_quote(self.names.tools[code].tool_id) for code in codes[:2])
-            more = f" or {len(codes) - 2} others" if len(codes) > 2 else ""
-            raise UnknownTool(f"the tool {_quote(name)}, which may be {ids}{more}", name)
-        raise UnknownTool(f"the tool {_quote(name)}, which is not in the library", name)
+                return called, description, codes
+        return name, one_line(description, _DESCRIBED), codes
+
+    def _fault(self, name: str, codes: Sequence[int]) -> str:
+        if not codes:
+            return f"the tool {_quote(name)}, which is not in the library"
+        ids = " or ".join(_quote(self.names.tools[code].tool_id) for code in codes[:2])
+        more = f" or {len(codes) - 2} others" if len(codes) > 2 else ""
+        return f"the tool {_quote(name)}, which may be {ids}{more}"
 
 
 def _compile_mapping(mapping: str) -> Any:
@@ -174,6 +215,15 @@ def _compile_mapping(mapping: str) -> Any:
         return jmespath.compile(mapping)
     except JMESPathError as error:
         raise UsageError(f"{mapping!r} is not a JMESPath expression ({one_line(str(error), 200)}).") from None
+
+
+def _says_more(item: Any, entries: Any) -> bool:
+    """Whether a field says something: it is neither empty nor a second list of the same tools."""
+    return not isinstance(item, str | int | float | list | dict | None) or bool(item and item != entries)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _finite(score: float) -> float:

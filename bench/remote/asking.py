@@ -6,22 +6,32 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from bench.base.config import current_session
-from bench.base.errors import UnavailableError, UnresolvedError
+from bench.base.errors import MethodError, UnavailableError, UnresolvedError
 from bench.data.tool_names import NameRecord, ToolNames
-from bench.interface import Library, Ranking
-from bench.remote.answers import AnswerReader, RankedAnswer, UnknownTool, Unusable
+from bench.interface import History, Library, Method, Queries, Ranking
+from bench.interface.marks import OWN_CATALOGUE, REMOTE
+from bench.remote.answers import AnswerNote, AnswerReader, RankedAnswer, Unusable
 from bench.stats.percentiles import percentiles
 
 #: Failures one after another after which a run ends: the retriever is down, and every query would fail.
 MOST_IN_A_ROW = 10
-#: Versions that are kept of a retriever that changes while it is asked.
-_MOST_VERSIONS = 5
+#: Versions that are kept of a retriever that changes while it is asked, and fields that are named.
+_MOST_VERSIONS, _MOST_FIELDS = 5, 20
+
+#: The fact of a run that names fields of answers that mean nothing here.
+UNREAD = "fields_not_read"
+UnknownNames = Annotated[
+    Literal["fail", "drop"],
+    Field(description="if an answer has a name that the library lacks: `fail` the query, or `drop` the name"),
+]
 
 
 class RemoteReply(NamedTuple):
@@ -37,24 +47,46 @@ class RemoteReply(NamedTuple):
 
 
 @dataclass
-class _Account:
+class Account:
     """What answers took and were, of the queries that were ranked.
 
     Attributes:
         seconds: of each answer, from the question to the last byte read.
         bytes: of all answers together.
         elapsed: seconds of the batches, in which several queries may be under way at a time.
-        failures: reason -> queries.
         versions: of the retriever, as answers name them.
         names: what its names of tools became.
+        unread: fields that mean nothing here -> answers that have them.
     """
 
     seconds: list[float] = field(default_factory=list)
     bytes: int = 0
     elapsed: float = 0.0
-    failures: Counter[str] = field(default_factory=Counter)
     versions: set[str] = field(default_factory=set)
     names: NameRecord = field(default_factory=NameRecord)
+    unread: Counter[str] = field(default_factory=Counter)
+
+    def take(self, answer: RankedAnswer | Unusable, names: ToolNames) -> None:
+        """Enter the names that an answer has, and what it says besides its ranking."""
+        if isinstance(answer, Unusable):
+            for name, description in answer.note.unknown.items():
+                self.names.miss(name, description)
+            self.names.known += answer.note.known
+            return
+        for name, code in zip(answer.names, answer.tools, strict=True):
+            self.names.take(name, names.tools[code].tool_id)
+        if answer.version and len(self.versions) < _MOST_VERSIONS:
+            self.versions.add(answer.version)
+        self.unread.update(name for name in answer.unread if name in self.unread or len(self.unread) < _MOST_FIELDS)
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        """What a reader of the result should know of the answers."""
+        facts: dict[str, str | int | float | bool] = {**self.names.facts()}
+        if self.versions:
+            facts["service_version"] = ", ".join(sorted(self.versions))
+        if self.unread:
+            facts[UNREAD] = ", ".join(f"{name} (in {count} answers)" for name, count in self.unread.most_common())
+        return facts
 
 
 class Asking:
@@ -64,43 +96,59 @@ class Asking:
         what: the retriever in words, for messages.
         send: text and depth -> an answer; raises `Unusable`.
         concurrency: queries asked at once; `send` must be safe for as many threads.
+        said: what the retriever has said beside the last answer, as the end of a reason.
     """
 
-    def __init__(self, what: str, send: Callable[[str, int], RemoteReply], concurrency: int = 1) -> None:
-        self._what, self._send, self._concurrency = what, send, concurrency
+    def __init__(
+        self,
+        what: str,
+        send: Callable[[str, int], RemoteReply],
+        concurrency: int = 1,
+        said: Callable[[], str] = str,
+    ) -> None:
+        self._what, self._send, self._concurrency, self._said = what, send, concurrency, said
         self._counting = threading.Lock()
-        self._in_a_row = 0
-        self._last = ""
-        self._ranked = _Account()
-        self._library: ToolNames | None = None
+        self._in_a_row: list[Unusable] = []
+        self._ranked = Account()
+        self._notes: dict[int, AnswerNote] = {}
 
-    def rank(self, texts: Sequence[str], depth: int, reader: AnswerReader) -> Ranking:
+    def rank(self, queries: Queries, depth: int, reader: AnswerReader) -> Ranking:
         """The answers to a batch; queries without a usable one are marked as failed.
 
         Raises:
             UnavailableError: many queries in a row have failed.
             UnresolvedError: they have because no name that was ever answered means a tool.
+            MethodError: they have because of names that the library lacks beside such as it has.
         """
-        self._library = reader.names
         # Queries that are asked again to measure the latency of a single one are no part of the account: they are not
         # asked at once, and what they answer is not scored.
-        account = self._ranked if current_session().timing is None else _Account()
+        timed = current_session().timing is not None
+        account = Account() if timed else self._ranked
         started = time.perf_counter()
 
-        def one(text: str) -> tuple[RankedAnswer, str] | None:
+        def one(text: str) -> RankedAnswer | Unusable:
             return self._one(text, depth, reader, account)
 
         if self._concurrency == 1:
-            answers = [one(text) for text in texts]
+            answers = [one(text) for text in queries.texts]
         else:
             with ThreadPoolExecutor(self._concurrency) as pool:
-                answers = list(pool.map(one, texts))
+                answers = list(pool.map(one, queries.texts))
         account.elapsed += time.perf_counter() - started
-        ranking = Ranking.of_answers([None if item is None else (item[0].tools, item[0].scores) for item in answers])
-        return replace(ranking, replies=tuple(None if item is None else item[1] for item in answers))
+        for row, item in zip(queries.rows.tolist(), answers, strict=True):
+            if not timed and item.note != AnswerNote():
+                self._notes[row] = self._notes.get(row, AnswerNote()) | item.note
+        usable = [None if isinstance(item, Unusable) else item for item in answers]
+        ranking = Ranking.of_answers([None if item is None else (item.tools, item.scores) for item in usable])
+        return replace(ranking, replies=tuple(None if item is None else item.shown for item in usable))
+
+    def take_notes(self) -> dict[int, AnswerNote]:
+        """What has to be told of answers since this was last called, by the numbers of their queries."""
+        notes, self._notes = self._notes, {}
+        return notes
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        """How long answers took as seen from here, their size, and what failed, of this process's queries.
+        """How long answers took as seen from here, their size, and what else they had, of this process's queries.
 
         They are those of the rankings. Of a run that goes on after a crash, they are those that were asked since.
         """
@@ -113,46 +161,90 @@ class Asking:
             facts["answers_per_second"] = round(len(account.seconds) / max(account.elapsed, 1e-9), 2)
             facts["asked_at_once"] = self._concurrency
             facts["answer_bytes"] = round(account.bytes / len(account.seconds))
-        if account.versions:
-            facts["service_version"] = ", ".join(sorted(account.versions))
-        if account.failures:
-            facts["failures"] = "; ".join(f"{count} x {reason}" for reason, count in account.failures.most_common(5))
-        if self._library is not None:
-            facts |= account.names.facts(self._library)
-        return facts
+        return facts | account.facts()
 
-    def _one(self, text: str, depth: int, reader: AnswerReader, account: _Account) -> tuple[RankedAnswer, str] | None:
+    def _one(self, text: str, depth: int, reader: AnswerReader, account: Account) -> RankedAnswer | Unusable:
         with self._counting:
-            if self._in_a_row >= MOST_IN_A_ROW:
-                if self._ranked.names.resolves_nothing:
-                    unknown = self._ranked.names.unknown(reader.names)
-                    raise UnresolvedError(f"no name in the answers of {self._what} means a tool: {unknown}.")
-                raise UnavailableError(
-                    f"{self._what} failed {self._in_a_row} queries in a row, the last with {self._last}; finished "
-                    "batches are kept, and the same command goes on when it works again."
-                )
+            if len(self._in_a_row) >= MOST_IN_A_ROW:
+                self._give_up(reader.names)
         started = time.perf_counter()
+        outcome: RankedAnswer | Unusable
         try:
             reply = self._send(text, depth)
-            answer = reader.read(reply.body, depth)
+            try:
+                outcome = replace(reader.read(reply.body, depth), shown=reply.shown)
+            except Unusable as error:
+                outcome = error if error.note.unknown else Unusable(f"{error}{self._said()}")
         except Unusable as error:
-            with self._counting:
-                account.failures[str(error)] += 1
-                if isinstance(error, UnknownTool):
-                    for name in error.names:
-                        account.names.miss(name)
-                self._in_a_row += 1
-                self._last = str(error)
-            return None
+            outcome = error
         with self._counting:
-            self._in_a_row = 0
-            account.seconds.append(time.perf_counter() - started)
-            account.bytes += len(reply.body)
-            for name, code in zip(answer.names, answer.tools, strict=True):
-                account.names.take(name, reader.names.tools[code].tool_id)
-            if answer.version and len(account.versions) < _MOST_VERSIONS:
-                account.versions.add(answer.version)
-        return answer, reply.shown
+            account.take(outcome, reader.names)
+            if isinstance(outcome, Unusable):
+                self._in_a_row.append(outcome)
+            else:
+                self._in_a_row.clear()
+                account.seconds.append(time.perf_counter() - started)
+                account.bytes += len(reply.body)
+        return outcome
+
+    def _give_up(self, names: ToolNames) -> None:
+        unknown, failures = self._ranked.names.unknown(names), self._in_a_row
+        if self._ranked.names.resolves_nothing:
+            raise UnresolvedError(f"no name in the answers of {self._what} means a tool: {unknown}.")
+        if all(error.note.unknown for error in failures):
+            raise MethodError(
+                f"{self._what} answered {len(failures)} queries in a row with unknown names: {unknown}; import the "
+                "catalogue that it searches, or give unknown=drop to leave out names that the library lacks, counted."
+            )
+        raise UnavailableError(
+            f"{self._what} failed {len(failures)} queries in a row, the last with {failures[-1]}; finished "
+            "batches are kept, and the same command goes on when it works again."
+        )
+
+
+class RemoteMethod(Method):
+    """A method that asks a retriever outside of bench; its parameters have `answer` and `unknown`."""
+
+    #: Of what somebody else runs, nobody here knows that the same question gets the same answer.
+    has_chance = True
+
+    _asking: Asking
+    _reader: AnswerReader
+
+    def facts(self) -> dict[str, str | int | float | bool]:
+        return self._asking.facts()
+
+    def preflight(self, library: Library, history: History) -> None:
+        self._make_reader(library)
+
+    def index(self, library: Library) -> None:
+        self._reader = self._make_reader(library)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return self._asking.rank(queries, depth, self._reader)
+
+    def _make_reader(self, library: Library) -> AnswerReader:
+        return AnswerReader(library.tools, self.parameters.answer, drop=self.parameters.unknown == "drop")
+
+    def take_notes(self) -> dict[int, AnswerNote]:
+        """As of `Asking`."""
+        return self._asking.take_notes()
+
+
+def marks_of_remote(what: str, *, version: str, given: bool = False, why: str = "") -> dict[str, str]:
+    """The marks of a method that asks a retriever.
+
+    Args:
+        what: the retriever in words.
+        version: of the retriever; empty if it names none.
+        given: whether the tools of the dataset are sent to it.
+        why: words that come before `has its own catalogue`.
+    """
+    marks = {} if version else {REMOTE: f"asks {what}, which names no version: not reproducible by hash"}
+    if not given:
+        has = f"asks {what}, which {why}has its own catalogue"
+        marks[OWN_CATALOGUE] = f"{has}: edited descriptions in the dataset do not reach it"
+    return marks
 
 
 def catalogue(library: Library) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
 from anyio import (
     CancelScope,
     ClosedResourceError,
@@ -45,10 +47,11 @@ import bench
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, require
 from bench.base.secrets import mask, mask_json
+from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 from bench.importing.reading import MOST_BYTES, pointer
 from bench.remote.answers import KEPT, Unusable, last_words
-from bench.remote.servers import Server
+from bench.remote.servers import SSE, Server
 from bench.remote.web import local
 
 if TYPE_CHECKING:
@@ -61,6 +64,7 @@ T = TypeVar("T")
 
 #: Bytes that a server may send for one answer.
 LARGEST = 8 << 20
+_TOO_LARGE = f"an answer of more than {LARGEST >> 20} MiB"
 #: Seconds from the start to the first answer: a launcher such as npx fetches the server first.
 START = 60.0
 #: Seconds in which a started server must have listed all its tools.
@@ -72,6 +76,8 @@ MOST_PAGES, MOST_IDLE_PAGES = 1000, 20
 RESTARTS = 3
 #: Seconds that a process gets to end by itself, once its input is closed.
 _GRACE = 1.0
+#: Seconds in which a server of HTTP+SSE must have named its endpoint.
+_SSE_PATIENCE = 5.0
 #: Without a handler, the SDK's logger prints what a server sends; a program's own handlers still get it.
 _QUIET = logging.NullHandler()
 
@@ -195,7 +201,7 @@ class McpClient:
             why = "no answer"
         except Exception as error:
             why, over = _reason(error)
-            if not over and not session.talk.over:
+            if not over and not session.talk.fault:
                 raise Unusable(why) from None
         self._drop(session)
         raise Unusable(f"{session.talk.end_reason() or why}{session.talk.last_message()}")
@@ -228,6 +234,8 @@ class McpClient:
             ):
                 reason = getattr(first, "strerror", None) or str(first)
                 raise UnavailableError(f"cannot start {server.words} ({reason}).") from None
+            if server.url and _speaks_sse(server):
+                raise UnavailableError(f"{server.words}: {SSE}.") from None
             raise Unusable(f"{talk.end_reason() or _reason(error)[0]}{talk.last_message()}") from None
         return _Session(client, scope, future, talk)
 
@@ -248,7 +256,7 @@ class _Talk:
     Attributes:
         left: bytes that the server may still send for the question that is open.
         began: whether the process was started.
-        over: whether it sent more than that.
+        fault: what is wrong with what it sent, after which nothing more is read; empty if nothing is.
         code: what the process ended with by itself; None if it did not.
         errors: the end of its error output.
         noise: the first line of its output that is no message.
@@ -256,7 +264,7 @@ class _Talk:
 
     left: int = LARGEST
     began: bool = False
-    over: bool = False
+    fault: str = ""
     code: int | None = None
     errors: bytearray = field(default_factory=bytearray)
     noise: str = ""
@@ -264,14 +272,22 @@ class _Talk:
     def take(self, count: int) -> bool:
         """Count what was received; whether it is still within the bound."""
         self.left -= count
-        self.over = self.over or self.left < 0
-        return not self.over
+        if self.left < 0:
+            self.fault = _TOO_LARGE
+        return not self.fault
+
+    def check(self, message: bytes | bytearray) -> bool:
+        """Whether no object of a message has a key twice; what is no JSON is told elsewhere."""
+        with contextlib.suppress(ValueError, RecursionError):
+            try:
+                loads(bytes(message))
+            except RepeatedKey as error:
+                self.fault = f"an answer in which {mask(str(error))}"
+        return not self.fault
 
     def end_reason(self) -> str:
         """Why the session ended; empty if that is not known."""
-        if self.over:
-            return f"an answer of more than {LARGEST >> 20} MiB"
-        return "" if self.code is None else f"no answer: the process ended with {self.code}"
+        return self.fault or ("" if self.code is None else f"no answer: the process ended with {self.code}")
 
     def last_message(self) -> str:
         """What the server said besides messages, as the end of a sentence."""
@@ -445,32 +461,53 @@ def _reason(error: BaseException) -> tuple[str, bool]:
 # HTTP ---------------------------------------------------------------------------------------------------------------
 
 
+def _speaks_sse(server: Server) -> bool:
+    """Whether a server that did not greet as MCP does now speaks HTTP+SSE: its first event names an endpoint."""
+    headers = {**server.headers, "Accept": "text/event-stream", "Accept-Encoding": "identity"}
+    heard, until = b"", time.monotonic() + _SSE_PATIENCE
+    with contextlib.suppress(httpx.HTTPError), httpx.Client(trust_env=not local(server.url)) as client:  # noqa: SIM117
+        with client.stream("GET", server.url, headers=headers, timeout=_SSE_PATIENCE) as response:
+            if response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                for part in response.iter_raw():
+                    heard += part
+                    if b"endpoint" in heard or len(heard) > KEPT or time.monotonic() > until:
+                        break
+    return re.search(rb"^event: ?endpoint", heard, re.MULTILINE) is not None
+
+
 async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
-    _count(talk, response)
+    _check(talk, response)
 
 
-def _count(talk: _Talk, response: httpx2.Response) -> None:
-    """Count what a response brings; an encoded one is refused, because it is larger than what is counted."""
+def _check(talk: _Talk, response: httpx2.Response) -> None:
+    """Count and check what a response brings; an encoded one is refused, as it is larger than what is counted."""
     import httpx2
 
-    class Counted(httpx2.AsyncByteStream):
+    class Checked(httpx2.AsyncByteStream):
         def __init__(self, stream: httpx2.AsyncByteStream) -> None:
             self._stream = stream
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
+            pending = b""
             async for part in self._stream:
-                if not talk.take(len(part)):
-                    raise httpx2.StreamError("too large")
+                talk.take(len(part))
+                # Of a stream of events, each line with data is a message.
+                *lines, pending = (pending + part).split(b"\n") if events else [pending + part]
+                if not all(talk.check(line[5:]) for line in lines if line.startswith(b"data:")) or talk.fault:
+                    raise httpx2.StreamError(talk.fault)
                 yield part
+            if not talk.check(pending):
+                raise httpx2.StreamError(talk.fault)
 
         async def aclose(self) -> None:
             await self._stream.aclose()
 
+    events = response.headers.get("Content-Type", "").startswith("text/event-stream")
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise httpx2.DecodingError(f"an answer in the encoding {encoding}, which was not asked for")
     if isinstance(response.stream, httpx2.AsyncByteStream):
-        response.stream = Counted(response.stream)
+        response.stream = Checked(response.stream)
 
 
 # A process ----------------------------------------------------------------------------------------------------------
@@ -525,12 +562,14 @@ async def _read(stdout: ByteReceiveStream, received: MemoryObjectSendStream[Any]
         async for part in stdout:
             buffer += part
             if not talk.take(len(part)) or len(buffer) > LARGEST:
-                talk.over = True
+                talk.fault = talk.fault or _TOO_LARGE
                 return
             if b"\n" not in part:
                 continue
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
+                if not talk.check(line):
+                    return
                 if (message := _message(line)) is not None:
                     await received.send(message)
                 elif line.strip():
@@ -570,7 +609,7 @@ async def _end(process: Process, stdin: ByteSendStream, talk: _Talk) -> None:
     """Close the input of a process, let it end, and kill it and what it started."""
     with contextlib.suppress(ClosedResourceError, OSError):
         await stdin.aclose()
-    with move_on_after(_GRACE if not talk.over else 0):
+    with move_on_after(0 if talk.fault else _GRACE):
         # Not `Process.wait`, which also waits for the pipes, and a child may hold these.
         while process.returncode is None:
             await sleep(0.01)

@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import IO, Any
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.secrets import mask
+from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 from bench.remote.answers import KEPT, Unusable, last_words
 
@@ -26,6 +28,8 @@ LONGEST = 8 << 20
 RESTARTS = 3
 #: Seconds that a process may take from its start to its first answer, beside the time of a query.
 START = 60.0
+#: Seconds in which an error output that was written before an answer arrives after it.
+_LAG = 0.05
 #: The environment variable with the path of the catalogue.
 CATALOGUE = "BENCH_TOOLS"
 
@@ -54,6 +58,8 @@ class ProcessClient:
         self._running: _Running | None = None
         self._started = 0
         self._asked = 0
+        self._last_failure = ""
+        self._errors = bytearray()
 
     def ask(self, question: dict[str, Any]) -> bytes:
         """The answer to one question, as the line that the process wrote.
@@ -66,15 +72,32 @@ class ProcessClient:
         fresh = self._running is None
         running = self._running or self._start()
         self._asked += 1
+        self._errors = running.errors
+        if not fresh:
+            # What it said before is of another question; whole lines, so that no half of a key is left.
+            del self._errors[: self._errors.rfind(b"\n") + 1]
         line = json.dumps({"id": self._asked, **question}, ensure_ascii=True).encode() + b"\n"
         try:
             reply = running.exchange(line, self._timeout + (START if fresh else 0.0))
             _check_id(reply, self._asked)
-        except Unusable:
+        except Unusable as error:
             # What it writes next may belong to this question: only a new process is known to be in step.
             self.close()
-            raise
+            self._last_failure = f"{error}{self.said()}"
+            raise Unusable(self._last_failure) from None
         return reply
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether a question was put to it."""
+        return self._asked > 0
+
+    def said(self) -> str:
+        """What it wrote to its error output since the last question, as the end of a sentence."""
+        if not self._errors:
+            time.sleep(_LAG)
+        text = last_words(bytes(self._errors))
+        return f"; it said {text!r}" if text else ""
 
     def close(self) -> None:
         """Stop the process."""
@@ -85,8 +108,9 @@ class ProcessClient:
     def _start(self) -> _Running:
         if self._started > RESTARTS:
             raise UnavailableError(
-                f"the command {self._command[0]!r} ended or had to be stopped {self._started} times; the answers so "
-                "far are kept, and the same run goes on with the next query when it works."
+                f"the command {self._command[0]!r} ended or had to be stopped {self._started} times, the last time "
+                f"with {self._last_failure}; the answers so far are kept, and the same run goes on with the next query "
+                "when it works."
             )
         self._started += 1
         try:
@@ -106,10 +130,10 @@ class _Running:
             command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
         )
         self._lines: queue.Queue[bytes] = queue.Queue(maxsize=2)
-        self._errors = bytearray()
+        self.errors = bytearray()
         gone = threading.Event()
         _in_background(_read_lines, self._process.stdout, self._lines, gone)
-        _in_background(_read_errors, self._process.stderr, self._errors)
+        self._hearing = _in_background(_read_errors, self._process.stderr, self.errors)
         self._finalizer = weakref.finalize(self, _end, self._process, gone)
 
     def exchange(self, line: bytes, seconds: float) -> bytes:
@@ -119,11 +143,13 @@ class _Running:
         try:
             reply = self._lines.get(timeout=seconds)
         except queue.Empty:
-            raise Unusable(f"no answer within {seconds:g} seconds{self._last_message()}") from None
+            raise Unusable(f"no answer within {seconds:g} seconds") from None
         if not reply:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
-            raise Unusable(f"no answer: the process ended with {self._process.returncode}{self._last_message()}")
+            # Its last words may still be on their way; a child that holds the pipe is not waited for.
+            self._hearing.join(1.0)
+            raise Unusable(f"no answer: the process ended with {self._process.returncode}")
         if len(reply) > LONGEST:
             raise Unusable(f"an answer of more than {LONGEST >> 20} MiB")
         return reply
@@ -131,13 +157,11 @@ class _Running:
     def stop(self) -> None:
         self._finalizer()
 
-    def _last_message(self) -> str:
-        text = last_words(bytes(self._errors))
-        return f"; it said {text!r}" if text else ""
 
-
-def _in_background(work: Callable[..., None], *arguments: object) -> None:
-    threading.Thread(target=work, args=arguments, daemon=True).start()
+def _in_background(work: Callable[..., None], *arguments: object) -> threading.Thread:
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    thread.start()
+    return thread
 
 
 def _write(stream: IO[bytes], line: bytes) -> None:
@@ -162,7 +186,7 @@ def _read_lines(stream: IO[bytes], lines: queue.Queue[bytes], gone: threading.Ev
 
 def _read_errors(stream: IO[bytes], last: bytearray) -> None:
     with contextlib.suppress(OSError, ValueError):
-        while part := os.read(stream.fileno(), 4096):
+        while part := os.read(stream.fileno(), KEPT):
             last += part
             del last[:-KEPT]
 
@@ -179,10 +203,33 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.wait(5.0)
 
 
+def offer(file: Path, text: str) -> None:
+    """Write a file of which `was_read` can tell whether somebody has read it."""
+    file.write_text(text, "utf-8")
+    _forget_reading(file)
+
+
+def was_read(file: Path) -> bool | None:
+    """Whether a file that was offered has been read since; None where the file system does not record it."""
+    if file.stat().st_atime > 0:
+        return True
+    file.read_bytes()
+    is_recorded = file.stat().st_atime > 0
+    _forget_reading(file)
+    return False if is_recorded else None
+
+
+def _forget_reading(file: Path) -> None:
+    # Long ago: so the first reading is recorded also where most are not (`relatime`).
+    os.utime(file, (0, file.stat().st_mtime))
+
+
 def _check_id(reply: bytes, question: int) -> None:
     """An answer may name the question that it answers, and must then name this one."""
     try:
-        value = json.loads(reply)
+        value = loads(reply)
+    except RepeatedKey:
+        return  # which the reader of answers tells
     except (ValueError, RecursionError):
         line = one_line(mask(reply[:KEPT].decode("utf-8", "replace")), 80)
         raise Unusable(f"a line that is not JSON ({line!r})") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,13 @@ _NAMED = re.compile(r"([^\s=]+)=(.+)", re.DOTALL)
 #: Names of headers and variables whose values are secret.
 _SECRET = re.compile(r"auth|key|token|secret|passw|cookie", re.IGNORECASE)
 _SHOWN = 80
+#: What is said of a server of HTTP+SSE, the transport of MCP's revision 2024-11-05.
+SSE = "its transport is sse, which bench does not speak; name its address of streamable HTTP"
+#: What is read of a server, and what a client shows or asks its user.
+_READ = {
+    *(COMMAND, *URLS, "args", "cwd", "env", "environment", "headers", "http_headers", "disabled", "enabled", "type"),
+    *("transport", "name", "description", "source", "autoApprove", "alwaysAllow", "trust"),
+}
 #: What VS Code and Cursor ask their user for, or take from where they run.
 _BLANK = re.compile(r"\$\{((input|env|command|config):[^}]*|workspaceFolder\w*|userHome)\}")
 
@@ -94,13 +101,16 @@ def server_of(text: str) -> Server:
     return server_at(named[2], named[1])
 
 
-def servers_in(file: Path) -> list[Server]:
+def servers_in(file: Path, tell: Callable[[str], None]) -> list[Server]:
     """The servers of a client's configuration, those that are switched off left out.
 
     It is that of any client which `bench.importing.tools.clients` knows: `{"mcpServers": {NAME: SERVER, …}}`, VS Code's
     `{"servers": …}`, and others, in JSON with or without comments, YAML or TOML. A server is an object with `command`,
-    `args`, `env` and `cwd`, or with `url` and `headers`. Keys that say nothing about how a server is reached are passed
-    over, and nothing in a value is expanded.
+    `args`, `env` and `cwd`, or with `url` and `headers`. Nothing in a value is expanded.
+
+    Args:
+        file: the configuration.
+        tell: takes a sentence about each part that is not read.
 
     Raises:
         UsageError: the file cannot be read.
@@ -118,6 +128,13 @@ def servers_in(file: Path) -> list[Server]:
     used = {name: record for name, record in listed.items() if not _is_off(record)}
     if not used:
         raise DataError(f"{file} names no servers that are switched on.")
+    if off := [one_line(name, 60) for name in listed if name not in used]:
+        tell(f"{file}: switched off and left out: {', '.join(off)}")
+    if place and (others := configured_servers({key: part for key, part in value.items() if key != place[0]})):
+        tell(f"{file}: the servers under {pointer(*others[0])} are not read, because {pointer(*place)} has servers")
+    for name, record in used.items():
+        if unread := [key for key in record if key not in _READ] if isinstance(record, dict) else []:
+            tell(f"{where}{one_line(name, 60)}: keys that are not read: {one_line(', '.join(unread), 200)}")
     return [_read_server(name, record, f"{where}{one_line(name, 60)}") for name, record in used.items()]
 
 
@@ -132,6 +149,11 @@ def _read_configuration(file: Path) -> dict[str, Any]:
     else:
         documents = parse_documents(file, file.name, data if suffix in {".yaml", ".yml"} else without_comments(data))
         value = documents[0].value if len(documents) == 1 else None
+    if isinstance(value, dict) and isinstance(entries := value.get("mcpServers"), list):  # Continue
+        names = [each.get("name") if isinstance(each, dict) else None for each in entries]
+        for number, name in enumerate(names):
+            if not isinstance(name, str) or names.index(name) != number:
+                raise DataError(f"{file}, {pointer('mcpServers', number)}: a server needs a name of its own.")
     return value if isinstance(value, dict) else {}
 
 
@@ -146,9 +168,7 @@ def _read_server(name: str, record: Any, where: str) -> Server:
     if not isinstance(record, dict) or (record.get(COMMAND) is not None) + len(addresses) != 1:
         raise DataError(f"{where}: a server is an object with either `command` or `url`.")
     if "sse" in (record.get("type"), record.get("transport")):
-        raise DataError(
-            f"{where}: its transport is sse, which bench does not speak; name its address of streamable HTTP."
-        )
+        raise DataError(f"{where}: {SSE}.")
     if addresses:
         url = record[addresses[0]]
         if not isinstance(url, str):
@@ -182,11 +202,13 @@ def _check_filled(texts: Iterable[str], where: str) -> None:
 
 
 def _texts(record: Mapping[str, Any], keys: tuple[str, ...], where: str) -> dict[str, str]:
-    """The texts by name under the first of the keys that is there."""
-    key = next((key for key in keys if record.get(key) is not None), "")
-    if not key:
+    """The texts by name under the one of the keys that is there."""
+    given = [key for key in keys if record.get(key) is not None]
+    if not given:
         return {}
-    value = record[key]
+    if len(given) > 1:
+        raise DataError(f"{where}: it has {' and '.join(f'`{key}`' for key in given)}; keep one of them.")
+    key, value = given[0], record[given[0]]
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
         raise DataError(f"{where}: `{key}` must be an object of texts.")
     for name, text in value.items():

@@ -15,6 +15,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -29,13 +30,17 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import Query, Tool
 from bench.interface import Ranking, ToolSets
+from bench.interface.marks import CATALOGUE_NOT_KNOWN, OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metrics
+from bench.results.manifest import MethodIdentity
 
 #: Tools of a change and queries of a difference that are named.
 MOST_NAMED = 20
 #: Hexadecimal digits of digests. Those of texts decide whether queries agree; those of a tool's fields only name what
 #: was edited.
 _OF_TEXTS, _OF_FIELDS = 16, 8
+#: What follows the name of a field of JSON in the name of its second column: digests of the field with sorted keys.
+_SORTED = ", keys sorted"
 
 Position = Annotated[int, Field(ge=0)]
 
@@ -45,7 +50,8 @@ class Snapshot(StrictRecord):
 
     Attributes:
         tools: ids, sorted.
-        fields: what a tool has -> (tools,) the digest of each tool's value; empty where it has none.
+        fields: what a tool has -> (tools,) the digest of each tool's value; empty where it has none. Fields of JSON
+            have a second column for the tools whose keys are not sorted.
         texts: (queries,) digest of what is asked; queries are sorted by id.
         gold: (queries, requirements, alternatives) positions of tools: each requirement is met by any of its tools.
         grades: (queries, requirements) relevance; empty if it is 1 throughout.
@@ -85,6 +91,11 @@ class Snapshot(StrictRecord):
     def requirements(self, query: int) -> list[frozenset[str]]:
         """Ids of the tools of each requirement of a query, by its position."""
         return [frozenset(self.tools[code] for code in group) for group in self.gold[query]]
+
+    def take(self, queries: Sequence[int]) -> Snapshot:
+        """What was asked of some of the queries, by their positions."""
+        rows = {name: getattr(self, name) for name in ("texts", "gold", "grades", "forbidden")}
+        return self.model_copy(update={name: [row[query] for query in queries] for name, row in rows.items() if row})
 
     def harmful(self, query: int) -> frozenset[str]:
         """Ids of the tools that a query forbids."""
@@ -134,6 +145,29 @@ class CatalogueChange(Record):
     def size(self) -> int:
         """Tools that are in `lines`, all of them."""
         return len(self.removed) + len(self.edited) + len(self.added)
+
+
+def why_not_given(method: MethodIdentity) -> str:
+    """Why a method was not given the tools of the dataset, or is not known to be; empty where it was."""
+    if method.run_file is not None:
+        return "the search that wrote a run file has a catalogue of its own"
+    return next((mark.why for mark in method.marks if mark.text in {OWN_CATALOGUE, CATALOGUE_NOT_KNOWN}), "")
+
+
+def unreached_sentence(label: str, why: str, change: CatalogueChange) -> str:
+    """That bench did not give the tools of a changed catalogue to a system; empty if it did, or if no tool differs.
+
+    Args:
+        label: what the system is called.
+        why: as of `why_not_given`.
+        change: how its catalogue differs from the earlier one.
+    """
+    if not why or not change.size:
+        return ""
+    return (
+        f"the edited tools never reached {label} through bench ({change.words}): {why}. Its answers say something of "
+        "the edit only if it was reloaded with the same tools"
+    )
 
 
 class MovedTool(Record):
@@ -191,7 +225,10 @@ def _whole(query: Query) -> list[Any]:
 
 
 def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
-    """The digest of each field of each tool; a field that no tool has is left out."""
+    """The digest of each field of each tool; a field that no tool has is left out.
+
+    A field of JSON has a second digest, with sorted keys, for the tools whose keys are in another order.
+    """
     columns: dict[str, list[str]] = {}
     for tool in tools:
         inputs = [[p.name, p.type, p.description, p.required, p.default] for p in tool.parameters]
@@ -208,7 +245,19 @@ def _fields(tools: Iterable[Tool]) -> dict[str, list[str]]:
         }
         for name, value in values.items():
             columns.setdefault(name, []).append(_digest(value, _OF_FIELDS) if value else "")
+        in_order = {
+            "parameters": [sorted(inputs, key=lambda item: str(item[0])), _sort_keys(tool.input_schema)],
+            "returns": _sort_keys(tool.returns),
+            "annotations": _sort_keys(tool.annotations),
+        }
+        for name, value in in_order.items():
+            differs = values[name] and value != values[name]
+            columns.setdefault(name + _SORTED, []).append(_digest(value, _OF_FIELDS) if differs else "")
     return {name: digests for name, digests in columns.items() if any(digests)}
+
+
+def _sort_keys(text: str | None) -> str | None:
+    return None if text is None else json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True)
 
 
 def _digest(value: Any, digits: int = _OF_TEXTS) -> str:
@@ -223,16 +272,17 @@ def change(dataset: str, content_hash: str, then: Snapshot, now: Snapshot) -> Ca
     old = {tool: place for place, tool in enumerate(then.tools)}
     edited = []
     # In the order of the earlier catalogue's fields, which is that of a tool.
-    names = list(dict.fromkeys([*then.fields, *now.fields]))
+    names = [name for name in dict.fromkeys([*then.fields, *now.fields]) if not name.endswith(_SORTED)]
     for place, tool in enumerate(now.tools):
         if tool not in old:
             continue
-        differing = [name for name in names if _value(then, name, old[tool]) != _value(now, name, place)]
+        differing = [name for name in names if not _same_value(name, then, old[tool], now, place)]
         if differing:
             edited.append(EditedTool(tool_id=tool, fields=differing))
     notes = []
     if then.others != now.others:
         notes.append("queries of the other splits, from which methods may learn, differ, too")
+    notes += _find_renamed(then, now, sorted(before - after), sorted(after - before))
     return CatalogueChange(
         dataset=dataset,
         content_hash=content_hash,
@@ -244,46 +294,148 @@ def change(dataset: str, content_hash: str, then: Snapshot, now: Snapshot) -> Ca
     )
 
 
+def _find_renamed(then: Snapshot, now: Snapshot, removed: Sequence[str], added: Sequence[str]) -> list[str]:
+    """Which removed tools may have another name now, in sentences: one added tool alone has their description."""
+    places, described = {tool: place for place, tool in enumerate(now.tools)}, dict[str, list[str]]()
+    for tool in added:
+        described.setdefault(_value(now, "description", places[tool]), []).append(tool)
+    places = {tool: place for place, tool in enumerate(then.tools)}
+    pairs = [(tool, described.get(_value(then, "description", places[tool]) or "-", [])) for tool in removed]
+    renamed = [f"{one_line(tool, 80)} to {one_line(found[0], 80)}" for tool, found in pairs if len(found) == 1]
+    if not renamed:
+        return []
+    more = f" and {len(renamed) - MOST_NAMED} more" if len(renamed) > MOST_NAMED else ""
+    return [f"perhaps renamed, as the description is the same: {', '.join(renamed[:MOST_NAMED])}{more}"]
+
+
+def _same_value(field: str, then: Snapshot, place_then: int, now: Snapshot, place_now: int) -> bool:
+    """Whether a field of a tool is the same: an object whose keys are in another order is."""
+    before, after = _value(then, field, place_then), _value(now, field, place_now)
+    in_order = field + _SORTED
+    return before == after or (
+        before != ""
+        and after != ""
+        and (_value(then, in_order, place_then) or before) == (_value(now, in_order, place_now) or after)
+    )
+
+
 def _value(snapshot: Snapshot, field: str, place: int) -> str:
     column = snapshot.fields.get(field)
     return "" if column is None else column[place]
 
 
-def question_differences(then: Snapshot, ids_then: Sequence[str], now: Snapshot, ids_now: Sequence[str]) -> list[str]:
-    """Why two results do not compare across catalogues, each in a sentence; nothing where their queries agree.
+class QueryChange(Record):
+    """How the queries of a dataset differ from those that were asked earlier; each list is whole.
 
-    Tools that were removed are left out of the comparison of gold: a query that needs nothing else may be missing.
+    Attributes:
+        shared: queries that are the same: in their texts, and in the tools that they need, allow instead and forbid.
+        added, removed: ids of queries that only the later dataset has, or only the earlier one.
+        reworded: ids of queries with another text.
+        regraded: ids of queries that need, allow or forbid other tools.
+    """
+
+    shared: int
+    added: list[str] = []
+    removed: list[str] = []
+    reworded: list[str] = []
+    regraded: list[str] = []
+
+    @property
+    def size(self) -> int:
+        """Queries that are not shared."""
+        return len(self.added) + len(self.removed) + len(self.reworded) + len(self.regraded)
+
+    @property
+    def words(self) -> str:
+        """`1 query is new (q24), 2 are worded differently (q3, q7)`; empty if all are shared."""
+        parts: list[str] = []
+        for names, what in (
+            (self.added, "new"),
+            (self.removed, "gone"),
+            (self.reworded, "worded differently"),
+            (self.regraded, "given other tools"),
+        ):
+            if names:
+                shown = ", ".join(one_line(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
+                verb = (
+                    ("query is" if len(names) == 1 else "queries are")
+                    if not parts
+                    else "is"
+                    if len(names) == 1
+                    else "are"
+                )
+                parts.append(f"{len(names)} {verb} {what} ({shown})")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class QueryMatch:
+    """Which queries of an earlier dataset are which of a later one.
+
+    Attributes:
+        pairs: (earlier position, later position) of the queries that are shared. A query keeps its text, and need not
+            keep its id: rows of a file without ids are numbered. The later position is None where a query needs only
+            tools that were removed, and is not asked any more.
+        change: all others.
+    """
+
+    pairs: list[tuple[int, int | None]]
+    change: QueryChange
+
+
+def match_queries(then: Snapshot, ids_then: Sequence[str], now: Snapshot, ids_now: Sequence[str]) -> QueryMatch:
+    """Find the queries of an earlier dataset in a later one.
+
+    Tools that were removed are left out of the comparison of what queries need.
+
+    Args:
+        then, now: what was asked.
+        ids_then, ids_now: (queries,) their ids, sorted.
     """
     gone = set(then.tools) - set(now.tools)
     places = {name: place for place, name in enumerate(ids_now)}
-    missing, texts, golds = [], [], []
+    same = {
+        name for query, name in enumerate(ids_then) if name in places and then.texts[query] == now.texts[places[name]]
+    }
+    by_text: dict[str, list[int]] = {}
+    for place, name in enumerate(ids_now):
+        if name not in same:
+            by_text.setdefault(now.texts[place], []).append(place)
+    pairs: list[tuple[int, int | None]] = []
+    found: set[int] = set()
+    lost: list[str] = []
+    regraded: list[str] = []
     for query, name in enumerate(ids_then):
-        left = [
-            (group - gone, grade) for group, grade in zip(then.requirements(query), _grades(then, query), strict=True)
-        ]
+        needs = zip(then.requirements(query), _grades(then, query), strict=True)
+        left = [(group - gone, grade) for group, grade in needs]
         kept = [(group, grade) for group, grade in left if group]
-        if name not in places:
+        elsewhere = by_text.get(then.texts[query], [])
+        if name in same:
+            place = places[name]
+        elif elsewhere:
+            place = elsewhere.pop(0)
+        else:
             if kept or not left:
-                missing.append(name)
+                lost.append(name)
+            else:
+                pairs.append((query, None))
             continue
-        place_now = places[name]
-        if then.texts[query] != now.texts[place_now]:
-            texts.append(name)
-        there = list(zip(now.requirements(place_now), _grades(now, place_now), strict=True))
-        if _bag(kept) != _bag(there) or then.harmful(query) - gone != now.harmful(place_now):
-            golds.append(name)
-    new = sorted(set(ids_now) - set(ids_then))
-    sentences = []
-    for names, what in (
-        (missing, "missing"),
-        (new, "new"),
-        (texts, "worded differently"),
-        (golds, "given other tools"),
-    ):
-        if names:
-            shown = ", ".join(one_line(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
-            sentences.append(f"{len(names)} {'query is' if len(names) == 1 else 'queries are'} {what} ({shown})")
-    return sentences
+        found.add(place)
+        there = zip(now.requirements(place), _grades(now, place), strict=True)
+        if _bag(kept) != _bag(there) or then.harmful(query) - gone != now.harmful(place):
+            regraded.append(ids_now[place])
+        else:
+            pairs.append((query, place))
+    left_over = {name for place, name in enumerate(ids_now) if place not in found}
+    reworded = left_over & set(lost)
+    change = QueryChange(
+        shared=len(pairs),
+        added=sorted(left_over - reworded),
+        removed=sorted(set(lost) - reworded),
+        reworded=sorted(reworded),
+        regraded=sorted(regraded),
+    )
+    return QueryMatch(pairs, change)
 
 
 def _grades(snapshot: Snapshot, query: int) -> list[int]:

@@ -28,7 +28,7 @@ from bench.registry import method_class, method_names
 from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode, Ties
 
 #: Versions of the scoring code that are known to give the same numbers, made by
-#: `python -m bench.evaluation.scoring_equivalence`.
+#: `python benchmarks/samescoring.py`.
 SAME_SCORING = Path(__file__).with_name("same_scoring.json")
 
 
@@ -223,7 +223,7 @@ class SameScoring:
 
 @cache
 def same_scoring() -> SameScoring:
-    """What `python -m bench.evaluation.scoring_equivalence` has found and written down."""
+    """What `python benchmarks/samescoring.py` has found and written down."""
     raw = json.loads(SAME_SCORING.read_text("utf-8"))
     return SameScoring(raw["measures"], raw["intervals"], raw["tokens"], raw["lenient"], raw["ties"])
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from bench.base.config import config_context
 from bench.base.errors import BenchError
 from bench.base.records import Record
-from bench.base.spec import Spec, parse
+from bench.base.spec import Spec, Value, parse
 from bench.interface import Method
-from bench.interface.parts import revisions
-from bench.registry import build_method
+from bench.interface.parts import revisions, tree
+from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
 from bench.results.code_versions import method_code, template_hash
 from bench.results.ids import Conditions, method_hash, result_id
@@ -29,6 +29,8 @@ from bench.results.settings import known_settings, option
 
 #: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
 SAME_METHODS = Path(__file__).with_name("same_methods.json")
+#: Parameters of methods that ask a service, when all that is asked is its version.
+_BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
 #: Signs of a method's spec, where nobody here has chosen it.
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -106,13 +108,14 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
     Args:
         manifest: that of the result.
         named: whether the user has named the method. Whoever gives a result away chooses what its manifest says, so
-            only then are modules imported and folders of models read; else the models are those of the manifest.
+            only then are modules imported, folders of models read and services asked for their versions; else the
+            models are those of the manifest.
         built: methods that were built for other results a moment ago.
 
     Returns:
         None where it cannot be known: for a run file, and for a method that is not there, or takes other parameters.
     """
-    conditions, spec = _conditions_of(manifest), manifest.method.spec
+    conditions, spec = conditions_of(manifest), manifest.method.spec
     if conditions is None or manifest.method.run_file is not None:
         return None
     built = {} if built is None else built
@@ -120,7 +123,11 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
         if spec not in built:
             built[spec] = _build(spec, named)
         entry = built[spec]
-        return None if entry is None else Today(conditions, *entry, _models(entry[0], manifest, named))
+        if entry is None:
+            return None
+        known = named and not _asks(manifest)
+        models = _models(entry[0], manifest) if known else manifest.method.revisions
+    return Today(conditions, *entry, _ask_services(manifest) if named and _asks(manifest) else models)
 
 
 def _build(text: str, named: bool) -> tuple[Method, str] | None:
@@ -180,7 +187,7 @@ def command(manifest: Manifest) -> str:
     return shlex.join(["bench", "run", *(part for item in options.items() for part in item)])
 
 
-def _conditions_of(manifest: Manifest) -> Conditions | None:
+def conditions_of(manifest: Manifest) -> Conditions | None:
     """What was asked, by the manifest; None if its command says something else."""
     words, data, method = _options(manifest), manifest.dataset, manifest.method
     if words is None:
@@ -209,18 +216,34 @@ def _options(manifest: Manifest) -> dict[str, str] | None:
     return {name: value for name, value in options.items() if name not in {"--method", "--dataset"}}
 
 
-def _models(method: Method, manifest: Manifest, named: bool) -> dict[str, str]:
-    """The models of a method that the user has named; no service is asked again for its version.
-
-    Those of the manifest for another, and where a model is not at hand.
-    """
-    said = manifest.method.revisions
-    if not named or _asks(manifest):
-        return said
+def _models(method: Method, manifest: Manifest) -> dict[str, str]:
+    """The models of a method as they are now; those of the manifest where a model is not at hand."""
     try:
         return revisions(method)
     except BenchError:
-        return said
+        return manifest.method.revisions
+
+
+def _ask_services(manifest: Manifest) -> dict[str, str]:
+    """The versions that the services of a method say now, asked once and briefly.
+
+    Those of the manifest where a service names none or does not answer, and where a program would have to be started.
+    """
+    try:
+        method = build_method(_impatient(parse(manifest.method.spec)))
+        if not any(getattr(part, "starts_program", False) for part in tree(method)):
+            return revisions(method) or manifest.method.revisions
+    except BenchError:
+        pass
+    return manifest.method.revisions
+
+
+def _impatient(spec: Spec) -> Spec:
+    """A spec whose services have little time to answer and are not asked twice."""
+    parameters = method_class(spec.name).Parameters.model_fields if spec.name in method_names() else {}
+    brief: dict[str, Value] = {name: value for name, value in _BRIEFLY.items() if name in parameters}
+    inner = {name: _impatient(value) for name, value in spec.arguments if isinstance(value, Spec)}
+    return spec.with_arguments({**brief, **inner})
 
 
 def _asks(manifest: Manifest) -> bool:

@@ -21,7 +21,7 @@ from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
 from bench.results.comparability import ResultQuestion
-from bench.results.current import Built, adopt_name, command, is_of_today, today
+from bench.results.current import Built, Today, adopt_name, command, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
@@ -133,6 +133,11 @@ def _with_id(results: Path, start: str) -> list[StoredResult]:
     return matches or [item for item in _readable(folders_of(results)) if item.manifest.result_id.startswith(start)]
 
 
+def is_alias(results: Path, name: str) -> bool:
+    """Whether a name is the alias of a stored result."""
+    return bool(_with_alias(results, name))
+
+
 def _with_alias(results: Path, alias: str) -> list[StoredResult]:
     """The results that have an alias. Most are passed over by the text of their manifests, which has it as it is."""
     matches = []
@@ -200,11 +205,13 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
     """
     built: Built = {}
     # An alias does not say which module is imported: the manifest does, and whoever gave the result away wrote it.
-    states = [is_of_today(item.manifest, named=not _is_alias(item.manifest, name), built=built) for item in matches]
+    states = [
+        is_of_today(item.manifest, named=not _named_by_alias(item.manifest, name), built=built) for item in matches
+    ]
     if True in states or older or not matches:
         return [item for item, state in zip(matches, states, strict=True) if state] or matches
     first = latest(matches)[0]
-    named = not _is_alias(first.manifest, name)
+    named = not _named_by_alias(first.manifest, name)
     made = f"{first.manifest.result_id}, made {first.manifest.environment.created[:10]}"
     which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
     if None in states:
@@ -220,7 +227,21 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
     else:
         way = f"`{command(first.manifest)}` makes a new one"
     older_name = f"{name}#{first.manifest.result_id}"
-    raise UsageError(f"{name} has only results of older code ({which}); {way}; {older_name} names the older one.")
+    only = "only results of older code" if now is None else _what_changed(first.manifest, now)
+    raise UsageError(f"{name} has {only} ({which}); {way}; {older_name} names the older one.")
+
+
+def _what_changed(manifest: Manifest, now: Today) -> str:
+    """In words, what a method with an older result has now that it did not have then: code, or versions of models."""
+    then = manifest.method.revisions
+    changed = [name for name in now.models if then.get(name, now.models[name]) != now.models[name]]
+    if manifest.method.code != now.code or not changed:
+        return "only results of older code"
+    versions = [
+        f"{one_line(name, 200)} is {one_line(now.models[name], 80)} now and was {one_line(then[name], 80)}"
+        for name in changed
+    ]
+    return f"only results of another version, because {', and '.join(versions)}"
 
 
 def _is_folder(name: str) -> bool:
@@ -238,7 +259,7 @@ def _whole(manifest: Manifest) -> str:
     return f"{manifest.method.spec_label} @ {manifest.dataset.spec}"
 
 
-def _is_alias(manifest: Manifest, name: str) -> bool:
+def _named_by_alias(manifest: Manifest, name: str) -> bool:
     """Whether a name, `alias@dataset`, names a result by its alias."""
     alias = manifest.method.alias
     return alias is not None and name.rpartition("@")[0].strip() == alias

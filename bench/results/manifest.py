@@ -39,6 +39,7 @@ MarkKind = Literal[
     "bundles unknown",
     "older scoring",
     "older version",
+    "unfinished",
     "protocol",
     "gold",
     "packages",
@@ -215,6 +216,14 @@ class ModelUse(Record):
     cost: float | None
 
 
+class FailureReason(Record):
+    """Why queries failed, or were answered with nothing: how many, and the id of one of them."""
+
+    text: str
+    count: int = Field(ge=1)
+    query_id: str = ""
+
+
 class Environment(Record):
     """With what and how it was made."""
 
@@ -229,7 +238,7 @@ class Environment(Record):
 class Manifest(Record, Sparing):
     """A result's manifest."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "digest"})
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "failures", "digest"})
 
     schema_name: Literal["manifest"] = "manifest"
     schema_version: Literal[1] = 1
@@ -252,6 +261,8 @@ class Manifest(Record, Sparing):
     model_use: ModelUse | None = None
     facts: dict[str, str | int | float | bool]
     warnings: list[str]
+    #: The most frequent first; in results of earlier versions empty: `bench.results.failures` reads both.
+    failures: list[FailureReason] = []
     resumed: bool = False
     #: The code that made numbers of the ranking; when it changes, the ranking is scored again.
     scoring: ScoringCode
@@ -280,16 +291,9 @@ class Manifest(Record, Sparing):
         return [*self.warnings, *told]
 
 
-def is_intact(data: bytes) -> bool:
-    """Whether the fields of a manifest give its digest; also of a manifest without one, and of what is no manifest.
-
-    Of the file as it is: to make a model of it, and that to text again, would take three times as long.
-    """
-    try:
-        fields = json.loads(data)
-        return not fields.get("digest") or fields["digest"] == _digest(fields)
-    except (ValueError, AttributeError, RecursionError):
-        return True
+def is_intact(fields: Mapping[str, Any]) -> bool:
+    """Whether the fields of a manifest, as its file has them, give its digest; also of a manifest without one."""
+    return not fields.get("digest") or fields["digest"] == _digest(fields)
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Container, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Container, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,13 +29,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.locks import lock, replace_folder, standing
-from bench.base.paths import read_regular, sha256_of, write_text
+from bench.base.paths import sha256_of, write_text
 from bench.base.progress import QUIET, Progress
-from bench.base.records import first_fault
+from bench.base.reading import Reader
 from bench.base.spec import parse
 from bench.base.text import one_line, shorten, slug
 from bench.data.dataset import Dataset
@@ -74,6 +74,8 @@ NOTES_SCHEMA = pa.schema([_REPEAT, ("query_id", pa.string()), ("note", pa.string
 #: Columns whose cells may be empty: a method may give no scores, or no set.
 _EMPTY = frozenset({"score", "recommended", "note"})
 
+#: What to do about a file that cannot be read.
+_AGAIN = "; run it again"
 M = TypeVar("M", bound=BaseModel)
 #: Bytes of a manifest or a file of metrics; submissions may have fewer.
 LARGEST_JSON = 64 << 20
@@ -94,8 +96,8 @@ class StoredResult:
         Raises:
             ResultError: a file is missing, damaged, of another schema version, or of another result.
         """
-        manifest, fields = _read_model(folder / MANIFEST, Manifest)
-        metrics, data = _read_model(folder / METRICS, Metrics)
+        manifest, fields, _ = _read_model(folder / MANIFEST, Manifest)
+        metrics, _, data = _read_model(folder / METRICS, Metrics)
         if manifest.result_id != metrics.result_id:
             raise ResultError(
                 f"{folder} mixes two results ({manifest.result_id} and {metrics.result_id}); run it again."
@@ -127,7 +129,7 @@ class StoredResult:
         """
         for name, digest in self.manifest.files.items():
             if name in {PER_QUERY, REPEATS, NOTES, RUN} and (name != RUN or self.has_run):
-                _read_file(self.folder / name, digest)
+                _read_verified(self.folder / name, digest)
 
     def check_ids(self, dataset: Dataset, *, ranking: bool = True) -> None:
         """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on.
@@ -253,11 +255,14 @@ class StoredResult:
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """For machines: where it is, its manifest and metrics."""
+        """For machines: where it is, its manifest and metrics, and why queries failed, also of an earlier version."""
+        from bench.results.failures import reasons
+
         return {
             "folder": str(self.folder),
             "manifest": self.manifest.model_dump(mode="json"),
             "metrics": self.metrics.model_dump(mode="json"),
+            "failures": [reason.model_dump() for reason in reasons(self)],
         }
 
     @property
@@ -275,49 +280,31 @@ def fits_repeats(repeats: int, metrics: Metrics) -> bool:
     return counts == {repeats} and stored.metrics.keys() == metrics.metrics.keys()
 
 
-def _read_model(path: Path, model: type[M]) -> tuple[M, bytes]:
-    """A JSON file as a model, and its bytes."""
-    try:
-        data = read_regular(path, LARGEST_JSON)
-        # In one step, which takes half the time; what fails is read again below, where faults are told apart.
-        with suppress(ValidationError):
-            return model.model_validate_json(data), data
-        raw = json.loads(data.decode("utf-8"))
-    except FileNotFoundError:
-        raise ResultError(f"{path.parent} is not a bench result: it has no {path.name}.") from None
-    except OSError as error:
-        raise ResultError(f"cannot read {path}: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
-        raise ResultError(f"cannot read {path}: {error}.") from None
+def _read_model(path: Path, model: type[M]) -> tuple[M, Any, bytes]:
+    """A JSON file as a model, its value and its bytes."""
+    if not path.exists():
+        raise ResultError(f"{path.parent} is not a bench result: it has no {path.name}.")
+    reader = Reader(str(path), ResultError)
+    data = reader.read_bytes(path, LARGEST_JSON)
+    raw = reader.parse(data)
     if isinstance(raw, dict) and raw.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise ResultError(f"{path} has schema version {raw['schema_version']}; this bench reads {SCHEMA_VERSION}.")
-    try:
-        return model.model_validate(raw), data
-    except ValidationError as error:
-        raise ResultError(f"{path} does not follow its schema ({first_fault(error)}).") from None
+    return reader.validate(model, raw), raw, data
 
 
-def _read_file(path: Path, digest: str) -> bytes:
-    """A file of a result whose sha256 is known."""
-    try:
-        data = read_regular(path)
-    except OSError as error:
-        raise ResultError(f"cannot read {path} ({error.strerror}); run it again.") from None
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in {MANIFEST}; run it again.")
-    return data
+def _read_verified(path: Path, digest: str) -> bytes:
+    return Reader(str(path), ResultError, _AGAIN).read_verified(path, digest, MANIFEST)
 
 
 def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
     """A table with the columns of the schema, filled, and beside them only such as hold numbers of metrics."""
-    again = "run it again"
-    data = _read_file(path, digest)
+    data = _read_verified(path, digest)
     try:
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)  # read_table would import pandas
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ResultError(f"{path} is not a readable Parquet file ({one_line(first, 200)}); {again}.") from None
+        raise ResultError(f"{path} is not a readable Parquet file ({one_line(first, 200)}){_AGAIN}.") from None
     names = table.column_names
     missing = [name for name in schema.names if name not in names]
     if missing:
@@ -328,11 +315,11 @@ def _read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
         wanted = ours.field(name).type if name in ours.names else pa.float64()
         shown = repr(shorten(name, 40))
         if kind != wanted:
-            raise ResultError(f"{path} has the column {shown} of the type {kind}, not {wanted}; {again}.")
+            raise ResultError(f"{path} has the column {shown} of the type {kind}, not {wanted}{_AGAIN}.")
         if names.count(name) > 1:
-            raise ResultError(f"{path} has the column {shown} twice; {again}.")
+            raise ResultError(f"{path} has the column {shown} twice{_AGAIN}.")
         if name in schema.names and name not in _EMPTY and table[name].null_count:
-            raise ResultError(f"{path} leaves cells of the column {shown} empty; {again}.")
+            raise ResultError(f"{path} leaves cells of the column {shown} empty{_AGAIN}.")
     return table
 
 
@@ -397,11 +384,20 @@ def write_result(
             shutil.copyfile(folder / NOTES, fresh / NOTES)
         for name, table in tables.items():
             pq.write_table(table, fresh / name, compression="zstd")
-        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
-        files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
-        manifest = _keep_alias(manifest.model_copy(update={"files": files}).sealed(), folder)
-        (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+        manifest = _describe(fresh, manifest, metrics, folder, tables)
     return StoredResult(folder, manifest, metrics)
+
+
+def _describe(
+    fresh: Path, manifest: Manifest, metrics: Metrics | None, standing_in: Path, tables: Iterable[str] = ()
+) -> Manifest:
+    """Write other metrics and the manifest beside the tables, some of them new; `standing_in` may have an alias."""
+    if metrics is not None:
+        (fresh / METRICS).write_text(to_json(metrics), "utf-8")
+    files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
+    manifest = _keep_alias(manifest.model_copy(update={"files": files}).sealed(), standing_in)
+    (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+    return manifest
 
 
 def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentity | None = None) -> StoredResult:
@@ -417,16 +413,11 @@ def replace_metrics(result: StoredResult, metrics: Metrics, data: DatasetIdentit
     """
     folder = result.folder
     with replace_folder(folder) as fresh:
-        same = metrics == result.metrics
-        for name in (RUN, PER_QUERY, REPEATS, NOTES, *([METRICS] if same else [])):
+        for name in (RUN, PER_QUERY, REPEATS, NOTES, METRICS):
             if (folder / name).is_file():
                 shutil.copyfile(folder / name, fresh / name)
-        if not same:
-            (fresh / METRICS).write_text(to_json(metrics), "utf-8")
-        files = result.manifest.files | {METRICS: sha256_of(fresh / METRICS)}
-        update = {"files": files, "dataset": data or result.manifest.dataset}
-        manifest = _keep_alias(result.manifest.model_copy(update=update).sealed(), folder)
-        (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+        manifest = result.manifest.model_copy(update={"dataset": data or result.manifest.dataset})
+        manifest = _describe(fresh, manifest, None if metrics == result.metrics else metrics, folder)
     return StoredResult(folder, manifest, metrics)
 
 
@@ -462,10 +453,7 @@ def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:
             with replace_folder(folder) as fresh:
                 for name in tables:
                     shutil.copyfile(result.folder / name, fresh / name)
-                (fresh / METRICS).write_text(to_json(metrics), "utf-8")
-                files = manifest.files | {METRICS: sha256_of(fresh / METRICS)}
-                manifest = _keep_alias(manifest.model_copy(update={"files": files}).sealed(), result.folder)
-                (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
+                _describe(fresh, manifest, metrics, result.folder)
         stored = StoredResult.read(folder)
         if all(stored.manifest.files.get(name) == result.manifest.files.get(name) for name in tables):
             # Without its manifest it is no result, wherever the removal may be ended.

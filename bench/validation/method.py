@@ -22,6 +22,7 @@ from bench.base.paths import sha256_of
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.evaluation.agreement import FEWEST, describe_alike, place_of_difference
 from bench.evaluation.ask import fit_and_index
 from bench.evaluation.method_errors import check_facts, check_parts, check_revisions
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
@@ -30,8 +31,6 @@ from bench.interface.ranking import Violation, validate, validate_sets
 from bench.results.code_versions import of_methods
 from bench.validation.file_reads import watch_reads
 
-#: Scores nearer than this may change places: encoders differ in the last bits with the company a text keeps.
-_CLOSE = 1e-4
 _MOST_QUERIES = 24
 _MOST_NAMED = 3
 
@@ -104,6 +103,7 @@ class _Kit:
             ("order: a query's ranking does not depend on the order of the queries", self.order),
             ("batches: nor on what else is in the batch", self.batches),
             ("depth: a deeper ranking begins with the shallower one", self.depth),
+            ("queries: different queries do not all get the same answer", self.answers_differ),
             ("odd queries: empty, blank, very long and non-Latin texts are answered", self.odd_queries),
             ("tiny library: one tool", self.tiny_library),
             ("odd library: empty and repeated texts, no parameters", self.odd_library),
@@ -149,10 +149,7 @@ class _Kit:
     def agree(self, one: Ranking, two: Ranking, queries: Queries, what: str) -> None:
         """Raise unless two rankings are the same, but for tools whose scores are nearly equal."""
         for row, text in enumerate(queries.texts):
-            first, second = _scored_tools(one, row), _scored_tools(two, row)
-            if list(first) != list(second) and not _nearly(first, second):
-                pairs = zip([*first, None], [*second, None], strict=False)
-                at = next((i for i, (left, right) in enumerate(pairs) if left != right), 0)
+            if (at := place_of_difference(one, two, row)) is not None:
                 raise _Failed(f"{what}: the rankings of {text[:60]!r} part at rank {at + 1}")
 
     # -- checks ----------------------------------------------------------------------------------------------------
@@ -204,6 +201,17 @@ class _Kit:
         deep, shallow = self.rank(self.ready, self.queries, 20), self.rank(self.ready, self.queries, 5)
         head = Ranking(deep.tools[:, :5], None if deep.scores is None else deep.scores[:, :5])
         self.agree(shallow, head, self.queries, "depth 5 differs from the first 5 of depth 20")
+
+    def answers_differ(self) -> None:
+        if self.ready.is_floor:
+            raise _Skipped("it declares that it looks at no query (`is_floor`)")
+        if len({*self.queries.texts}) < FEWEST:
+            raise _Skipped(f"the dataset has fewer than {FEWEST} different test queries")
+        ranking = self.rank(self.ready, self.queries, 20)
+        if not (ranking.tools >= 0).any():
+            raise _Failed(f"it answers none of {len(self.queries)} queries")
+        if alike := describe_alike(ranking, self.queries.texts, len(self.library)):
+            raise _Failed(f"{alike}; a method that is meant to look at no query sets `is_floor`")
 
     def odd_queries(self) -> None:
         texts = ("", "   \n\t", "?" * 40, "word " * 3000, "帮我订一张去上海的机票", "🙂", "\u202eabc\u0000")
@@ -278,30 +286,6 @@ class _Kit:
         if hidden:
             names = ", ".join(path.name for path in hidden[:_MOST_NAMED])
             raise _Failed(f"it reads {names}, by which no result is named: return the sha256 from revisions()")
-
-
-def _scored_tools(ranking: Ranking, row: int) -> dict[int, float | None]:
-    """The tools of one query with their scores, best first; None for an order without scores."""
-    tools = ranking.tools[row][ranking.tools[row] >= 0].tolist()
-    scores = [None] * len(tools) if ranking.scores is None else ranking.scores[row, : len(tools)].tolist()
-    return dict(zip(tools, scores, strict=True))
-
-
-def _nearly(first: dict[int, float | None], second: dict[int, float | None]) -> bool:
-    """Whether two answers differ only in tools that score nearly the same in both.
-
-    Every tool that both returned must have nearly the same score; one that only one of them returned must have
-    scored nearly as the last of the other, whose place it took.
-    """
-    if not first or not second or None in {*first.values(), *second.values()} or len(first) != len(second):
-        return False
-    for mine, other in ((first, second), (second, first)):
-        last = min(score for score in other.values() if score is not None)
-        for tool, score in mine.items():
-            expected = other.get(tool, last)
-            if score is None or expected is None or abs(score - expected) > _CLOSE:
-                return False
-    return True
 
 
 def _small_dataset(tools: list[Tool]) -> Dataset:

@@ -4,18 +4,16 @@ import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-words = {}
+libraries = {}
 
 
 class Search(BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        found = []
         if self.path == "/tools":
-            words.update({tool["id"]: set(tool["text"].lower().split()) for tool in asked["tools"]})
-        else:
-            query = set(asked["query"].lower().split())
-            found = sorted(words, key=lambda tool: (-len(query & words[tool]), tool))[: asked["limit"]]
+            libraries[asked["library"]] = {tool["id"]: set(tool["text"].lower().split()) for tool in asked["tools"]}
+        words, query = libraries[asked["library"]], set(asked.get("query", "").lower().split())
+        found = sorted(words, key=lambda tool: (-len(query & words[tool]), tool))[: asked.get("limit", 0)]
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps({"tools": found}).encode())

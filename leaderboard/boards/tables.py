@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
-from bench.base.paths import read_regular
+from bench.base.reading import Reader
 from bench.base.text import label
-from bench.results.store import PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
+from bench.results.store import MANIFEST, PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
 
 _TOLERANCE = 1e-9
 _IDS = ("query_id", "tool_id")
@@ -36,12 +35,7 @@ def read_columns(
         ResultError: the file is missing, is not the one that the manifest names, is no Parquet, or has a column twice.
     """
     path = result.folder / name
-    try:
-        data = read_regular(path)
-    except OSError as error:
-        raise ResultError(f"cannot read {path} ({error.strerror}).") from None
-    if hashlib.sha256(data).hexdigest() != result.manifest.files.get(name):
-        raise ResultError(f"{path} is truncated or changed: its sha256 is not the one in manifest.json.")
+    data = Reader(str(path), ResultError).read_verified(path, result.manifest.files.get(name), MANIFEST)
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         there = file.schema_arrow.names

@@ -7,12 +7,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bench.base.errors import BenchError
-from bench.comparison.prediction import Prediction, predictions
 from bench.leaderboard.boards.board import Board
 from bench.leaderboard.boards.choices import ChoiceBoard, ChoiceRow, Picker, PickerBoard
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.choicefigure import choice_figure
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
@@ -52,7 +49,6 @@ def _write(content: Content, writer: Writer) -> None:
             "anchor": anchor(item.board.slug),
             "linked": item.board.slug in retrieval,
             "pickers": [_part(item, one) for one in item.pickers],
-            "predictions": [(made, picture(choice_figure(made))) for made in _predictions(item, content.boards)],
         }
         for item in content.choices
     ]
@@ -65,16 +61,6 @@ def _write(content: Content, writer: Writer) -> None:
         fewest=FEWEST_UNITS,
     )
     writer.put(PATH, page)
-
-
-def _predictions(choices: ChoiceBoard, boards: Sequence[Board]) -> Sequence[Prediction]:
-    """What predicts the choices of the pickers that are fit to judge; nothing where a result cannot be read."""
-    chosen = [row.row.result for one in choices.pickers if not one.faults for row in one.rows]
-    sources = [row.result for board in boards if board.content_hash == choices.board.content_hash for row in board.rows]
-    try:
-        return predictions(chosen, sources)
-    except BenchError:
-        return ()
 
 
 def _part(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
 from bench.results.choices import is_choice
 from bench.results.costs import break_even
+from bench.results.failures import reasons
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, StoredResult
@@ -105,6 +106,7 @@ def _write(
         repeats_line=repeats_line(result.metrics),
         break_even=break_even(manifest, result.metrics),
         risk=_risk(result),
+        failures=reasons(result),
         chance=[said for name in RANKED if (said := chance_sentence(result.metrics, name))],
     )
     start = f"r/{manifest.result_id}"

@@ -21,7 +21,9 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
+from bench.base import strict_json
 from bench.base.errors import ResultError
+from bench.base.reading import Reader
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest
@@ -68,10 +70,7 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
     result.verify()
     parts = {}
     for name in parts_of(result.manifest):
-        try:
-            parts[name] = (result.folder / name).read_bytes()
-        except OSError as error:
-            raise ResultError(f"cannot read {result.folder / name}: {error.strerror}.") from None
+        parts[name] = Reader(str(result.folder / name), ResultError).read_bytes(result.folder / name)
         if len(parts[name]) > LARGEST[name]:
             raise ResultError(
                 f"{result.folder / name} has {len(parts[name])} bytes; a submission takes {LARGEST[name]} at most."
@@ -79,7 +78,7 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
     manifest = result.manifest
     try:
         submission = Submission.of(manifest, parts, code)
-        same = Manifest.model_validate_json(parts[MANIFEST]) == manifest
+        same = Manifest.model_validate(strict_json.loads(parts[MANIFEST])) == manifest
     except ValidationError:
         raise ResultError(f"{result.folder / MANIFEST} has an invalid id or hash; run it again.") from None
     # The result may have been replaced in the meantime: never pack a mix of both.

@@ -15,10 +15,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from bench.base import strict_json
 from bench.base.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
 from bench.base.records import faults as record_faults
 from bench.base.spec import Spec, parse
@@ -120,7 +121,7 @@ def check_members(
     """
     faults: list[str] = []
     manifest = _parse_member(members, MANIFEST, Manifest, faults)
-    if manifest is not None and not is_intact(members[MANIFEST]):
+    if manifest is not None and not is_intact(strict_json.loads(members[MANIFEST])):
         faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
     metrics = _parse_member(members, METRICS, Metrics, faults)
     packed = _parse_member(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
@@ -160,15 +161,8 @@ def check_members(
 
 def _parse_member(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
     """A JSON member as its model; what is wrong goes to `faults`."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            raise ValueError("a key occurs twice")
-        return fields
-
     try:
-        raw = json.loads(members[name].decode("utf-8"), object_pairs_hook=once, parse_int=_integer)
+        raw = strict_json.loads(members[name].decode("utf-8"), parse_int=_integer)
         json.dumps(raw, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         faults.append(f"{name} is not a JSON file ({quote(str(error), 120)}).")

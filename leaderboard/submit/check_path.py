@@ -144,10 +144,11 @@ def check_archive(path: Path, load: Load, limits: Limits | None = None) -> Check
     if not members:
         return CheckedSubmission(path, "refused", tuple(faults))
     # Of an archive whose form is wrong, nothing is run.
-    verdict = check_members(path, members, load, None if faults else limits)
-    if not faults:
-        return verdict
-    outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
+    return _with_faults(check_members(path, members, load, None if faults else limits), faults)
+
+
+def _with_faults(verdict: CheckedSubmission, faults: Sequence[str]) -> CheckedSubmission:
+    outcome = "refused" if faults and verdict.outcome == "accepted" else verdict.outcome
     return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))
 
 
@@ -173,11 +174,8 @@ def check_folder(
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
     faults = [f"it contains {quote(name)}, which is not part of a result." for name in there if name not in _FILES]
     verdict = check_members(folder, members, load, None if faults else limits)
-    if results is not None and verdict.outcome == "accepted":
-        place = _belongs(results, Manifest.model_validate_json(members[MANIFEST]))
+    if results is not None and verdict.manifest is not None:
+        place = _belongs(results, verdict.manifest)
         if os.path.abspath(place) != os.path.abspath(folder):
             faults.append(f"it is in the wrong place; it belongs in {place}.")
-    if not faults:
-        return verdict
-    outcome = "refused" if verdict.outcome == "accepted" else verdict.outcome
-    return dataclasses.replace(verdict, outcome=outcome, reasons=(*faults, *verdict.reasons))
+    return _with_faults(verdict, faults)

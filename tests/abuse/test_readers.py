@@ -40,6 +40,7 @@ from bench.data.edges import read_edges
 from bench.data.parquet import read_dataset, write_dataset
 from bench.data.tables import Tables, Tool
 from bench.data.template import read_template, render_tool
+from bench.data.tool_names import NameRecord
 from bench.evaluation.experiment import read_experiment
 from bench.evaluation.run_files import parse_run
 from bench.gating.baseline import read_baseline
@@ -48,7 +49,7 @@ from bench.importing.queries import read_queries
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.traces.traces import read_traffic
 from bench.lab.reproduce.page import read_reproduction
-from bench.lab.reproduce.wording import cell_row, claim_state, printed_state
+from bench.lab.reproduce.parts import cell_row, claim_state, printed_state
 from bench.leaderboard.boards.board import make_board, read_results
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set
 from bench.models.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
@@ -504,7 +505,7 @@ def test_configured_servers(place: Path, data: bytes) -> None:
     path = place / "servers.json"
     path.write_bytes(data)
     with refused():
-        for server in servers_in(path):
+        for server in servers_in(path, print):
             assert server.words
             assert server.fallback
 
@@ -737,7 +738,7 @@ def test_run_files(form: str, stored: Stored, beir: Path) -> None:
     @given(result)
     def check(data: bytes) -> None:
         with refused():
-            parse_run(data, "x", dataset, rows)
+            parse_run(data, "x", dataset, rows, NameRecord(), [])
 
     check()
 

@@ -73,7 +73,7 @@ for package in (bench.methods, bench.datasets, bench.metrics):
 import bench.methods.tfidf, bench.metrics.catalogue
 print(bench.methods.tfidf.TfIdf.__name__, bench.metrics.parse_metric("ndcg").cutoff)
 """
-    assert python(program, tmp_path).split() == [*("adaptive-depth", "apibank", "recall"), "TfIdf", "100"]
+    assert python(program, tmp_path).split() == [*("bm25", "apibank", "recall"), "TfIdf", "100"]
 
 
 def test_lists_have_what_there_is() -> None:

@@ -76,7 +76,7 @@ def test_keys_of_a_configuration_of_servers_are_known(tmp_path: Path) -> None:
     remote = {"url": "http://localhost/mcp", "headers": {"Authorization": "Bearer abcdefgh12", "X-Place": "somewhere"}}
     local = {"command": "python", "env": {"GITHUB_TOKEN": "ghp_1234567", "LANG": "en_GB.UTF-8"}}
     file.write_text(json.dumps({"mcpServers": {"a": remote, "b": local}}))
-    servers_in(file)
+    servers_in(file, print)
     said = "abcdefgh12 ghp_1234567 somewhere en_GB.UTF-8"
     assert mask(said) == "[the key] [the key] somewhere en_GB.UTF-8"
 

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.base.text import clean, label, one_line, shorten, slug, terminal_text, unique_slug
+from bench.base.text import (
+    clean,
+    finite_number,
+    label,
+    one_line,
+    shorten,
+    slug,
+    terminal_text,
+    unique_slug,
+    whole_number,
+)
 
 
 def test_letters_that_need_joiners_keep_them() -> None:
@@ -100,3 +110,25 @@ def test_a_message_is_cut_in_the_middle_and_cleaned() -> None:
     assert long.startswith("what: x")
     assert long.endswith("x; do this.")
     assert len(terminal_text("y" * 300, 200)) <= 200
+
+
+@given(st.integers(-(10**18) + 1, 10**18 - 1), st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_as_programs_print_them_are_read(whole: int, number: float) -> None:
+    assert whole_number(str(whole)) == whole
+    assert finite_number(repr(number)) == finite_number(f"{number:.17g}") == number
+    assert finite_number(str(whole)) == float(whole)
+
+
+@given(st.text("0123456789_+-.eExXnaif ٣１\t\n", max_size=6))
+def test_whatever_else_python_takes_for_a_number_is_none(text: str) -> None:
+    assert whole_number(text) is None or text.removeprefix("-").isdigit()
+    assert finite_number(text) is None or not set(text) - set("0123456789-.eE") - set(
+        "+" if "e+" in text.lower() else ""
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0", "٣", "１", "+5", " 5", "5 ", "5\n", "0x1", "nan", "inf", "-inf", "1e999", "", ".", "9" * 400]
+)
+def test_what_is_no_number_is_none(text: str) -> None:
+    assert (whole_number(text), finite_number(text)) == (None, None)

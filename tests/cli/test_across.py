@@ -165,15 +165,122 @@ def test_without_the_line_in_the_policy_another_catalogue_is_not_comparable(
     Path("gate.toml").write_text(RULES)
     write(forecast="Does things.")
     run(bench, "mine", "--replace")
-    said = gate(bench, code=2).out
-    assert "the content of the dataset differs" in said
-    assert '`catalogue = "may change"` in the policy compares them' in said
-
-
-def test_queries_that_differ_do_not_compare(bench: Bench, write: Write, blessed: None) -> None:
-    write([{**QUERIES[0], "query": "Sunny?"}, *QUERIES[1:]], forecast="Does things.")
+    said = gate(bench, code=9).out
+    assert "the tools differ: 1 tool edited, 0 added, 0 removed since the baseline" in said
+    assert '`catalogue = "may change"` in the policy compares across catalogues' in said
+    # The order of keys is no edit, and neither is another order of the tools.
+    write()
+    tools = json.loads(Path("tools.json").read_text())["tools"]
+    turned = [{name: tool[name] for name in ("inputSchema", "description", "name")} for tool in reversed(tools)]
+    Path("tools.json").write_text(json.dumps({"tools": turned}))
     run(bench, "mine", "--replace")
-    assert "the queries differ: 1 query is worded differently (rain); a catalogue may" in gate(bench, code=2).out
+    gate(bench, code=0)
+
+
+RAIN = QUERIES[0]
+NEW = {"id": "new", "query": "Translate this", "tools": ["translate"]}
+
+
+@pytest.mark.parametrize(
+    ("queries", "change", "words"),
+    [
+        ([*QUERIES, NEW], {"added": ["new"]}, "5 shared queries are judged; 1 query is new (new)"),
+        (QUERIES[1:], {"removed": ["rain"]}, "4 shared queries are judged; 1 query is gone (rain)"),
+        (
+            [{**RAIN, "query": "Sunny?"}, *QUERIES[1:]],
+            {"reworded": ["rain"]},
+            "1 query is worded differently (rain)",
+        ),
+        (
+            [{**RAIN, "tools": ["route"]}, *QUERIES[1:]],
+            {"regraded": ["rain"]},
+            "1 query is given other tools (rain)",
+        ),
+        (
+            [NEW, {**QUERIES[2], "query": "Post it"}, *QUERIES[:2], *QUERIES[4:]],
+            {"added": ["new"], "removed": ["where"], "reworded": ["mail"]},
+            "1 query is new (new), 1 is gone (where), 1 is worded differently (mail)",
+        ),
+    ],
+)
+def test_the_queries_that_are_the_same_are_judged_and_the_others_are_counted(
+    bench: Bench, write: Write, blessed: None, queries: list[dict[str, Any]], change: dict[str, Any], words: str
+) -> None:
+    # Whether tools may change has no part in it.
+    Path("gate.toml").write_text(RULES)
+    write(queries)
+    run(bench, "mine", "--replace")
+    said = gate(bench, "--markdown", "c.md", code=0)
+    assert words in said.out
+    assert words in Path("c.md").read_text()
+    report = gate(bench, "--json", code=0).json
+    jsonschema.validate(report, shipped_schema("gate-report"))
+    assert {name: ids for name, ids in report["queries"].items() if ids and name != "shared"} == change
+    assert report["catalogue"] is None
+    (most,) = [sum(map(len, change.values()))]
+    Path("gate.toml").write_text(f"max_changed_queries = {most}\n{RULES}")
+    gate(bench, code=0)
+    Path("gate.toml").write_text(f"max_changed_queries = {most - 1}\n{RULES}")
+    assert "max_changed_queries" in gate(bench, code=9).out
+    # A regression among the shared queries is one, whatever came beside them.
+    Path("gate.toml").write_text(POLICY)
+    write(queries, route="Does things.", forecast="Does things.", letter="Does things.")
+    run(bench, "mine", "--replace")
+    report = gate(bench, "--json", code=1).json
+    assert report["queries"]["shared"] == 5 - sum(
+        len(change.get(name, [])) for name in ("removed", "reworded", "regraded")
+    )
+    assert {rule["n"] for rule in report["rules"]} <= {1, 2, 3, 4}
+
+
+def test_queries_without_ids_are_known_by_their_texts(bench: Bench, write: Write, tmp_path: Path) -> None:
+    write()
+    rows = [f"{query['query']}\t{'; '.join(query['tools'])}" for query in QUERIES[:3]]
+
+    def measure(*lines: str) -> None:
+        Path("queries.tsv").write_text("\n".join(["query\ttools", *lines]) + "\n")
+        bench("data", "import", "mine", "tools.json", "--queries", "queries.tsv", "--replace")
+        bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1")
+
+    measure(*rows)
+    bench("bless", "bm25@mine", "--out", "b.json", "--by", "a person", "--metric", "pass@1")
+    Path("gate.toml").write_text(POLICY)
+    measure("Translate this\ttranslate", *rows)
+    report = gate(bench, "--json", code=0).json
+    assert report["queries"] == {"shared": 3, "added": ["q1"], "removed": [], "reworded": [], "regraded": []}
+    write(forecast="Does things.")
+    measure("Translate this\ttranslate", *rows)
+    report = gate(bench, "--json", code=1).json
+    (query,) = report["moved"][0]["failing"]
+    # The id and the text that it has today.
+    assert (query["query_id"], query["text"]) == ("q2", QUERIES[0]["query"])
+    measure("Something else\ttranslate")
+    assert "no query is the same as in the baseline" in gate(bench, code=9).out
+
+
+def test_edited_tools_that_never_reached_the_search_are_told(bench: Bench, write: Write, blessed: None) -> None:
+    line = {"query_id": "rain", "tools": ["forecast"]}
+    Path("run.jsonl").write_text(json.dumps(line) + "\n")
+    bench("bless", "run.jsonl@mine", "--out", "b.json", "--by", "a person", "--reason", "a run file")
+    policy = 'catalogue = "may change"\n[[rule]]\nmetric = "mrr@10"\nmax_broken = 0\n'
+    Path("gate.toml").write_text(policy)
+    assert "WARNING" not in gate(bench, candidate="run.jsonl", code=0).out
+    write(forecast="Does things.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    said = gate(bench, "--markdown", "c.md", "--github", candidate="run.jsonl", code=0).out
+    assert (
+        "WARNING: the edited tools never reached run @ mine through bench (1 tool edited, 0 added, 0 removed)" in said
+    )
+    assert "pass, with a warning: every rule holds (exit code 0)" in said
+    assert "::warning title=bench gate" in said
+    assert "> **Warning** `the edited tools never reached" in Path("c.md").read_text()
+    Path("gate.toml").write_text(f"require_tools_given = true\n{POLICY}")
+    assert (
+        "require_tools_given, and the candidate was not given the tools"
+        in gate(bench, candidate="run.jsonl", code=3).out
+    )
+    bench("run", "-q", "-m", "bm25", "-d", "mine")
+    assert "not given the tools" not in gate(bench, code=1).out
 
 
 def test_a_removed_tool_is_named_and_what_needs_it_is_missed(bench: Bench, write: Write, blessed: None) -> None:
@@ -293,7 +400,7 @@ def test_a_baseline_without_a_catalogue_says_so(bench: Bench, write: Write, bles
     gate(bench, code=0)
     write(forecast="Does things.")
     run(bench, "mine", "--replace")
-    assert "does not record its catalogue" in gate(bench, code=2).out
+    assert "does not record its catalogue" in gate(bench, code=9).out
 
 
 def test_a_query_that_an_edit_leaves_without_an_answer_is_a_regression_unless_the_policy_limits_failures(
@@ -399,3 +506,11 @@ def test_python_compares_across_catalogues_as_the_command_does(
     assert json.loads(comparison.model_dump_json()) == told
     with pytest.raises(UsageError, match="across is 'tools'"):
         api.compare("bm25@mine", "bm25@edited", across="tools")  # type: ignore[arg-type]
+
+
+def test_an_alias_is_judged_as_the_method_is(bench: Bench, write: Write, blessed: None) -> None:
+    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1", "--as", "ours")
+    gate(bench, candidate="ours", code=0)
+    write(forecast="Does things.")
+    bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
+    assert "as it was before it was replaced; run it again" in gate(bench, candidate="ours", code=3).out

@@ -40,7 +40,7 @@ def hasty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_method_that_passes_is_told_check_by_check(bench: Bench) -> None:
     lines = bench("check", "method", "bm25").out.splitlines()
-    assert len([line for line in lines if line.startswith("ok    ")]) == 15
+    assert len([line for line in lines if line.startswith("ok    ")]) == 16
     assert [line for line in lines if line.startswith("skip  sets:")]
     assert "      it recommends no sets" in lines
 
@@ -50,12 +50,12 @@ def test_a_method_that_fails_is_told_with_the_reason_and_exit_code_1(bench: Benc
     lines = said.out.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("FAIL  odd queries:"))
     assert lines[at + 1] == "      it raised IndexError: string index out of range"
-    assert said.err == "bench: hasty:Hasty fails 4 of 16 checks.\n"
+    assert said.err == "bench: hasty:Hasty fails 4 of 17 checks.\n"
 
 
 def test_the_checks_are_given_as_json(bench: Bench, hasty: str) -> None:
     rows = bench("check", "method", hasty, "--json", code=1).json
-    assert len(rows) == 16
+    assert len(rows) == 17
     # The small libraries that the kit makes have an empty query too.
     failed = {row["name"].partition(":")[0] for row in rows if row["problem"]}
     assert failed == {"odd queries", "tiny library", "odd library", "no leak"}

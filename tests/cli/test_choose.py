@@ -356,26 +356,3 @@ def test_a_choice_is_no_source_of_choices(choose: Any, chat_server: ChatServer, 
     assert "is a choice itself" in capsys.readouterr().err
     with pytest.raises(Exception, match="is no choice"):
         read_choices(find_result(results, "bm25@starter"))
-
-
-def test_which_metric_predicts_the_choice(choose: Any, chat_server: ChatServer) -> None:
-    chat_server.calls, chat_server.answer = by_words, (lambda body: "no tool fits")
-    code, told, report = choose("--shown", "1,3,5", "--json", "-q")
-    assert code == 0, told
-    (prediction,) = report["prediction"]
-    assert [(point["base"], point["shown"]) for point in prediction["points"]] == [
-        ("bm25", 1),
-        ("bm25", 3),
-        ("bm25", 5),
-    ]
-    assert prediction["left_out"] == []
-    for point, row in zip(prediction["points"], report["choices"], strict=True):
-        # Choices without gold in the whole library are right or not for another reason.
-        assert point["accuracy"]["value"] * prediction["queries"] <= row["outcomes"]["right"]
-    assert {"recall@k", "bits_over_random@k", "k"} <= {item["metric"] for item in prediction["predictors"]}
-    code, told, _ = choose("--shown", "1,3,5", "-q")
-    assert code == 0
-    for sentence in (prediction["verdict"], prediction["conditional"], prediction["advice"]):
-        assert sentence in told
-    code, told, report = choose("--shown", "1,3", "--json", "-q")
-    assert report["prediction"] == []

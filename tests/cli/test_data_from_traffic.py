@@ -62,7 +62,7 @@ def test_a_log_becomes_queries_a_dataset_and_a_result(bench: Bench, log: Path, m
         MAPPED,
         "left out: 1 request: no tool of the catalogue was called",
         "left out: 1 request: no tool was called",
-        "no tool 'think': called for 2 requests",
+        "'think' means no tool (2 requests)",
         "log.jsonl, line 9: it is not JSON from character 2 on",
     ]
     rows = [json.loads(line) for line in Path("queries.jsonl").read_text().splitlines()]
@@ -94,11 +94,16 @@ def test_the_counts_are_there_as_json(bench: Bench, log: Path, monkeypatch: pyte
         "from_searches": 0,
         "ambiguous": 0,
         "masked": {"[email]": 1, "[number]": 1},
-        "unknown_tools": [{"name": "think", "requests": 2, "near": []}],
+        "unknown_tools": [{"name": "think", "requests": 2, "near": [], "why": ""}],
+        "ambiguous_tools": [],
         "set_aside": [],
+        "failed_calls": 0,
+        "retries": 0,
+        "failed_by_text": 0,
         "records": {"openai": 8},
         "mapped_names": MAPPED,
         "unread": 1,
+        "skipped": {"it is not JSON": 1},
         "remarks": [{"place": "log.jsonl, line 9", "remark": "it is not JSON from character 2 on"}],
         "output": "queries.jsonl",
     }
@@ -140,6 +145,28 @@ def test_searches_that_stand_for_requests_are_told(bench: Bench, log: Path, monk
     said = bench("data", "from-traffic", log, *OPTIONS)
     assert "1 are texts of tool searches, because the log has no request" in said.out
     assert "left out: 1 call for which the logs have no request" in said.err
+
+
+def test_failures_ambiguous_names_and_what_is_unknown_are_told(
+    bench: Bench, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(log.parent)
+    Path("tools.json").write_text(json.dumps({**TOOLS, "files": {"tools": [{"name": "find", "inputSchema": SCHEMA}]}}))
+    messages: list[Any] = [{"role": "user", "content": HOURS}]
+    for number, (name, content) in enumerate([("hours", "Error: no"), ("hours", "7"), ("find", "x"), ("think", "y")]):
+        messages.append({"role": "assistant", "tool_calls": [logs.chat_call(name, {}, str(number))]})
+        messages.append({"role": "tool", "tool_call_id": str(number), "content": content})
+    critic = {"messages": [messages[0], {"role": "critic", "content": "no"}]}
+    log.write_text("".join(json.dumps(row) + "\n" for row in [{"messages": messages}, *[critic] * 4]))
+    said = bench("data", "from-traffic", log, *OPTIONS)
+    assert said.err.splitlines()[1:] == [
+        "1 failed call: 1 retry (another call of the tool did not fail), 1 known only by the text of the result",
+        "'find' may mean several tools (1 request): files/find, places/find",
+        "'think' means no tool (1 request)",
+        "log.jsonl, line 2: a message of role 'critic'",
+        "log.jsonl, line 3: a message of role 'critic'",
+        "and 2 more: a message of role 'critic'",
+    ]
 
 
 def test_the_forms_of_the_help_are_all(bench: Bench) -> None:

@@ -124,6 +124,36 @@ def test_a_failed_import_leaves_what_was_there(bench: Bench, tools: Path) -> Non
     assert [path.name for path in (data_folder() / "datasets").iterdir()] == ["mine"]
 
 
+def test_a_gold_tool_that_was_renamed_is_named(bench: Bench, tools: Path) -> None:
+    queries = tools.with_name("queries.csv")
+    bench("data", "import", "mine", tools, "--queries", queries)
+    tools.write_text(tools.read_text().replace('"forecast"', '"tell_weather"'))
+    said = bench("data", "import", "mine", tools, "--queries", queries, "--replace", code=3)
+    sentence = "there is no tool 'forecast'; 'tell_weather' has its description"
+    assert said.err == f"bench: {queries}, line 2: tools: {sentence}.\n"
+    # What the dataset was before that is known, too.
+    bench("data", "import", "mine", tools, "--replace")
+    said = bench("data", "import", "mine", tools, "--queries", queries, "--replace", code=3)
+    assert sentence in said.err
+    # Under another name, nothing is known of it.
+    assert "has its" not in bench("data", "import", "other", tools, "--queries", queries, code=3).err
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_a_library_of_a_few_tools_and_one_query_goes_through_all(bench: Bench, tmp_path: Path, count: int) -> None:
+    (tmp_path / "t.json").write_text(json.dumps([{"name": f"tool{n}", "description": f"x{n}"} for n in range(count)]))
+    (tmp_path / "q.csv").write_text("query,tools\nx0,tool0\n")
+    said = bench("data", "import", "few", tmp_path / "t.json", "--queries", tmp_path / "q.csv")
+    assert said.out.startswith(f"imported few: {count} tools, 1 quer")
+    for verb in ("audit", "info", "stats", "verify"):
+        bench("data", verb, "few")
+    for form in ("beir", "parquet"):
+        bench("data", "export", "few", "--out", form, "--format", form)
+        bench("data", "add", f"few-{form}", "--from", form)
+    (result,) = bench("run", "-m", "bm25", "-d", "few", "--json").json
+    assert result["metrics"]["metrics"]["recall@5"]["mean"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -158,7 +188,8 @@ def test_queries_may_be_a_folder_in_beir_form(bench: Bench, tools: Path, tmp_pat
     bench("data", "import", "mine", tools, "--queries", folder)
     data = load_dataset("mine")
     assert [(query.query_id, dict(query.gold)) for query in data.queries] == [("a", {"forecast": 2})]
-    assert data.card.known_issues == ["1 queries were omitted on import, because no split contains them."]
+    (issue,) = data.card.known_issues
+    assert issue.startswith("Of the queries: 1 queries were omitted, because no split contains them or all ")
     (folder / "qrels" / "test.tsv").write_text("a\tforcast\t1\n")
     said = bench("data", "import", "mine", tools, "--queries", folder, "--replace", code=3)
     assert "query a is judged with 'forcast', which is not in the catalogue" in said.err

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from bench.data.entries import dataset_entries
+from bench.importing.tools.tool import canonical
 from bench.registry import load_dataset
 from bench.remote.servers import Server, server_of
 
@@ -117,11 +118,75 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
     monkeypatch.setattr("bench.remote.mcp._GRACE", 0.3)
     bad = command("bad", "--fault", fault, "--pid", str(tmp_path / "pid"))
     said = bench("data", "import", "mine", "--mcp", command("good"), "--mcp", bad, code=4)
-    assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}.")
+    hint = "leave out what fails with --skip-failed."
+    assert " ".join(said.err.split()).endswith(f"did not list its tools: {sentence}; {hint}")
     assert "Traceback" not in said.err
     assert "mine" not in dataset_entries()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, tmp_path: Path) -> None:
+    run, *arguments = [*SERVER, "x", "--tools", "a", "--fault"]
+    faults = {"good": "", "dead": "die-listing", "gone": ""}
+    servers: dict[str, Any] = {name: {"command": run, "args": [*arguments, fault]} for name, fault in faults.items()}
+    servers["gone"] = {"command": "no-such-program"}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    options = ("--mcp-config", tmp_path / "mcp.json")
+    said = " ".join(bench("data", "import", "mine", *options, code=4).err.split())
+    assert "the MCP server 'dead' did not list its tools: no answer: the process ended with 3" in said
+    assert "; cannot start the MCP server 'gone' (No such file or directory)" in said
+    assert said.endswith("; leave out what fails with --skip-failed.")
+    assert "mine" not in dataset_entries()
+    said = bench("data", "import", "mine", *options, "--skip-failed")
+    assert said.out.startswith("imported mine: 1 tools, 0 queries")
+    assert said.err.startswith("the MCP server 'dead': left out: the MCP server 'dead' did not list its tools: ")
+    assert imported() == [("good/a", "good")]
+    known = "MCP servers left out on import (2 of 3): the MCP server 'dead', the MCP server 'gone'."
+    assert load_dataset("mine").card.known_issues == [known]
+    # Where all fail there is nothing to import.
+    servers.pop("good")
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    said = bench("data", "import", "mine", *options, "--skip-failed", "--replace", code=4)
+    assert "--skip-failed" not in said.err
+    assert imported() == [("good/a", "good")]
+
+
+def test_live_tools_are_written_for_a_commit_and_import_as_the_same(bench: Bench, tmp_path: Path) -> None:
+    weather = f"weather={command('w', '--tools', 'c,a,b', '--fault', 'shuffled')}"
+    run, *arguments = [*SERVER, "odd", "--tools", "x"]
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a/b c": {"command": run, "args": arguments}}}))
+    options = ("--mcp", weather, "--mcp-config", tmp_path / "mcp.json", "--out", "tools")
+    said = bench("data", "fetch", *options)
+    odd, file = sorted(Path("tools").iterdir())
+    assert said.out == f"{odd}: written, 1 tools\n{file}: written, 3 tools\n"
+    assert (file.name, odd.name.startswith("a-b-c-")) == ("weather.json", True)
+    text = file.read_text()
+    assert text.startswith('{\n  "server": "weather",\n  "tools": [\n    {\n      "name": "a",\n')
+    assert text.endswith("]\n}\n")
+    bench("data", "import", "live", *options[:4])
+    bench("data", "import", "stored", "tools")
+    assert [canonical(tool) for tool in load_dataset("stored").tools] == [
+        canonical(tool) for tool in load_dataset("live").tools
+    ]
+    # Asked again, the server has its keys and tools in another order.
+    before = file.stat().st_mtime_ns
+    for _ in range(3):
+        assert f"{file}: unchanged, 3 tools\n" in bench("data", "fetch", *options).out
+    assert (file.read_text(), file.stat().st_mtime_ns) == (text, before)
+    said = bench("data", "fetch", *options[:2], *options[4:])
+    assert said.err == f"{odd}: no server that was listed has it; delete it if its server is gone\n"
+    assert bench("data", "fetch", *options, "--json").json[0] == {"place": str(odd), "became": "unchanged, 1 tools"}
+    file.write_text("[1]")
+    assert "weather.json cannot be imported" in bench("data", "fetch", *options, code=3).err
+    assert file.read_text() == "[1]"
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["starter", "--out", "x"], ["--mcp", "true"], ["starter", "--mcp", "true", "--out", "x"]], ids=str
+)
+def test_what_is_fetched_is_a_dataset_or_the_tools_of_servers(bench: Bench, arguments: list[str]) -> None:
+    assert "name a DATASET; or servers with --mcp or --mcp-config" in bench("data", "fetch", *arguments, code=2).err
 
 
 def test_lines_that_are_no_messages_are_passed_over(bench: Bench) -> None:

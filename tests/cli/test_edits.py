@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from kit.results import edit
 
 from bench.cli.schemas import shipped_schema
 from bench.gating.example import write_example
+from bench.importing.tools.tool import as_listed
+from bench.registry import load_dataset
 
 Bench = Callable[..., Any]
 OPEN = re.compile(r"Open a new support ticket.*new ticket\.")
@@ -260,6 +264,16 @@ def test_what_cannot_be_tried_says_why(bench: Bench, desk: Path) -> None:
     run = bench("show", "bm25@desk", "--format", "jsonl").out
     Path("theirs.jsonl").write_text(run)
     assert "A run file has only ranks" in bench("tools", "theirs.jsonl@desk", "--try", path, code=2).err
+    # A search that is not given the tools, alone or as a part; also where its result does not say so.
+    Path("search.py").write_text("for line in open(0):\n    print('[\"create_ticket\"]', flush=True)\n")
+    search = f'command(run="{sys.executable} search.py")'
+    for name, method in (("alone", search), ("part", f"rrf(methods=[bm25, {search}])")):
+        result = bench("run", "-q", "-m", method, "-d", "desk", "--as", name, "--json").json[0]
+        for _ in range(2):
+            said = bench("tools", name, "--try", path, code=2).err
+            assert "which did not read the file of BENCH_TOOLS and has its own catalogue: edited desc" in said
+            assert "; send the tools, with http(catalogue=ADDRESS) or a command that reads the file of BEN" in said
+            edit(Path(result["folder"]), method__marks=[])
     # The names alone are indexed: a description changes nothing.
     Path("name.j2").write_text("{{ name }}")
     bench("run", "-q", "-m", "bm25", "-d", "desk", "--template", "name.j2", "--as", "by-name")
@@ -290,3 +304,8 @@ def test_parameters_that_a_file_has_are_edited_and_those_that_it_leaves_out_stay
     Path("e.json").write_text(json.dumps({"create_ticket": "Opens one."}))
     tried = bench("tools", "whole", "--try", "e.json", "--json").json
     assert [tool["fields"] for tool in tried["tools"] if tool["fields"]] == [["description"]]
+    # The order of keys is none.
+    (old,) = [tool for tool in load_dataset("desk").tools if tool.name == "create_ticket"]
+    turned = json.loads(json.dumps(as_listed(old)), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    Path("e.json").write_text(json.dumps([turned]))
+    assert "no tool of e.json differs" in bench("tools", "whole", "--try", "e.json", code=2).err

@@ -7,11 +7,13 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.searchservice import Request, Service
 
 import bench as api
 from bench.gating.example import FIRST_COMMAND, write_example
@@ -20,6 +22,7 @@ from bench.gating.source import find_source
 
 Bench = Callable[..., Any]
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 FILES = {
     ".github/workflows/tool-search.yml",
     ".gitignore",
@@ -74,7 +77,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing_of_it(bench: Bench) -> No
 def test_the_readme_leads_to_a_gate_that_fails_and_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench("init", "mine")
     monkeypatch.chdir("mine")
-    measure, worsen, gate, back, again = commands(Path("README.md").read_text())
+    measure, worsen, gate, back, again, _ = commands(Path("README.md").read_text())
     assert measure[0] == FIRST_COMMAND
 
     def type_lines(lines: list[str], code: int = 0) -> Any:
@@ -97,6 +100,55 @@ def test_the_readme_leads_to_a_gate_that_fails_and_back(bench: Bench, monkeypatc
     assert "pass: every rule holds" in type_lines(back).out
     # Blessed again, the same evidence stays, but for how long it took.
     assert re.search("has the same evidence already|baseline.json replaced", type_lines(again).out)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_search_as_the_readme_has_it_sees_an_edited_description(
+    bench: Bench, service: Service, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    bench("init", "mine")
+    monkeypatch.chdir("mine")
+    measure, *_, searches = commands(Path("README.md").read_text().replace("\\\n", ""))
+    program = f"{sys.executable} {EXAMPLES / 'search.py'}"
+    run = searches[number].replace("http://localhost:8000", service.url.removesuffix("/search"))
+    search = shlex.split(run.replace("node search.js", program))[1:]
+    words: dict[str, set[str]] = {}
+
+    def answer(request: Request) -> None:
+        if request.path == "/tools":
+            words.clear()
+            words.update({tool["id"]: set(tool["text"].lower().split()) for tool in request.sent["tools"]})
+        asked = set(request.sent.get("query", "").lower().split())
+        request.reply(sorted(words, key=lambda tool: (-len(asked & words[tool]), tool)))
+
+    service.answer = answer
+    load = shlex.split(measure[0])[1:]
+    bench(*load)
+    bench(*search)
+    bench("bless", "search@desk-example", "--out", "baseline.json", "--by", "a person")
+    gate = ("gate", "search@desk-example", "--baseline", "baseline.json", "--policy", "gate.toml")
+    bench(*gate)
+    tools = Path("tools/tickets.json")
+    tools.write_text(re.sub(r"Open a new support ticket.*new ticket\.", "Handles input.", tools.read_text()))
+    bench(*load, "--replace")
+    bench(*search)
+    assert "edited tickets/create_ticket: description" in bench(*gate, code=1).out
+
+
+def test_a_service_with_a_catalogue_of_its_own_has_a_verdict_only_if_the_policy_says_so(
+    bench: Bench, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench("init", "mine")
+    monkeypatch.chdir("mine")
+    service.answer = lambda request: request.reply(["create_ticket", "find_free_room"])
+    bench(*shlex.split(FIRST_COMMAND)[1:])
+    bench("run", "-d", "desk-example", "--as", "search", "-m", f'http(url="{service.url}")')
+    bench("bless", "search@desk-example", "--out", "baseline.json", "--by", "a person")
+    gate = ("gate", "search@desk-example", "--baseline", "baseline.json", "--policy", "gate.toml")
+    assert "require_tools_given" in bench(*gate, code=3).out
+    policy = Path("gate.toml")
+    policy.write_text(policy.read_text().replace("require_tools_given = true ", "require_tools_given = false"))
+    bench(*gate)
 
 
 def test_the_example_has_what_queries_can_have_and_answers_most_of_it(bench: Bench) -> None:
@@ -133,9 +185,13 @@ def test_both_jobs_type_the_same_commands(tmp_path: Path) -> None:
     github = yaml.safe_load((tmp_path / ".github/workflows/tool-search.yml").read_text())
     (job,) = github["jobs"].values()
     typed = [step["run"] for step in job["steps"] if "run" in step]
-    measure, _, gate, *_ = commands((tmp_path / "README.md").read_text())
-    assert typed == ['pip install "$BENCH"', *measure[:2], f"{gate[-1]} --github --comment"]
+    _, _, gate, *_ = commands((tmp_path / "README.md").read_text())
+    # A runner may keep its home: what is there of an earlier job is replaced.
+    install = 'pip uninstall --yes tool-retrieval-bench && pip install "$BENCH"'
+    assert typed == [install, *gate[:2], f"{gate[-1]} --github --comment"]
     (other,) = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
     junit = '--junit "$CI_PROJECT_DIR/gate.xml"'
     assert other["script"] == ['cd "$FOLDER"', *typed[:3], f"{gate[-1]} {junit} --comment"]
-    assert github["env"]["BENCH"] == other["variables"]["BENCH"] == find_source().requirement
+    assert github["env"] == {"BENCH": find_source().requirement, "BENCH_DATA": ".bench"}
+    assert github["env"].items() <= other["variables"].items()
+    assert ".bench/" in (tmp_path / ".gitignore").read_text().splitlines()

@@ -26,7 +26,6 @@ def test_methods_are_listed_with_their_parameters(bench: Bench) -> None:
         assert all(parameter["description"] for parameter in row["parameters"].values())
         assert (row["needs_llm"], row["oracle"]) == (method.needs_llm, isinstance(method, OracleMethod))
     assert {row["name"] for row in rows if row["needs_history"]} == {
-        "adaptive-depth",
         "colt",
         "linear-adapter",
         "nearest-bundle",
@@ -123,5 +122,5 @@ def test_a_result_that_cannot_be_read_is_told_beside_the_others(bench: Bench) ->
     (Path(broken["folder"]) / "metrics.json").write_text("{")
     said = bench("list", "results")
     assert good["manifest"]["result_id"] in said.out
-    assert said.err.startswith(f"unreadable: cannot read {broken['folder']}/metrics.json")
+    assert said.err.startswith(f"unreadable: {broken['folder']}/metrics.json is not JSON")
     assert len(bench("list", "results", "--json").json["unreadable"]) == 1

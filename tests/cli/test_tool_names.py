@@ -88,14 +88,16 @@ def test_a_name_that_means_nothing_fails_its_query_only(bench: Bench, gateway: s
     Path("answers.json").write_text(json.dumps({**ANSWERS, "tell Ann": ["mail:sned"]}))
     (result,) = bench("run", "-m", gateway, "-d", "gateway", "--json").json
     assert result["metrics"]["n_failed"] == 1
-    assert result["manifest"]["facts"]["unknown_names"].startswith("there is no tool 'mail:sned' (near: mail/send")
+    (reason,) = result["failures"]
+    assert reason["text"].startswith("unknown names: there is no tool 'mail:sned' (near: mail/send")
 
 
 def test_a_tool_twice_under_two_names_is_a_tool_twice(bench: Bench, gateway: str) -> None:
     Path("answers.json").write_text(json.dumps({**ANSWERS, "tell Ann": ["mail:send", "mcp__mail__send"]}))
     (result,) = bench("run", "-m", gateway, "-d", "gateway", "--json").json
     assert result["metrics"]["n_failed"] == 1
-    assert result["manifest"]["facts"]["failures"] == "1 x the tool 'mail:send' twice"
+    (reason,) = result["failures"]
+    assert (reason["text"], reason["count"]) == ("the tool 'mail:send' twice", 1)
 
 
 def test_a_run_in_which_no_name_means_a_tool_is_not_stored(bench: Bench, gateway: str) -> None:

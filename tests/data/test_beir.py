@@ -70,8 +70,7 @@ def test_a_plain_folder_is_read(folder: Path) -> None:
         "query-id\tcorpus-id\tscore\nq1\tcrm.find\t1\nq2\tpost.send\t2\n",
         "query-id\tcorpus-id\tscore\r\nq1\tcrm.find\t1\r\n\r\nq2\tpost.send\t2",
         "\ufeffquery-id\tcorpus-id\tscore\nq1\tcrm.find\t1\nq2\tpost.send\t2\n\n",
-        # The better of two judgements of a tool holds.
-        "q1\tcrm.find\t1\nq2\tpost.send\t1\nq2\tpost.send\t2\nq2\tpost.send\t0\n",
+        "q1\tcrm.find\t1\nq2\tpost.send\t2\nq2\tpost.send\t2\nq2\tcrm.find\t-1\nq2\tcrm.find\t0\n",
         "q1\tcrm.find\t0001\nq2\tpost.send\t2\n",
     ],
     ids=["header", "Windows", "byte order mark", "twice", "zeros before it"],
@@ -166,6 +165,77 @@ def test_a_query_whose_gold_was_all_dropped_is_no_query_without_gold(folder: Pat
     assert list(tables.left_out) == ["q2"]
 
 
+def test_what_is_not_read_or_read_otherwise_is_told_once_with_its_first_line(folder: Path) -> None:
+    told: list[str] = []
+    import_beir(write(folder), notes=told)
+    assert told == []
+    corpus: list[Row] = [
+        {**CORPUS[0], "lang": "en", "metadata": {"url": "x", "tool": "hammer", "split": "test"}},
+        {
+            **CORPUS[1],
+            "lang": "en",
+            "extra": None,
+            "text": "edited",
+            "metadata": {"tool": {"name": "n", "description": "d"}},
+        },
+    ]
+    queries: list[Row] = [
+        {**QUERIES[0], "title": "t", "metadata": {"more": {"theirs": 1}, "slices": [], "group": 7}},
+        {
+            **QUERIES[1],
+            "metadata": {
+                "split": "dev",
+                "more": {"forbidden": ["gone", "crm.find"], "scope": ["post.send", "crm.find"]},
+            },
+        },
+        {"_id": "q3", "text": "x", "metadata": "none"},
+    ]
+    other = write(folder.with_name("other"), corpus, queries, {
+        "train": QRELS["train"], "test": "q2\tpost.send\t2\nq2\tpost.send\t2\nq2\tlost\t-2\nq2\tlost\t-1\n",
+        "validation": "",
+    })  # fmt: skip
+    tables = import_beir(other, notes=told)
+    assert tables.queries[1].forbidden == ("crm.find",)
+    assert told == [
+        "corpus.jsonl has fields that are not read: lang (2 times, the first: line 1), metadata.split (line 1), "
+        "metadata.tool (line 1), metadata.url (line 1)",
+        "the title or text of a tool differs from its metadata.tool, which counts (corpus.jsonl, line 2)",
+        "qrels has files beside train.tsv, dev.tsv, test.tsv, which are not read (validation.tsv)",
+        "a relevance below 0 is read as 0, judged and not relevant (2 times, the first: qrels/test.tsv, line 3)",
+        "a line of judgements repeats an earlier one (2 times, the first: qrels/test.tsv, line 2)",
+        "queries.jsonl has fields that are not read: metadata (line 3), metadata.group (line 1), metadata.more "
+        "(line 1), title (line 1)",
+        "1 queries were omitted, because no split contains them or all of their gold was dropped; the first is q3. A "
+        "judgement of 0 keeps a query that has no gold",
+        "the metadata names another split than the judgements, which count (queries.jsonl, line 2)",
+        "metadata and judgements of 0 name tools that corpus.jsonl lacks, which are left out (2 times, the first: "
+        "'lost' in qrels/test.tsv, line 3)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sentence"),
+    [
+        ({"more": {"forbiden": [], "scope": []}}, "line 2: more.forbiden: Extra inputs are not permitted"),
+        ({"more": {"any_of": {"gone": ["crm.find"]}, "scope": ["gone"]}}, "line 2: no tool of the scope"),
+    ],
+)
+def test_metadata_that_bench_writes_must_be_whole(folder: Path, metadata: Row, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        import_beir(write(folder, queries=[QUERIES[0], {**QUERIES[1], "metadata": metadata}]))
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("corpus", '{"_id": "x", "text": "a",\t"text": "b"}'), ("queries", '{"_id": "q", "metadata": {"a": 1, "a": 2}}')],
+)
+def test_a_key_that_an_object_has_twice_is_told(folder: Path, name: str, line: str) -> None:
+    path = write(folder) / f"{name}.jsonl"
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(DataError, match=r", line 3: an object has the key '(text|a)' twice in line 3\.$"):
+        import_beir(folder)
+
+
 # Mistakes -----------------------------------------------------------------------------------------------------------
 
 FIELDS = {"name": "n", "description": "d", "category": "", "parent": "", "returns": None, "source": None}
@@ -212,15 +282,18 @@ def test_what_a_hand_written_tool_leaves_out_is_empty(folder: Path) -> None:
 
 
 def test_all_faults_of_a_file_are_told_at_once(folder: Path) -> None:
-    wrong = [tool_of(description=3), CORPUS[0], tool_of(returns={}, more="x"), {"text": "no id"}]
+    third = tool_of(returns={}, more="x")
+    wrong = [tool_of(description=3), CORPUS[0], {**third, "_id": "x"}, {"text": "no id"}, CORPUS[0]]
     write(folder, corpus=wrong)
     with pytest.raises(DataError) as caught:
         import_beir(folder)
     told = str(caught.value)
     places = ("line 1: tool.description: ", "line 3: tool.returns: ", "line 3: tool.more: ", "line 4: _id: ")
-    assert [told.count(place) for place in places] == [1, 1, 1, 1]
+    assert [told.count(place) for place in (*places, "line 5: _id: 'crm.find' is also that of line 2")] == [1] * 5
     with pytest.raises(DataError, match=r"line 10: tool\.description: [^;]*; and 4 more\.$"):
-        import_beir(write(folder.with_name("other"), corpus=[tool_of(description=3)] * 14))
+        import_beir(
+            write(folder.with_name("other"), corpus=[{**tool_of(description=3), "_id": str(i)} for i in range(14)])
+        )
 
 
 @pytest.mark.parametrize(
@@ -243,7 +316,8 @@ def test_a_line_that_is_no_json_object_is_told(folder: Path, name: str, line: st
     path.write_text(f"\n{path.read_text()}{line}\n")
     with pytest.raises(DataError) as caught:
         import_beir(folder)
-    assert str(caught.value).startswith(f"{path}, line 4: the line: ")
+    assert str(caught.value).startswith(f"{path}, line 4")
+    assert "JSON" in str(caught.value)
 
 
 WANTED = "expected query id, tool id and whole number, tab-separated, or the four columns of TREC."
@@ -257,7 +331,19 @@ WANTED = "expected query id, tool id and whole number, tab-separated, or the fou
         ("q2 post.send", WANTED),
         ("q2\t1\tpost.send\t1", WANTED),
         ("q2 post send 1", WANTED),
-        ("q1\tcrm.find\t1", "query q1 is in train, too."),
+        ("q1\tcrm.find\t1", "query q1 is in train, too (qrels/train.tsv, line 1)."),
+        (
+            "q2\tpost.send\t2",
+            "query q2 and tool 'post.send' have the relevance 2, and 1 in qrels/test.tsv, line 1; keep one of them.",
+        ),
+        (
+            "q2 post.send 0",
+            "query q2 and tool 'post.send' have the relevance 0, and 1 in qrels/test.tsv, line 1; keep one of them.",
+        ),
+        (
+            "q2 Q0 post.send -1",
+            "query q2 and tool 'post.send' have the relevance 0, and 1 in qrels/test.tsv, line 1; keep one of them.",
+        ),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -295,14 +381,14 @@ def test_a_first_judgement_is_no_header_whatever_its_query_is_called(folder: Pat
 
 
 def test_a_judged_query_must_be_there(folder: Path) -> None:
-    with pytest.raises(DataError, match=r"qrels: query 'q9' is judged but not in queries\.jsonl\.$"):
+    with pytest.raises(DataError, match=r"dev\.tsv, line 1: query 'q9' is judged but not in queries\.jsonl\.$"):
         import_beir(write(folder, qrels={**QRELS, "dev": "q9\tcrm.find\t1\n"}))
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
 def test_a_file_that_is_not_utf_8_is_told(folder: Path, name: str) -> None:
     (write(folder) / name).write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match=f"^cannot read {folder / name}: "):
+    with pytest.raises(DataError, match=f"^{folder / name} is not UTF-8: "):
         import_beir(folder)
 
 
@@ -389,7 +475,7 @@ def test_what_the_card_says_must_be_whole(folder: Path, key: str, value: object)
     path.write_text(json.dumps(stored), "utf-8")
     with pytest.raises(DataError) as caught:
         read_about(folder)
-    assert str(caught.value).startswith(f"{path}: {key}: ")
+    assert str(caught.value).startswith(f"{path} does not follow its schema ({key}: ")
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe"])
@@ -397,4 +483,4 @@ def test_what_the_card_says_must_be_json(folder: Path, data: bytes) -> None:
     (write(folder) / "about.json").write_bytes(data)
     with pytest.raises(DataError) as caught:
         read_about(folder)
-    assert str(caught.value).startswith(f"{folder / 'about.json'}: the file: ")
+    assert str(caught.value).startswith(f"{folder / 'about.json'} ")

@@ -332,5 +332,5 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path, sums: str, sentence: str
 
 def test_a_list_that_is_missing_is_told(tmp_path: Path) -> None:
     (tmp_path / "card.toml").write_text(LISTED.format(commit="0" * 40))
-    with pytest.raises(DataError, match=r"the list of files .*sums\.txt cannot be read"):
+    with pytest.raises(DataError, match=r"cannot read the list of files .*sums\.txt: "):
         read_cards(tmp_path / "card.toml")

@@ -248,12 +248,12 @@ def test_an_edited_file_is_told(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", [*FILES, MANIFEST])
 def test_a_missing_file_is_told(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(DataError, match=rf"cannot read the dataset in {folder}: .*{name}"):
+    with pytest.raises(DataError, match=rf"cannot read {folder / name}: "):
         read_dataset(folder)
 
 
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot read the dataset in"):
+    with pytest.raises(DataError, match="cannot read "):
         read_dataset(tmp_path / "nowhere")
 
 
@@ -290,7 +290,7 @@ def test_a_manifest_that_lacks_something_is_told(folder: Path, key: str) -> None
     manifest = json.loads((folder / MANIFEST).read_text())
     del manifest[key]
     (folder / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"dataset\.json is damaged or not a dataset of bench"):
+    with pytest.raises(DataError, match=r"dataset\.json does not follow its schema"):
         read_dataset(folder)
 
 

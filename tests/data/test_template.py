@@ -125,7 +125,7 @@ def test_a_file_is_its_source(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not UTF-8"):
         read_template(str(path))
     path.write_bytes(b"{{ name }}" * MOST_SOURCE)
-    with pytest.raises(UsageError, match="is longer than 65536 bytes"):
+    with pytest.raises(UsageError, match="is larger than 64 KiB"):
         read_template(str(path))
 
 

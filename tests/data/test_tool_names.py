@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.tables import Tool
+from bench.data.tables import Parameter, Tool
 from bench.data.tool_names import NameRecord, ToolNames
 
 GATEWAY = [
@@ -136,6 +136,25 @@ def test_near_names_are_found_in_a_small_and_a_large_library() -> None:
     assert len(names.fault("x" * 5_000)) < 200
 
 
+def test_a_tool_that_was_renamed_is_found_by_what_it_is() -> None:
+    text, shape = "Opens a ticket.", (Parameter("title"), Parameter("body"))
+    tools = [Tool("open_issue", "open_issue", text), Tool("get", "get", "", parameters=shape), *BARE]
+    names = ToolNames(tools)
+    # A service says what its tool does.
+    assert names.near("create_issue", "Opens  a ticket.\n")[0] == "open_issue"
+    assert names.fault("create", description=text) == "there is no tool 'create'; 'open_issue' has its description"
+    # The library before tells what the name meant.
+    before = [Tool("create_issue", "create_issue", text), Tool("put", "put", "x", parameters=shape[::-1]), *BARE]
+    names = ToolNames(tools, lambda: before)
+    assert names.fault("create_issue") == "there is no tool 'create_issue'; 'open_issue' has its description"
+    assert names.fault("put") == "there is no tool 'put'; 'get' has its parameters"
+    # Where several have it, none is suggested.
+    twice = [*tools, Tool("raise", "raise", text.upper()), Tool("set", "set", "", parameters=shape)]
+    for name in ("create_issue", "put"):
+        assert "has its" not in ToolNames(twice, lambda: before).fault(name)
+        assert "has its" not in ToolNames(tools).fault(name)
+
+
 def test_a_record_says_what_was_mapped_and_what_means_nothing() -> None:
     names, record = ToolNames(GATEWAY), NameRecord()
     assert (record.mapped(), record.unknown(names), record.resolves_nothing) == ("", "", False)
@@ -153,7 +172,9 @@ def test_a_record_says_what_was_mapped_and_what_means_nothing() -> None:
         record.miss(f"wrote{number}")
     assert record.mapped().startswith("5 names of tools were mapped to ids (6 times): fs:read to fs/read (2), send to")
     assert record.mapped().endswith(" and 2 more")
-    assert record.unknown(names).startswith("there is no tool 'blub'; there is no tool 'wrote0' (near: fs/write")
+    record.miss("blub")
+    start = "there is no tool 'blub', in 2 answers; there is no tool 'wrote0' (near: fs/write"
+    assert record.unknown(names).startswith(start)
     assert record.unknown(names).endswith("; and 1 more")
 
 

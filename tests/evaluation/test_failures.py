@@ -50,6 +50,9 @@ def test_queries_that_failed_or_got_no_answer_are_counted_and_score_zero(run: Ru
     # The mean runs over all 19 judged queries.
     assert result.metrics.metrics["recall@5"].mean == pytest.approx(np.nansum(values) / 19)
     assert result.metrics.metrics["recall@5"].n == 19
+    # It says of neither why.
+    said = [("no reason was recorded", 1, "q00"), ("an empty answer", 1, "q01")]
+    assert [(reason.text, reason.count, reason.query_id) for reason in result.manifest.failures] == said
 
 
 class Faulty(Watched):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
+from bench.data.tool_names import NameRecord
 from bench.evaluation.ask import Answers
 from bench.evaluation.external import score_run_file
 from bench.evaluation.run_files import parse_run, write_jsonl, write_trec
@@ -69,7 +70,7 @@ def scored(tmp_path: Path, tiny: Dataset) -> Score:
 
 
 def read(text: str, dataset: Dataset) -> Answers:
-    return parse_run(text.encode(), "read.run", dataset, dataset.rows("test"))
+    return parse_run(text.encode(), "read.run", dataset, dataset.rows("test"), NameRecord(), [])
 
 
 def ids(answers: Answers, dataset: Dataset, row: int) -> list[str]:
@@ -209,6 +210,28 @@ q01 Q0 t04 7 1.5 tag
     answers = read(text, tiny)
     assert ids(answers, tiny, 0) == ["t03", "t01", "t07"]
     assert ids(answers, tiny, 1) == ["t04", "t05"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # The column of ranks says another order than the scores.
+        ("q00 Q0 t01 1 1 x\nq00 Q0 t02 2 3 x\nq01 Q0 t01 1 1 x\n", "the scores count (1 of 2"),
+        ("q01 Q0 t01 1 1 x\nq00 Q0 t02 2 1 x\nq00 Q0 t01 1 0.5 x\n", "2 queries, the first in line 2)"),
+        # Ties, ranks from 0, one rank for all, and lines in any order contradict nothing.
+        ("q00 Q0 t01 2 1 x\nq00 Q0 t02 1 1 x\n", ""),
+        ("q00 Q0 t01 1 1 x\nq00 Q0 t02 0 3 x\n", ""),
+        ("q00 Q0 t01 1 1 x\nq00 Q0 t02 1 3 x\nq00 Q0 t03 2 0 x\n", ""),
+        ('{"query_id": "q00", "tools": ["t01", "t02"], "scores": [1, 2]}', "ranks contradict the scores"),
+        ('{"query_id": "q00", "tools": ["t01", "t02"], "scores": [2, 2]}', ""),
+        ('{"query_id": "q00", "tools": ["t01", "t02"]}', ""),
+        ('{"query_id": "q00", "tools": ["t01"], "failed": true}', "a failed query has tools, which do not count"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_a_note_of_the_result(scored: Score, text: str, told: str) -> None:
+    notes = [note for note in scored(text).manifest.warnings if "queries, the first in line" in note]
+    assert len(notes) == bool(told)
+    assert all(told in note for note in notes)
 
 
 def test_scores_that_differ_beyond_float32_are_told_apart(tiny: Dataset) -> None:

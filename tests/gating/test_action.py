@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "action.yml").read_text("utf-8")
-STEPS = ("Install bench", "Import", "Run", "Gate")
+STEPS = ("Prepare", "Install bench", "Import", "Run", "Gate")
 Step = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -39,8 +39,10 @@ def test_the_action_is_yaml_with_what_a_composite_action_needs() -> None:
     assert all(step["shell"] == "bash" for step in scripts)
     assert [step["name"] for step in scripts] == list(STEPS)
     assert [step["run"].rstrip("\n") for step in scripts] == [script(step).rstrip("\n") for step in STEPS]
-    # All but the installation work in the folder of the caller's.
-    assert {step.get("working-directory") for step in scripts[1:]} == {"${{ inputs.working-directory }}"}
+    # Those that use bench work in the folder of the caller's.
+    assert {step.get("working-directory") for step in scripts[2:]} == {"${{ inputs.working-directory }}"}
+    (cache,) = [step for step in action["runs"]["steps"] if "cache" in step.get("uses", "")]
+    assert "steps.prepare.outputs.key" in cache["with"]["key"]
     assert {name for name, given in action["inputs"].items() if given.get("required")} == {"baseline"}
     used = set(re.findall(r"inputs\.([a-z-]+)", TEXT))
     assert used == set(action["inputs"])
@@ -52,6 +54,30 @@ def test_the_action_is_yaml_with_what_a_composite_action_needs() -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_no_input_is_pasted_into_a_script(step: str) -> None:
     assert "${{" not in script(step)
+
+
+def test_what_decides_what_is_cached_decides_the_key_of_the_cache(tmp_path: Path) -> None:
+    inputs = {"ACTION": "/actions/bench/v1", "EXTRAS": "models,mcp", "METHOD": "bm25", "DATASET": ""}
+
+    def prepare(**change: str) -> tuple[str, str]:
+        files = {name: tmp_path / name for name in ("GITHUB_OUTPUT", "GITHUB_ENV")}
+        for file in files.values():
+            file.write_text("")
+        variables = {**os.environ, **inputs, **change, "RUNNER_TEMP": "/temporary"} | {
+            k: str(v) for k, v in files.items()
+        }
+        subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script("Prepare")], env=variables, check=True)
+        return files["GITHUB_OUTPUT"].read_text(), files["GITHUB_ENV"].read_text()
+
+    key, variables = prepare()
+    # GitHub refuses a key with a comma.
+    assert re.fullmatch(r"key=\d+-\d+\n", key)
+    assert variables == ""
+    assert prepare() == (key, "")
+    keys = {prepare(**change)[0] for change in ({"EXTRAS": ""}, {"METHOD": "dense"}, {"ACTION": "/actions/bench/v2"})}
+    assert len(keys - {key}) == 3
+    # A dataset of its own, which no other job replaces.
+    assert prepare(DATASET="desk") == (key, "BENCH_DATA=/temporary/bench-data\n")
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
-from kit.comments import TOKEN, Comments, comments
+from kit.comments import COMMIT, TOKEN, Comments, comments
 from kit.jobs import GitHubJob, run_action, run_gitlab
 from kit.once import Once
 from kit.packages import ROOT, build, clean_environment, copied
@@ -45,17 +46,29 @@ class Machine:
 
     def from_here(self, text: str) -> Any:
         """A file for CI, which installs this checkout's bench and not the one at an address."""
-        changed, count = re.subn(r"git\+https://\S+|tool-retrieval-bench==\S+", str(self.wheel), text)
+        changed, count = re.subn(r"(?<=BENCH: )\S+", str(self.wheel), text)
         assert count == 1, text
         return yaml.safe_load(changed)
 
     def worsen(self) -> None:
         """Edit a description, as a pull request does."""
-        path = self.folder / "tools" / "tickets.json"
-        text = path.read_text()
-        worse = re.sub(r"Open a new support ticket.*new ticket\.", "Handles input.", text)
-        assert worse != text
-        path.write_text(worse)
+        self.edit("tools/tickets.json", r"Open a new support ticket.*new ticket\.", "Handles input.")
+
+    def edit(self, place: str, pattern: str, text: str) -> None:
+        """Replace a part of a file of the clone."""
+        path = self.folder / place
+        changed, count = re.subn(pattern, text, path.read_text())
+        assert count == 1
+        path.write_text(changed)
+
+    def wheel_of_another_commit(self) -> Path:
+        """A wheel with the same version and one file more, `bench/another.txt`."""
+        other = self.folder.parent / "other" / self.wheel.name
+        other.parent.mkdir()
+        shutil.copy(self.wheel, other)
+        with ZipFile(other, "a") as wheel:
+            wheel.writestr("bench/another.txt", "")
+        return other
 
 
 @pytest.fixture
@@ -88,7 +101,7 @@ def server() -> Iterator[Comments]:
         yield server
 
 
-def test_the_workflow_passes_and_fails_on_a_worsened_description(
+def test_the_workflow_judges_this_commit_on_a_runner_that_keeps_its_home(
     machine: Machine, server: Comments, tmp_path: Path
 ) -> None:
     workflow = machine.from_here((machine.folder / GITHUB).read_text())
@@ -101,30 +114,41 @@ def test_the_workflow_passes_and_fails_on_a_worsened_description(
     ]
     of_job = server.of_github(tmp_path / "event.json")
     token = of_job.pop("GITHUB_TOKEN")
+    said = ""
 
-    def run() -> GitHubJob:
-        variables = {**machine.variables, **of_job, **workflow["env"]}
+    def run(code: int, verdict: str, **change: str) -> str:
+        """The comment of the next job, which finds dataset, results and installation of the one before."""
+        nonlocal said
+        variables = {**machine.variables, **of_job, **workflow["env"], **change}
         job = GitHubJob(machine.folder, variables, contexts={"github.token": token})
+        job.summary.unlink(missing_ok=True)
         job.run(told["steps"], told["defaults"]["run"]["working-directory"])
-        return job
+        assert [step.code for step in job.done] == [0, 0, 0, code], job.done[-1].said
+        assert job.summary.read_text().startswith(f"## Gate: {verdict}")
+        said += "".join(step.said for step in job.done)
+        (body,) = server.bodies()
+        assert body.startswith(f"## Gate: {verdict}")
+        assert COMMIT in body
+        return body
 
-    passed = run()
-    assert [step.code for step in passed.done] == [0, 0, 0, 0], passed.done[-1].said
-    assert passed.summary.read_text().startswith("## Gate: pass")
-    (body,) = server.bodies()
-    assert body.startswith("## Gate: pass")
-    # The cache of GitHub keeps what was downloaded and computed; the dataset and the results are the job's.
-    (shared,) = (tmp_path / "home" / ".local" / "share").iterdir()
-    shutil.rmtree(shared)
-    shutil.rmtree(machine.folder / "results")
+    run(0, "pass")
+    # An edit that decides no query, and a query more, are told.
+    machine.edit("tools/rooms.json", "that something in a meeting room", "when something in a meeting room")
+    machine.edit("queries.csv", r"\Z", "new,Where can I sit with six people?,find_free_room,,rooms\n")
+    body = run(0, "pass")
+    assert "rooms/report_defect" in body
+    assert "1 query is new" in body
     machine.worsen()
-    failed = run()
-    assert [step.code for step in failed.done] == [0, 0, 0, 1], failed.done[-1].said
-    assert "::error" in failed.done[-1].said
-    (body,) = server.bodies()
-    assert body.startswith("## Gate: regression")
-    assert "tickets/create_ticket" in body
-    assert TOKEN not in "".join(step.said for step in [*passed.done, *failed.done])
+    assert "tickets/create_ticket" in run(1, "regression")
+    assert "::error" in said
+    machine.edit("gate.toml", "catalogue = .*", "")
+    # pip takes two commits of one version for the same.
+    body = run(9, "not comparable", BENCH=str(machine.wheel_of_another_commit()))
+    assert "the tools differ" in body
+    assert len(list((tmp_path / "python").glob("lib/*/site-packages/bench/another.txt"))) == 1
+    assert TOKEN not in said
+    # The home has what can be made again, and no dataset that another job could replace.
+    assert not (tmp_path / "home" / ".local").exists()
 
 
 def test_the_job_of_gitlab_passes_and_fails_on_a_worsened_description(
@@ -140,8 +164,8 @@ def test_the_job_of_gitlab_passes_and_fails_on_a_worsened_description(
     assert all((machine.folder / place).exists() for place in job["cache"]["paths"])
     report = machine.folder / job["artifacts"]["reports"]["junit"]
     assert 'failures="0"' in report.read_text()
-    shutil.rmtree(tmp_path / "home" / ".local")
-    shutil.rmtree(machine.folder / "results")
+    # The next job finds the dataset, the results and the installation of this one.
+    assert not (tmp_path / "home" / ".local").exists()
     machine.worsen()
     # Without a token for comments, the gate is the same.
     del variables["COMMENT_TOKEN"]
@@ -150,6 +174,13 @@ def test_the_job_of_gitlab_passes_and_fails_on_a_worsened_description(
     assert "needs the variable COMMENT_TOKEN" in failed.said
     assert 'failures="1"' in report.read_text()
     assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
+    machine.edit("gate.toml", "catalogue = .*", "")
+    (forbidden,) = run_gitlab(job, machine.folder, variables)
+    assert forbidden.code == 9, forbidden.said
+    # Nothing but inconclusive may be let through, in any of the recipes.
+    recipes = [*(block for block in BLOCKS if isinstance(block, dict)), {"job": job}]
+    allowed = [one.get("allow_failure") for block in recipes for one in block.values() if isinstance(one, dict)]
+    assert [each for each in allowed if each] == [{"exit_codes": [2]}]
 
 
 def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
@@ -173,6 +204,7 @@ def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
 
     passed = run()
     assert [(done.name, done.code) for done in passed.done] == [
+        ("Prepare", 0),
         ("Install bench", 0),
         ("Import", 0),
         ("Run", 0),
@@ -187,6 +219,8 @@ def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
     assert failed.outputs["exit-code"] == "1"
     assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
     # Another policy, and a dataset whose tools are not there.
+    (place / "fixed.toml").write_text((place / "gate.toml").read_text().replace("may change", "must agree"))
+    assert run(policy="fixed.toml").outputs["exit-code"] == "9"
     (place / "strict.toml").write_text("nonsense = 3\n")
     assert run(policy="strict.toml").outputs["exit-code"] == "3"
     broken = run(tools="no-such-folder")

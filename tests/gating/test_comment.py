@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.comments import TOKEN, Comments, comments
+from kit.comments import COMMIT, TOKEN, Comments, comments
 
 from bench.base.config import config_context
 from bench.base.errors import UnavailableError
@@ -37,10 +37,11 @@ def test_a_report_becomes_one_comment_that_later_runs_update(server: Comments, v
     stranger = {"user": {"type": "User"}, "author_association": "CONTRIBUTOR", "author": {"id": 5}}
     server.comments[3] |= {"body": f"pass\n{MARKER}", **stranger}
     server.comments[4]["body"] = None
-    for report in (f"## Gate: pass\n\n{MARKER}\n", f"## Gate: regression\n\n{MARKER}\n"):
-        assert write_comment(report, variables)
+    for verdict in ("pass", "regression"):
+        assert write_comment(f"## Gate: {verdict}\n\n{MARKER}\n", variables)
         assert len(server.comments) == 121
-        assert server.bodies()[120] == report.rstrip()
+        # The commit is named: a job that fails before its gate leaves the comment of an earlier one.
+        assert server.bodies()[120] == f"## Gate: {verdict}\n\nCommit {COMMIT}\n\n{MARKER}"
     assert server.bodies()[3] == f"pass\n{MARKER}"
     # Another gate has a comment of its own.
     write_comment(f"## Gate: pass\n\n{OTHER}\n", variables)
@@ -82,6 +83,16 @@ def test_a_job_for_no_request_writes_nothing(server: Comments, tmp_path: Path) -
     assert server.seen == []
 
 
+def test_the_commit_is_that_of_the_branch_and_may_be_unknown(server: Comments, tmp_path: Path) -> None:
+    variables = server.of_github(tmp_path / "event.json")
+    (tmp_path / "event.json").write_text('{"pull_request": {"number": 7}}')
+    write_comment(f"## Gate: pass\n\n{MARKER}\n", variables)
+    # The commit of a pipeline for merged results is on no branch.
+    merged = {"CI_COMMIT_SHA": "c0de", "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "5eed"}
+    write_comment(f"## Gate: pass\n\n{OTHER}\n", {**server.of_gitlab(), **merged})
+    assert server.bodies() == [f"## Gate: pass\n\n{MARKER}", f"## Gate: pass\n\nCommit 5eed\n\n{OTHER}"]
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -100,7 +111,17 @@ def test_a_variable_that_is_missing_is_named(
         write_comment(MARKER, {})
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"pull_request": {"number": "x"}}', '{"pull_request": 3}', "{" * 9999])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"pull_request": {"number": "x"}}',
+        '{"pull_request": 3}',
+        '{"pull_request": null, "pull_request": {"number": 7}}',
+        "{" * 9999,
+    ],
+)
 def test_an_event_that_is_none_is_a_sentence(server: Comments, tmp_path: Path, text: str) -> None:
     variables = server.of_github(tmp_path / "event.json")
     (tmp_path / "event.json").write_text(text)

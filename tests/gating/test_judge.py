@@ -227,7 +227,7 @@ def test_what_was_not_measured_on_the_same_is_not_compared(judged: Judged, more:
         )  # fmt: skip
         more["dataset"] = from_conftest.model_copy(update=data)
     report = judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL, **more)
-    assert (report.outcome, report.exit_code, report.rules) == ("not comparable", 2, [])
+    assert (report.outcome, report.exit_code, report.rules) == ("not comparable", 9, [])
     assert said in report.reasons[0]
 
 

@@ -164,7 +164,7 @@ def test_what_is_no_baseline_is_left_out_and_a_damaged_one_is_told(
     write_baseline(tmp_path / "search.json", version(0.5))
     assert [ledger.name for ledger in read_ledgers(tmp_path)] == ["search.json"]
     (tmp_path / "other.json").write_text((tmp_path / "search.json").read_text()[:-20])
-    with pytest.raises(ResultError, match=r"other\.json is damaged"):
+    with pytest.raises(ResultError, match=r"other\.json is not JSON: .*; restore it from version control\.$"):
         read_ledgers(tmp_path)
 
 

@@ -109,7 +109,6 @@ RUNNABLE |= {
     "rrf": "rrf(methods=[bm25, tfidf])",
     "hybrid": "hybrid(methods=[bm25, tfidf])",
     "nearest-bundle": "nearest-bundle(base=bm25)",
-    "adaptive-depth": "adaptive-depth(base=bm25)",
     "query-generation": "query-generation(base=bm25)",
 }
 #: What runs between a method and what it is built of, and is the harness's: numbers do not pass through it.

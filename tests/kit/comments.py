@@ -14,6 +14,8 @@ from urllib.parse import parse_qs
 TOKEN = "a-secret-of-the-job"
 #: Who the token's user is on GitLab.
 BOT = 77
+#: The last commit of the request.
+COMMIT = "c0ffee" * 6 + "c0ff"
 
 
 class Comments(ThreadingHTTPServer):
@@ -39,13 +41,15 @@ class Comments(ThreadingHTTPServer):
 
     def of_github(self, event: Path, number: int | None = 7) -> dict[str, str]:
         """The variables of a job of GitHub, which runs for a pull request or, without a number, for a push."""
-        event.write_text(json.dumps({"ref": "main"} if number is None else {"pull_request": {"number": number}}))
+        request = {"pull_request": {"number": number, "head": {"sha": COMMIT}}}
+        event.write_text(json.dumps({"ref": "main"} if number is None else request))
         about = {"GITHUB_ACTIONS": "true", "GITHUB_REPOSITORY": "owner/name", "GITHUB_EVENT_PATH": str(event)}
         return {**about, "GITHUB_API_URL": self.url, "GITHUB_TOKEN": TOKEN}
 
     def of_gitlab(self, number: int = 7) -> dict[str, str]:
         """The variables of a job of GitLab that runs for a merge request."""
         about = {"GITLAB_CI": "true", "CI_PROJECT_ID": "3", "CI_MERGE_REQUEST_IID": str(number)}
+        about["CI_COMMIT_SHA"] = COMMIT
         return {**about, "CI_API_V4_URL": f"{self.url}/api/v4", "COMMENT_TOKEN": TOKEN}
 
 

@@ -6,6 +6,7 @@ Steps that fetch (`actions/checkout` and the like) are passed over: the folder i
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ class GitHubJob:
 
     Attributes:
         folder: the workspace; the runner's own files are beside it.
-        variables: of the environment, and those of the job.
+        variables: of the environment, and those of the job; steps add theirs.
         inputs: of an action.
         contexts: values of further expressions, such as `github.token`.
     """
@@ -47,6 +48,13 @@ class GitHubJob:
     contexts: Mapping[str, str] = field(default_factory=dict)
     done: list[Done] = field(default_factory=list)
     outputs: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """The runner empties its folder for temporary files before each job."""
+        temporary = self.folder.parent / "temporary"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        self.variables = {**self.variables, "RUNNER_TEMP": str(temporary)}
 
     @property
     def summary(self) -> Path:
@@ -64,26 +72,28 @@ class GitHubJob:
             condition = str(step.get("if", ""))
             if "run" not in step or (self.failed and "always()" not in condition) or not self._holds(condition):
                 continue
-            output = self.folder.parent / f"output-{len(self.done)}"
-            output.touch()
+            output, later = (self.folder.parent / f"{name}-{len(self.done)}" for name in ("output", "env"))
+            for file in (output, later):
+                file.write_text("")
             own = {name: self.expand(str(value)) for name, value in step.get("env", {}).items()}
             place = self.folder / self.expand(step.get("working-directory", folder))
             script = self.folder.parent / f"step-{len(self.done)}.sh"
             script.write_text(self.expand(step["run"]))
             # A step that names bash gets pipefail, too.
             strict = ["--noprofile", "--norc", "-e", "-o", "pipefail"] if step.get("shell") == "bash" else ["-e"]
-            files = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(self.summary)}
+            files = {"GITHUB_OUTPUT": output, "GITHUB_ENV": later, "GITHUB_STEP_SUMMARY": self.summary}
             ran = subprocess.run(
                 ["bash", *strict, str(script)],
                 cwd=place,
-                env={**self.variables, **files, **own},
+                env={**self.variables, **{name: str(path) for name, path in files.items()}, **own},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 timeout=900,
             )
             self.done.append(Done(step.get("name", step["run"].splitlines()[0]), ran.returncode, ran.stdout))
-            self.outputs |= dict(line.split("=", 1) for line in output.read_text().splitlines())
+            for file, known in ((output, self.outputs), (later, self.variables)):
+                known |= dict(line.split("=", 1) for line in file.read_text().splitlines())
 
     def expand(self, text: str) -> str:
         """A text with the values of its expressions; one that is not known is an error."""

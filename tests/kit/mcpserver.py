@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -52,6 +53,9 @@ class Offer:
         after = at + self.given.page
         last = after >= len(self.names) and self.given.fault != "endless"
         schema = {"type": "object", "properties": {"place": {"type": "string", "default": None}}}
+        if self.given.fault == "shuffled":  # as a server whose maps have no order
+            schema = dict(random.sample(sorted(schema.items(), key=str), 2))
+            random.shuffle(self.names)
         page = [
             {"name": name, "description": f"It does {name}.", "inputSchema": schema}
             for name in self.names[at % len(self.names) : after]
@@ -111,7 +115,8 @@ def speak(name: str, version: str, offer: Offer) -> None:
             error = {"code": -32601, "message": f"no {about.get('name', report['method'])}"}
         if result is not None or error is not None:
             answer = {"error": error} if error else {"result": result}
-            say(json.dumps({"jsonrpc": "2.0", "id": report["id"], **answer}))
+            said = json.dumps({"jsonrpc": "2.0", "id": report["id"], **answer})
+            say(said.replace('{"tools": [', '{"tools": [], "tools": [') if offer.given.fault == "repeat" else said)
 
 
 def made_by_sdk(name: str, version: str, offer: Offer) -> Server[Any]:

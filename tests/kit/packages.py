@@ -38,16 +38,18 @@ def clean_environment(folder: Path) -> dict[str, str]:
     """
     venv.create(folder / "python", with_pip=True)
     (packages,) = (folder / "python" / "lib").glob("python*/site-packages")
-    # The folder of a line is put on the path; the .pth files in it, such as that of an editable bench, are not read.
-    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    for name in ("home", "work"):
+    for name in ("home", "work", "dependencies"):
         (folder / name).mkdir()
+    for path in (path for place in site.getsitepackages() for path in Path(place).iterdir()):
+        # Without what an editable bench left there.
+        if not path.name.startswith(("tool_retrieval_bench", "_tool_retrieval_bench")):
+            (folder / "dependencies" / path.name).symlink_to(path)
+    # The folder of a line is put on the path; .pth files in it are not read.
+    (packages / "dependencies.pth").write_text(f"{folder / 'dependencies'}\n")
     return {
         "PATH": f"{folder / 'python' / 'bin'}:/usr/local/bin:/usr/bin:/bin",
         "HOME": str(folder / "home"),
         "LANG": "C.UTF-8",
         "PIP_NO_INDEX": "1",
         "PIP_NO_DEPS": "1",
-        # The packages of the environment of the tests name an editable bench, which is not to be taken for ours.
-        "PIP_IGNORE_INSTALLED": "1",
     }

@@ -83,16 +83,18 @@ def responses_log() -> list[dict[str, Any]]:
         return {"object": "response", "id": f"resp_{number}", "created_at": 1763600000 + number, "output": list(items)}
 
     def call(name: str, **arguments: Any) -> dict[str, Any]:
-        return {"type": "function_call", "call_id": "c", "name": name, "arguments": json.dumps(arguments)}
+        return {"type": "function_call", "call_id": name, "name": name, "arguments": json.dumps(arguments)}
 
-    result = {"type": "function_call_output", "call_id": "c", "output": "..."}
+    def result(name: str) -> dict[str, Any]:
+        return {"type": "function_call_output", "call_id": name, "output": "..."}
+
     reasoning = {"type": "reasoning", "summary": []}
     text = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": ANSWER}]}
     by_key = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": LETTER}]}
     steps = [
         (HOURS, [reasoning, call("find_tools", query=SEARCH)]),
-        ([result], [call("places_find"), call("places_hours")]),
-        ([result, result], [text]),
+        ([result("find_tools")], [call("places_find"), call("places_hours")]),
+        ([result("places_find"), result("places_hours")], [text]),
         ([by_key], [{"type": "mcp_call", "server_label": "mail", "name": "post_letter", "arguments": "{}"}]),
         (THANKS, [{**text, "content": [{"type": "output_text", "text": "With pleasure."}]}]),
     ]

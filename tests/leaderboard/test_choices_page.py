@@ -13,7 +13,6 @@ import pytest
 from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built
 
-from bench.comparison.prediction import predictions
 from bench.leaderboard.boards.choices import PickerBoard
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.choices import PARTS
@@ -90,17 +89,6 @@ def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     assert ">tier<" not in unfit
     assert "not fit to judge" not in fit
     assert ">tier<" in fit
-
-
-def test_what_predicts_the_choice_is_said_of_fit_pickers_alone(choice_site: Built) -> None:
-    every = list(stored(choice_site).values())
-    found = {item.picker: item for item in predictions([item for item in every if is_choice(item)], every)}
-    assert list(found) == ["reads, calls, shuffled"]
-    page = choice_site.page("choices.html")
-    text = " ".join(page.texts)
-    assert found["reads, calls, shuffled"].verdict in text
-    assert {item.metric for item in found["reads, calls, shuffled"].predictors} <= set(page.texts)
-    assert "Which retrieval metric goes with the choices of first" not in text
 
 
 def test_without_calibration_there_are_no_ranks(results: Path, tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
         reasons[folder.name] = reason
         return folder
 
-    (broken("cannot read") / "metrics.json").write_text("{")
+    (broken("is not JSON") / "metrics.json").write_text("{")
     (broken("no manifest.json") / "manifest.json").unlink()
     (broken("no metrics.json") / "metrics.json").unlink()
     (broken("cannot read") / PER_QUERY).unlink()

@@ -48,6 +48,16 @@ def line(page: Any, result_id: str) -> str:
     return "".join(row for row in rows if row.startswith("data-f") and f"r/{result_id}.html" in row)
 
 
+def test_the_page_of_a_result_says_why_queries_failed(marked_site: Any) -> None:
+    failed, run_file, stated = (
+        marked_site.page(f"r/{marked_site.row(key).id}.html").text
+        for key in ("failed", "one-answer\nrun file", "stated")
+    )
+    assert "1 × an empty answer, or no reason was recorded<" in failed
+    assert "125 × it is not in the run file, such as <" in run_file
+    assert "Failed queries" not in stated
+
+
 @pytest.mark.parametrize(("mark", "key", "overall"), CASES, ids=[name for name, *_ in CASES])
 def test_a_mark_stands_on_the_row_and_in_every_export(mark: str, key: str, overall: bool, marked_site: Any) -> None:
     site = marked_site

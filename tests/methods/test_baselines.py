@@ -137,7 +137,7 @@ def test_popularity_counts_past_queries_and_returns_no_tool_that_was_never_used(
     assert method.rank(queries("x"), 2).tools.tolist() == [[1, 2]]
 
 
-@pytest.mark.parametrize("name", ["popularity", "random-bundle", "nearest-query", "nearest-bundle", "adaptive-depth"])
+@pytest.mark.parametrize("name", ["popularity", "random-bundle", "nearest-query", "nearest-bundle"])
 def test_methods_that_learn_from_past_queries_say_so(name: str) -> None:
     assert build_method(name).needs_history
 

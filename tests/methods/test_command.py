@@ -15,6 +15,7 @@ from kit.runs import ran
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
+from bench.interface.marks import CATALOGUE_NOT_KNOWN, OWN_CATALOGUE
 from bench.registry import build_method
 from bench.results.store import RUN, StoredResult
 from bench.validation.method import check_method
@@ -144,11 +145,57 @@ def test_a_program_that_dies_fails_its_query_alone_and_is_not_started_for_ever(t
     dying = PYTHON.replace("    query =", "    if asked['id'] == 5: sys.exit(1)\n    query =")
     (tmp_path / "search.py").write_text(dying)
     result = run(tmp_path / "r", f"{sys.executable} {tmp_path / 'search.py'}")
-    assert result.manifest.facts["failures"] == "1 x no answer: the process ended with 1"
+    (reason,) = result.manifest.failures
+    assert (reason.text, reason.count) == ("no answer: the process ended with 1", 1)
     assert result.metrics.n_failed <= 1
     (tmp_path / "search.py").write_text("import sys\nfor line in sys.stdin: print('[]', flush=True); sys.exit(1)\n")
     with pytest.raises(UnavailableError, match="ended or had to be stopped 4 times"):
         run(tmp_path / "s", f"{sys.executable} {tmp_path / 'search.py'}")
+
+
+READS = "open(os.environ['BENCH_TOOLS']).read()"
+CHILD = "import subprocess; subprocess.run(['cat', os.environ['BENCH_TOOLS']], stdout=subprocess.DEVNULL)"
+
+
+@pytest.mark.parametrize(
+    ("reads", "own"), [("pass", True), (READS, False), (CHILD, False), ("os.stat(os.environ['BENCH_TOOLS'])", True)]
+)
+def test_a_program_that_never_reads_the_tools_has_its_own_catalogue(tmp_path: Path, reads: str, own: bool) -> None:
+    answer = "    print('[\"crateful.get_catalogue\"]', flush=True)\n"
+    (tmp_path / "search.py").write_text(f"import os, sys\nfor line in sys.stdin:\n    {reads}\n{answer}")
+    result = run(tmp_path / "r", f"{sys.executable} {tmp_path / 'search.py'}", 3, revision="1")
+    marks = {mark.text: mark.why for mark in result.manifest.marks}
+    assert (OWN_CATALOGUE in marks) == own
+    assert CATALOGUE_NOT_KNOWN not in marks
+    if own:
+        assert "search.py', which did not read the file of BENCH_TOOLS and has its own" in marks[OWN_CATALOGUE]
+
+
+def test_where_readings_are_not_recorded_it_is_not_known_whether_the_tools_were_read(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a file system that is mounted with `noatime`.
+    monkeypatch.setattr("bench.methods.command.was_read", lambda file: None)
+    (mark,) = run(tmp_path, example, 3, revision="1").manifest.marks
+    assert mark.text == CATALOGUE_NOT_KNOWN
+    assert "it is not known whether the command" in mark.why
+
+
+def test_the_error_output_of_a_program_is_part_of_the_reason(tmp_path: Path) -> None:
+    def failing(code: str) -> str:
+        (tmp_path / "search.py").write_text("import json, sys\n" + code)
+        with pytest.raises(UnavailableError) as caught:
+            run(tmp_path / "r", f"{sys.executable} {tmp_path / 'search.py'}")
+        return str(caught.value)
+
+    start = "for line in sys.stdin:\n    asked = json.loads(line)\n"
+    said = failing("sys.stderr.write('x' * 1_000_000 + '\\nno index here\\n'); sys.exit(3)\n")
+    assert "4 times, the last time with no answer: the process ended with 3; it said 'x" in said
+    assert "no index here'; the answers so far" in said
+    # What was said of an earlier query is no reason of a later one.
+    say = "    sys.stderr.write(f'KeyError {asked[\"id\"]}\\n'); sys.stderr.flush(); print('{}', flush=True)\n"
+    said = failing(start + say)
+    assert "the last with an answer without a list of tools ('{}'); it said 'KeyError 10'; finished" in said
 
 
 def test_a_program_passes_the_conformance_kit(example: str) -> None:

@@ -17,8 +17,9 @@ from kit.datasets import loaded
 from kit.runs import ran
 from kit.searchservice import Request, Service
 
-from bench.base.errors import UnavailableError, UnresolvedError, UsageError
+from bench.base.errors import MethodError, UnavailableError, UnresolvedError, UsageError
 from bench.base.spec import Spec, Value
+from bench.interface.marks import NAMES_DROPPED, OWN_CATALOGUE
 from bench.registry import build_method
 from bench.results.store import RUN, StoredResult
 from bench.validation.method import check_method
@@ -74,6 +75,7 @@ def test_a_service_is_given_the_tools_and_asked_each_query(service: Service, sea
     assert result.metrics.metrics["recall@10"].mean > 0.2
     assert result.manifest.method.revisions == {service.url: "v7"}
     assert result.manifest.method.marks == []
+    assert result.manifest.failures == []
     assert result.manifest.facts["asked_at_once"] == 1
     # Ties are broken by the protocol, because the service gives scores.
     assert result.metrics.metrics["recall@10"].tie_low is not None
@@ -104,7 +106,7 @@ def test_a_version_may_stand_in_a_header_and_beside_the_answers(service: Service
     service.answer = answer
     result = ran(tmp_path, method(service, version=at(service, "/health#X-App-Version")))
     assert result.manifest.method.revisions == {service.url: "build 7"}
-    assert result.manifest.marks == []
+    assert [mark.text for mark in result.manifest.marks] == [OWN_CATALOGUE]
     # What answers say comes too late to name the result, and is told.
     assert result.manifest.facts["service_version"] == "4"
     with pytest.raises(UnavailableError, match=r"/health did not say its version: the header 'X-Build' of its answer"):
@@ -122,7 +124,94 @@ def test_an_unusable_answer_is_a_failed_query_and_named(service: Service, search
     search.fault = lambda query: failing.get(query)
     result = ran(tmp_path, method(service, catalogue=at(service, "/tools"), tries=1, concurrency=4))
     assert 0 < result.metrics.n_failed < 20
-    assert "not in the library" in str(result.manifest.facts["failures"])
+    said = {reason.text.partition(" (")[0]: reason.count for reason in result.manifest.failures}
+    assert list(said.values()) == sorted(said.values(), reverse=True)
+    assert set(said) == {
+        "the status 500",
+        "unknown names: there is no tool 'nowhere'",
+        "an answer that is not JSON",
+        "the tool 'crateful.get_catalogue' twice",
+    }
+
+
+NEW = {"id": "crm.brand_new", "description": "Finds a customer."}
+
+
+def test_names_that_the_library_lacks_are_told_or_left_out(service: Service, search: Search, tmp_path: Path) -> None:
+    search.fault = lambda query: ({"tools": ["crateful.get_catalogue", NEW, "polder.service_point_finder"]},)
+    with pytest.raises(MethodError, match=r"10 queries in a row with unknown names: .*'crm.brand_new'.* in 10 answers"):
+        ran(tmp_path, method(service))
+    left_out = ran(tmp_path, method(service, unknown="drop"))
+    assert left_out.metrics.n_failed == 0
+    assert set(left_out.run["tool_id"].to_pylist()) == {"crateful.get_catalogue", "polder.service_point_finder"}
+    why = {mark.text: mark.why for mark in left_out.manifest.marks}[NAMES_DROPPED]
+    start = "names that the library lacks were left out of 20 of 20 answers: there is no tool 'crm.brand_new'"
+    assert why.startswith(start)
+    assert why.endswith(", in 20 answers")
+    assert left_out.manifest.facts["names_dropped"] == 20
+    # Of fewer than ten queries, all fail, and it is not said that no name means a tool.
+    few = ran(tmp_path, method(service), 5)
+    assert [reason.count for reason in few.manifest.failures] == [few.metrics.n_failed] == [5]
+
+
+def test_a_part_of_a_method_is_told_as_a_method_is(service: Service, search: Search, tmp_path: Path) -> None:
+    def fused(**more: Value) -> tuple[dict[str, str], list[str]]:
+        result = ran(tmp_path, Spec.of("rrf", {"methods": (Spec("bm25"), method(service, **more))}))
+        assert result.metrics.n_failed == 0
+        marks = {mark.text: mark.why for mark in result.manifest.marks}
+        return marks, [reason.text for reason in result.manifest.failures]
+
+    odd = {query.text for query in loaded("starter").queries[::2]}
+    search.fault = lambda query: ({"tools": ["crateful.get_catalogue", *([NEW] if query in odd else [])]},)
+    # What a part failed of, the other has made up for.
+    marks, failed = fused()
+    assert marks[OWN_CATALOGUE].startswith(f"asks {service.url}, which has its own catalogue: ")
+    assert failed
+    assert all("there is no tool 'crm.brand_new'" in reason for reason in failed)
+    assert all(" (a part of the method alone)" in reason for reason in failed)
+    marks, failed = fused(unknown="drop", catalogue=at(service, "/tools"))
+    assert failed == []
+    assert OWN_CATALOGUE not in marks
+    assert "there is no tool 'crm.brand_new'" in marks[NAMES_DROPPED]
+
+
+def test_an_answer_of_which_nothing_is_left_fails(service: Service, search: Search, tmp_path: Path) -> None:
+    fail = {query.text for query in loaded("starter").queries[::5]}
+    search.fault = lambda query: ([NEW],) if query in fail else None
+    result = ran(tmp_path, method(service, catalogue=at(service, "/tools"), unknown="drop"))
+    assert NAMES_DROPPED not in {mark.text for mark in result.manifest.marks}
+    assert result.manifest.failures[0].text.startswith("unknown names: there is no tool 'crm.brand_new'")
+    search.fault = lambda query: ([NEW],)
+    for limit in (5, 20):
+        with pytest.raises(UnresolvedError, match=r"no name in the answers .*'crm.brand_new'"):
+            ran(tmp_path / "none", method(service, unknown="drop"), limit)
+    assert not list((tmp_path / "none").glob("*/*/manifest.json"))
+
+
+def test_reasons_and_names_that_were_left_out_survive_a_crash(
+    service: Service, search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.methods.http.Http.batch_size", 5)
+    asked: list[str] = []
+
+    def fault(query: str) -> tuple[Any, ...] | None:
+        asked.append(query)
+        if len(asked) > 12:
+            return [], 418
+        return ([], 400) if len(asked) == 2 else ([NEW, "crateful.get_catalogue"],) if len(asked) == 4 else None
+
+    plain = method(service, catalogue=at(service, "/tools"), unknown="drop", tries=1)
+    for spec in (plain, Spec.of("graph-rag-tool-fusion", {"base": plain})):
+        asked.clear()
+        search.fault = fault
+        with pytest.raises(UnavailableError, match="10 queries in a row"):
+            ran(tmp_path, spec)
+        search.fault = lambda query: None
+        result = ran(tmp_path, spec)
+        assert result.manifest.resumed
+        assert any(reason.text.startswith("the status 400") for reason in result.manifest.failures)
+        why = {mark.text: mark.why for mark in result.manifest.marks}[NAMES_DROPPED]
+        assert "left out of 1 of 20 answers: there is no tool 'crm.brand_new'" in why
 
 
 def test_a_gateway_may_answer_with_names_of_its_own(service: Service, tmp_path: Path) -> None:

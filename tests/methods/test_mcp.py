@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shlex
 import socket
@@ -15,10 +16,12 @@ from pathlib import Path
 import pytest
 from kit.datasets import loaded
 from kit.runs import ran
+from kit.searchservice import Request, Service
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.spec import Spec, Value
 from bench.interface import Library
+from bench.interface.marks import OWN_CATALOGUE, REMOTE
 from bench.registry import build_method
 from bench.remote.asking import as_lines
 from bench.results.store import StoredResult
@@ -81,7 +84,7 @@ def test_a_process_gives_what_the_example_of_a_command_gives_and_ends(
     assert result.metrics.n_failed == 0
     assert result.run["tool_id"].equals(expected.run["tool_id"])
     # It says no version.
-    assert [mark.text for mark in result.manifest.marks] == ["remote"]
+    assert [mark.text for mark in result.manifest.marks] == [REMOTE, OWN_CATALOGUE]
     assert "not reproducible by hash" in result.manifest.marks[0].why
     del result
     gc.collect()
@@ -108,7 +111,8 @@ def test_a_server_over_http_gives_the_same_at_once_and_its_version_is_its_revisi
     assert result.metrics.n_failed == 0
     assert result.run["tool_id"].equals(expected.run["tool_id"])
     assert result.manifest.facts["asked_at_once"] == 8
-    assert (result.manifest.marks, result.manifest.method.revisions) == ([], {address: "finder 7"})
+    assert [mark.text for mark in result.manifest.marks] == [OWN_CATALOGUE]
+    assert result.manifest.method.revisions == {address: "finder 7"}
     named = run(tmp_path, address, limit=2, revision="abc")
     assert named.manifest.method.revisions == {address: "abc"}
 
@@ -126,14 +130,14 @@ def test_a_fault_fails_its_queries_alone(server: list[str], tmp_path: Path, faul
     limit = 4 if fault == "huge" else 9
     result = run(tmp_path, shlex.join([*server, "--fault", fault]), limit, timeout=0.3 if fault == "hang" else 30.0)
     assert 0 < result.metrics.n_failed < limit
-    assert reason in str(result.manifest.facts["failures"])
+    assert reason in result.manifest.failures[0].text
 
 
 def test_a_process_that_dies_fails_its_query_alone_and_is_not_started_for_ever(
     server: list[str], tmp_path: Path
 ) -> None:
     result = run(tmp_path, shlex.join([*server, "--fault", "die"]), 4)
-    assert "x no answer: the process ended with 5" in str(result.manifest.facts["failures"])
+    assert result.manifest.failures[0].text.startswith("no answer: the process ended with 5")
     with pytest.raises(UnavailableError, match="ended 4 times"):
         run(tmp_path, shlex.join([*server, "--fault", "die"]), 20)
 
@@ -162,3 +166,36 @@ def test_what_cannot_work_is_said_before_the_run(
     monkeypatch.setenv("BENCH_OFFLINE", "1")
     with pytest.raises(UnavailableError, match="cannot be asked offline"):
         run(tmp_path, "http://192.0.2.1/mcp")
+
+
+def test_an_answer_that_has_a_key_twice_is_none_on_the_pipes(server: list[str], tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match=r"an answer in which an object has the key 'tools' twice in line 1"):
+        run(tmp_path, shlex.join([*server, "--fault", "repeat"]))
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_an_answer_that_has_a_key_twice_is_none_over_http(service: Service, tmp_path: Path, kind: str) -> None:
+    def answer(request: Request) -> None:
+        asked = request.sent or {}
+        about = {
+            "initialize": {
+                "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "finder", "version": "7"},
+            },
+            "tools/list": {"tools": [{"name": "search", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [], "structuredContent": {"tools": []}},
+        }
+        if asked.get("method") not in about:
+            request.reply(b"", 202 if "id" not in asked else 404)
+            return
+        said = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": about[asked["method"]]})
+        events = kind == "text/event-stream"
+        said = said.replace('{"tools": []}', f'{{"tools": [],{"" if events else chr(10)}"tools": []}}')
+        request.reply(f"data: {said}\n\n".encode() if events else said.encode(), headers={"Content-Type": kind})
+
+    service.answer = answer
+    with pytest.raises(
+        UnavailableError, match=r"the last with an answer in which an object has the key 'tools' (twice )?in line 1"
+    ):
+        run(tmp_path, service.url)

@@ -192,4 +192,5 @@ def test_it_keeps_the_protocol(make: Make, chat_server: ChatServer) -> None:
     data = make(TOOLS, [*PAST, ("read a novel", ["book"], "dev")], test="write a letter and pay the bill")
     checks = list(check_method(lambda: build_method("ptr(llm=some-model)"), data))
     assert {check.name: check.problem for check in checks if check.problem} == {}
-    assert [check.name for check in checks if check.skipped] == []
+    # One query is too few to tell whether it looks at them.
+    assert [check.name.partition(":")[0] for check in checks if check.skipped] == ["queries"]

@@ -11,10 +11,11 @@ from textwrap import dedent
 import pytest
 
 import bench
-from bench.base.errors import BenchError, MethodError, UsageError
+from bench.base.errors import BenchError, MethodError, UnresolvedError, UsageError
 from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.interface.marks import ALL_ALIKE, FLAKY, OWN_CATALOGUE
 from bench.registry import build_method, load_dataset
 from bench.results.code_versions import method_code
 from bench.results.store import RUN, StoredResult
@@ -60,9 +61,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     sys.modules.pop("mysearch", None)
 
 
-def run(results: Path, name: str) -> StoredResult:
+def run(results: Path, name: str, repeats: int = 1) -> StoredResult:
     runner = Runner(results, load=lambda spec: load_dataset(str(spec)), build=build_method)
-    result = next(runner.run([Plan(Spec.of("starter"), Spec.of(name), limit=20)]))
+    result = next(runner.run([Plan(Spec.of("starter"), Spec.of(name), limit=20, repeats=repeats)]))
     if not isinstance(result, StoredResult):
         raise result
     return result
@@ -127,6 +128,34 @@ def test_an_answer_that_cannot_be_used_names_the_query(
         run(tmp_path / "r", "mysearch:search")
     assert sentence in str(caught.value)
     assert "mysearch:search" in str(caught.value)
+
+
+def test_one_unknown_name_beside_known_ones_is_not_told_as_a_library_that_is_another(
+    module: Callable[[str], None], tmp_path: Path
+) -> None:
+    module("def search(query):\n    return ['crateful.get_catalogue', 'crateful.get_katalogue']\n")
+    with pytest.raises(MethodError, match=r"no tool 'crateful.get_katalogue' \(near: crateful.get_catalogue") as caught:
+        run(tmp_path / "r", "mysearch:search")
+    assert not isinstance(caught.value, UnresolvedError)
+
+
+def test_what_a_run_says_of_a_service_it_says_of_a_function(module: Callable[[str], None], tmp_path: Path) -> None:
+    module("def search(query):\n    return {'tools': ['crateful.get_catalogue'], 'next_cursor': 'p2'}\n")
+    manifest = run(tmp_path / "r", "mysearch:search").manifest
+    marks = {mark.text: mark.why for mark in manifest.marks}
+    assert set(marks) == {OWN_CATALOGUE, ALL_ALIKE}
+    assert marks[OWN_CATALOGUE].startswith("asks the function mysearch:search, which has its own catalogue: ")
+    # Queries that are asked again for the latency are not counted.
+    assert manifest.facts == {"fields_not_read": "next_cursor (in 20 answers)"}
+
+
+def test_a_function_that_answers_at_random_is_told_and_can_be_repeated(
+    module: Callable[[str], None], tmp_path: Path
+) -> None:
+    module(SEARCH + "\nimport random\n\ndef drawn(query):\n    return random.sample(sorted(WORDS), 9)\n")
+    once, thrice = (run(tmp_path / "r", "mysearch:drawn", repeats).manifest for repeats in (1, 3))
+    assert [mark.text for mark in once.marks] == [OWN_CATALOGUE, FLAKY]
+    assert (thrice.repeats, [mark.text for mark in thrice.marks]) == (3, [OWN_CATALOGUE])
 
 
 def test_what_cannot_be_called_with_a_text_is_no_search(module: Callable[[str], None]) -> None:

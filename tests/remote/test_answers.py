@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.base.errors import UsageError
 from bench.data.tables import Tool
-from bench.remote.answers import AnswerReader, RankedAnswer, UnknownTool, Unusable
+from bench.remote.answers import AnswerNote, AnswerReader, RankedAnswer, Unusable
 
 TOOLS = [
     Tool("a", "search", "finds", parent="shop"),
@@ -50,9 +50,58 @@ def test_the_usual_shapes_need_no_mapping(value: Any) -> None:
 
 
 def test_all_unknown_names_of_an_answer_are_told() -> None:
-    with pytest.raises(UnknownTool, match="the tool 'x', which is not in the library") as caught:
-        read(["c", "x", "search", "a"])
-    assert caught.value.names == ["x", "search"]
+    answer = ["c", {"name": "x", "description": "Buys\nthings."}, "search", "a"]
+    with pytest.raises(Unusable, match="the tool 'x', which is not in the library") as caught:
+        read(answer)
+    assert caught.value.note.unknown == {"x": "Buys things.", "search": ""}
+    assert caught.value.note.known == 2
+
+
+def test_names_that_the_library_lacks_may_be_left_out() -> None:
+    def drop(value: Any, depth: int = 10) -> RankedAnswer:
+        return AnswerReader(TOOLS, drop=True).read(json.dumps(value).encode(), depth)
+
+    scored = [{"id": name, "score": score} for name, score in (("x", 9), ("c", 2), ("x", 2), ("a", 1))]
+    assert drop(scored) == RankedAnswer([2, 0], [2.0, 1.0])
+    assert drop(scored).note == AnswerNote(unknown={"x": ""})
+    # The next tool takes the place of one that is left out.
+    assert drop(["x", "c", "y", "a", "d"], depth=2).tools == [2, 0]
+    assert list(drop(["x", "c", "y", "a", "z"], depth=2).note.unknown) == ["x", "y"]
+    for value, why in (
+        (["x", "y"], "no tool that is in the library ('x', 'y')"),
+        (["c", "search"], "the tool 'search', which may be 'a' or 'b'"),
+        (["x", "c", "pay"], "the tool 'c' twice"),
+        ([{"id": "x", "score": 1}, {"id": "c", "score": 1}, {"id": "a", "score": 2}], "scores that ascend"),
+    ):
+        with pytest.raises(Unusable) as caught:
+            drop(value)
+        assert why in str(caught.value)
+    assert drop([]) == RankedAnswer([], [])
+
+
+@pytest.mark.parametrize(
+    ("value", "unread"),
+    [
+        ({"tools": ["c"], "next_cursor": "p2", "total": 40}, {"next_cursor", "total"}),
+        ({"tools": ["c"], "results": ["c", "a"]}, {"results"}),
+        ({"tools": ["c"], "results": ["c"], "took": 0, "error": None, "warnings": []}, set()),
+        ({"id": 3, "query": "q", "limit": 5, "library": "0", "version": "7", "tools": ["c"]}, set()),
+        ({"type": "t", "content": {"tool_references": ["c"], "more": True}}, {"more"}),
+        ({"tools": ["c"], "content": "a text"}, {"content"}),
+        ([{"id": "c", "similarity": 0.5, "text": "words", "score": 1}], {"similarity of a tool"}),
+    ],
+)
+def test_what_is_not_read_of_an_answer_is_named(value: Any, unread: set[str]) -> None:
+    assert read(value).unread == unread
+
+
+def test_a_key_twice_is_refused_with_both_lines() -> None:
+    for reply, where in (
+        (b'{"tools": ["a"],\n"tools": []}', "in line 1 and in line 2"),
+        (b'[{"id": "a", "id": "b"}]', "twice"),
+    ):
+        with pytest.raises(Unusable, match=f"an answer in which an object has the key '(tools|id)' {where}"):
+            AnswerReader(TOOLS).read(reply, 5)
 
 
 def test_scores_are_taken_if_every_tool_has_one() -> None:

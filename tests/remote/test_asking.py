@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
 from kit.tiny import tiny
 
 from bench.base.config import time_without_cache
 from bench.data.dataset import Dataset
-from bench.interface import Library
-from bench.remote.answers import AnswerReader, Unusable
+from bench.interface import Library, Queries
+from bench.remote.answers import AnswerNote, AnswerReader, Unusable
 from bench.remote.asking import Asking, RemoteReply
 
 __all__ = ["tiny"]
@@ -22,6 +23,10 @@ def reader(tiny: Dataset) -> AnswerReader:
     return AnswerReader(Library.of(tiny, "name_description").tools)
 
 
+def queries(*texts: str) -> Queries:
+    return Queries(texts, np.arange(len(texts)))
+
+
 def answer(text: str, depth: int) -> RemoteReply:
     if text == "wrong":
         raise Unusable("nonsense")
@@ -29,7 +34,7 @@ def answer(text: str, depth: int) -> RemoteReply:
 
 
 def test_every_query_has_its_reply_and_a_failed_one_has_none(reader: AnswerReader) -> None:
-    ranking = Asking("it", answer, 3).rank(["a", "wrong", "b"], 5, reader)
+    ranking = Asking("it", answer, 3).rank(queries("a", "wrong", "b"), 5, reader)
     assert ranking.replies == ("found for a", None, "found for b")
     assert ranking.failed is not None
     assert ranking.failed.tolist() == [False, True, False]
@@ -37,20 +42,14 @@ def test_every_query_has_its_reply_and_a_failed_one_has_none(reader: AnswerReade
 
 def test_queries_that_are_timed_on_their_own_are_no_part_of_the_account(reader: AnswerReader) -> None:
     asking = Asking("it", answer, 2)
-    asking.rank(["a", "b", "wrong"], 5, reader)
+    asking.rank(queries("a", "b", "wrong"), 5, reader)
     before = asking.facts()
-    assert before["failures"] == "1 x nonsense"
+    assert asking.take_notes() == {2: AnswerNote("nonsense")}
     with time_without_cache():
         for text in ("a", "wrong", "b"):
-            asking.rank([text], 5, reader)
+            asking.rank(queries(text), 5, reader)
     assert asking.facts() == before
-
-
-def test_failures_are_told_where_nothing_else_is(reader: AnswerReader) -> None:
-    asking = Asking("it", answer)
-    assert asking.facts() == {}
-    asking.rank(["wrong"], 5, reader)
-    assert asking.facts() == {"failures": "1 x nonsense"}
+    assert asking.take_notes() == {}
 
 
 def test_the_throughput_is_that_of_the_queries_that_are_asked_at_once(reader: AnswerReader) -> None:
@@ -62,7 +61,7 @@ def test_the_throughput_is_that_of_the_queries_that_are_asked_at_once(reader: An
         return answer(text, depth)
 
     asking = Asking("it", slow, 4)
-    asking.rank(["a"] * 40, 5, reader)
+    asking.rank(queries(*"a" * 40), 5, reader)
     facts = asking.facts()
     assert facts["asked_at_once"] == 4
     # One after another they take at least 0.02 seconds each.
@@ -73,7 +72,7 @@ def test_the_throughput_is_that_of_the_queries_that_are_asked_at_once(reader: An
 
 def test_p99_needs_a_hundred_answers(reader: AnswerReader) -> None:
     asking = Asking("it", answer)
-    asking.rank(["a"] * 99, 5, reader)
+    asking.rank(queries(*"a" * 99), 5, reader)
     assert "answer_p99_ms" not in asking.facts()
-    asking.rank(["a"], 5, reader)
+    asking.rank(queries("a"), 5, reader)
     assert float(asking.facts()["answer_p50_ms"]) <= float(asking.facts()["answer_p99_ms"])

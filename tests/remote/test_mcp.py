@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from kit.searchservice import Request, Service
 
+from bench.base.errors import UnavailableError
 from bench.remote.answers import Unusable
 from bench.remote.mcp import Listing, McpClient
-from bench.remote.servers import Server, server_at
+from bench.remote.servers import SSE, Server, server_at
 
 JSON = {"Content-Type": "application/json"}
 
@@ -107,6 +108,34 @@ def test_an_unusable_answer_is_one_reason_and_the_next_is_read(
             client.tools()
         service.answer = of_tools(lambda request: result(request, {"tools": []}))
         assert client.tools() == Listing([])
+    finally:
+        client.close()
+    assert {headers["X-Key"] for _, _, _, headers in service.seen} == {"k"}
+
+
+@pytest.mark.parametrize("status", [404, 405, 400])
+def test_a_server_of_the_transport_before_is_told_apart(service: Service, status: int) -> None:
+    def greet(request: Request) -> None:
+        if request.command != "GET":
+            return request.reply(b"not here", status)
+        request.send_response(200)
+        request.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        request.end_headers()
+        request.wfile.write(b": hello\r\n\r\nevent: endpoint\r\ndata: /messages?id=1\r\n\r\n")
+        request.wfile.flush()
+        time.sleep(3)  # the stream stays open
+        return None
+
+    service.answer = greet
+    client = McpClient(Server(url=service.url, headers={"X-Key": "k"}, name="old"), "a test")
+    try:
+        with pytest.raises(UnavailableError) as caught:
+            client.info()
+        assert str(caught.value) == f"the MCP server 'old': {SSE}."
+        # Another stream of events is none of it.
+        service.answer = lambda request: request.reply(b"data: 1", 200, {"Content-Type": "text/event-stream"})
+        with pytest.raises(Unusable):
+            client.info()
     finally:
         client.close()
     assert {headers["X-Key"] for _, _, _, headers in service.seen} == {"k"}

@@ -136,3 +136,14 @@ def test_a_command_that_is_none_is_said(tmp_path: Path, command: str, why: str) 
 def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="cannot start the command 'no-such-program'"):
         ProcessClient("no-such-program --now", 1.0, tmp_path / "tools.jsonl").ask({})
+
+
+def test_whether_a_file_was_read_is_told_by_the_time_of_its_last_access(tmp_path: Path) -> None:
+    file = tmp_path / "tools.jsonl"
+    process.offer(file, "{}")
+    # To look whether it was read is no reading, and neither is to look at it from outside.
+    assert [process.was_read(file), process.was_read(file)] == [False, False]
+    assert file.stat().st_size == 2
+    assert process.was_read(file) is False
+    file.read_text()
+    assert [process.was_read(file), process.was_read(file)] == [True, True]

@@ -21,7 +21,7 @@ HTTP = {"url": "https://example.org/mcp", "headers": {"X-Team": "a"}}
 
 def servers(tmp_path: Path, value: Any, name: str = "mcp.json") -> list[Server]:
     (tmp_path / name).write_text(value if isinstance(value, str) else json.dumps(value))
-    return servers_in(tmp_path / name)
+    return servers_in(tmp_path / name, print)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from bench.results.across_catalogues import (
     Snapshot,
     change,
     gold_ranks,
+    match_queries,
     moved_tools,
-    question_differences,
     take_snapshot,
 )
 
@@ -43,15 +43,15 @@ def snapshot_of(tools: tuple[Tool, ...] = TOOLS, queries: tuple[Query, ...] = QU
     return take_snapshot(data, ids), ids
 
 
-def differences(queries: tuple[Query, ...], tools: tuple[Tool, ...] = TOOLS) -> list[str]:
-    return question_differences(*snapshot_of(), *snapshot_of(tools, queries))
+def changes(queries: tuple[Query, ...], tools: tuple[Tool, ...] = TOOLS) -> str:
+    return match_queries(*snapshot_of(), *snapshot_of(tools, queries)).change.words
 
 
 def test_queries_agree_whatever_is_edited_or_added() -> None:
     edited = (replace(TOOLS[0], description="something else"), *TOOLS[1:], Tool("f", "f", "new"))
-    assert differences(QUERIES, edited) == []
+    assert changes(QUERIES, edited) == ""
     # Slices, groups and who wrote a query are no part of what is asked.
-    assert differences((replace(QUERIES[0], slices={"x": "y"}, group="g", origin="traces"), *QUERIES[1:])) == []
+    assert changes((replace(QUERIES[0], slices={"x": "y"}, group="g", origin="traces"), *QUERIES[1:])) == ""
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,43 @@ def test_queries_agree_whatever_is_edited_or_added() -> None:
         (1, replace(QUERIES[1], forbidden=()), "1 query is given other tools (2)"),
         (2, replace(QUERIES[2], any_of={"c": ("d",)}), "1 query is given other tools (3)"),
         (3, replace(QUERIES[3], gold={"a": 1}), "1 query is given other tools (4)"),
-        (3, replace(QUERIES[3], split="dev"), "1 query is missing (4)"),
+        (3, replace(QUERIES[3], split="dev"), "1 query is gone (4)"),
     ],
 )
 def test_what_makes_queries_differ(place: int, query: Query, said: str) -> None:
-    assert differences((*QUERIES[:place], query, *QUERIES[place + 1 :])) == [said]
+    queries = (*QUERIES[:place], query, *QUERIES[place + 1 :])
+    assert changes(queries) == said
+    match = match_queries(*snapshot_of(), *snapshot_of(TOOLS, queries))
+    assert match.pairs == [(at, at) for at in range(4) if at != place]
 
 
 def test_which_tool_of_a_requirement_is_called_gold_makes_no_difference() -> None:
     turned = replace(QUERIES[2], gold={"e": 1}, any_of={"e": ("c", "d")})
-    assert differences((*QUERIES[:2], turned, QUERIES[3])) == []
+    assert changes((*QUERIES[:2], turned, QUERIES[3])) == ""
 
 
-def test_new_queries_are_no_part_of_the_question_and_many_differences_are_counted() -> None:
+def test_new_queries_are_no_part_of_the_question_and_many_changes_are_counted() -> None:
     more = tuple(Query(f"n{i}", "new", {"a": 1}) for i in range(5))
-    assert differences((*QUERIES, *more)) == ["5 queries are new (n0, n1, n2, ...)"]
+    assert changes((*QUERIES, *more)) == "5 queries are new (n0, n1, n2, ...)"
+    both = (replace(QUERIES[0], text="Sunny?"), replace(QUERIES[1], gold={"b": 1}), *more)
+    assert changes(both) == (
+        "5 queries are new (n0, n1, n2, ...), 2 are gone (3, 4), 1 is worded differently (1), "
+        "1 is given other tools (2)"
+    )
+
+
+@given(st.permutations(QUERIES), st.integers(0, 3))
+def test_a_query_is_known_by_its_text_where_rows_are_numbered_anew(order: list[Query], new: int) -> None:
+    fresh = [Query("", f"fresh {number}", {"a": 1}) for number in range(new)]
+    numbered = tuple(replace(query, query_id=str(number)) for number, query in enumerate([*fresh, *order], start=1))
+    now, ids = snapshot_of(TOOLS, numbered)
+    match = match_queries(*snapshot_of(), now, ids)
+    texts = {query.query_id: query.text for query in numbered}
+    assert [(QUERIES[then].text, texts[ids[place or 0]]) for then, place in match.pairs] == [
+        (query.text, query.text) for query in QUERIES
+    ]
+    assert match.change.shared == 4
+    assert (len(match.change.added), match.change.size) == (new, new)
 
 
 def test_removed_tools_leave_what_remains_of_the_gold() -> None:
@@ -90,11 +112,44 @@ def test_removed_tools_leave_what_remains_of_the_gold() -> None:
         QUERIES[3],
     )
     tools = tuple(tool for tool in TOOLS if tool.tool_id not in "ad")
-    assert differences(left, tools) == []
+    assert changes(left, tools) == ""
+    assert match_queries(*snapshot_of(), *snapshot_of(tools, left)).pairs == [(0, None), (1, 0), (2, 1), (3, 2)]
     result = change("made", "0" * 64, snapshot_of()[0], snapshot_of(tools, left)[0])
     assert (result.removed, result.gold_removed, result.added, result.edited) == (["a", "d"], ["a", "d"], [], [])
     # A query that still needs a tool must be there.
-    assert differences(left[1:], tools) == ["1 query is missing (2)"]
+    assert changes(left[1:], tools) == "1 query is gone (2)"
+
+
+def test_a_tool_that_keeps_its_description_may_be_renamed() -> None:
+    def notes(*added: Tool) -> list[str]:
+        tools = (*TOOLS[1:], *added)
+        queries = (replace(QUERIES[1], gold={"b": 2}), *QUERIES[2:])
+        return change("made", "0" * 64, snapshot_of()[0], snapshot_of(tools, queries)[0]).notes
+
+    assert notes(Tool("z", "z", "does a")) == ["perhaps renamed, as the description is the same: a to z"]
+    # Nothing is guessed where two tools have it, or none.
+    assert notes(Tool("y", "y", "does a"), Tool("z", "z", "does a")) == []
+    assert notes(Tool("z", "z", "does z")) == []
+
+
+def test_the_order_of_the_keys_of_a_schema_makes_no_other_tool() -> None:
+    def tool(schema: str, *names: str) -> Tool:
+        return replace(TOOLS[0], input_schema=schema, parameters=tuple(Parameter(name) for name in names))
+
+    one = tool('{"properties": {"x": {}, "y": {"type": "string", "enum": ["p", "q"]}}, "type": "object"}', "x", "y")
+    two = tool('{"type": "object", "properties": {"y": {"enum": ["p", "q"], "type": "string"}, "x": {}}}', "y", "x")
+    other = tool('{"type": "object", "properties": {"y": {"enum": ["q", "p"], "type": "string"}, "x": {}}}', "y", "x")
+
+    def edited(before: Tool, after: Tool) -> list[list[str]]:
+        snapshots = (snapshot_of((first, *TOOLS[1:]))[0] for first in (before, after))
+        return [item.fields for item in change("made", "0" * 64, *snapshots).edited]
+
+    assert edited(one, two) == edited(two, one) == []
+    assert edited(one, other) == edited(two, other) == [["parameters"]]
+    # A baseline of a version that kept one digest of a field compares as it did.
+    old, new = (snapshot_of((first, *TOOLS[1:]))[0] for first in (one, one))
+    old = old.model_copy(update={"fields": {k: v for k, v in old.fields.items() if "sorted" not in k}})
+    assert change("made", "0" * 64, old, new).edited == []
 
 
 @pytest.mark.parametrize(

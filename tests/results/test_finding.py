@@ -142,7 +142,7 @@ def test_a_broken_result_that_is_asked_for_by_its_id_is_told_to_be_broken(run: R
     broken = run("tfidf")
     (broken.folder / "metrics.json").write_text("{")
     for name in (str(broken.folder), broken.manifest.result_id):
-        with pytest.raises(ResultError, match="cannot read"):
+        with pytest.raises(ResultError, match="is not JSON"):
             find_result(broken.folder.parent.parent, name)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.evaluation.scoring_equivalence import _Shown
 from bench.gating.baseline import read_baseline
 from bench.metrics import get_measure
 from bench.metrics.ties import LEAST_DRAWS
@@ -18,7 +17,7 @@ from bench.results.manifest import Manifest, Metrics, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
-AGAIN = "run `python -m bench.evaluation.scoring_equivalence`; what it leaves out gives other numbers than before"
+AGAIN = "run `python benchmarks/samescoring.py`; what it leaves out gives other numbers than before"
 
 
 def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
@@ -89,7 +88,12 @@ def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pyt
     assert metric_difference(before, today, "map@5") is None
 
 
-def test_what_was_shown_before_stands_where_it_led_to_code_that_is_the_same_today() -> None:
+def test_what_was_shown_before_stands_where_it_led_to_code_that_is_the_same_today(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from samescoring import _Shown
+
     shown = _Shown()
     shown.enter("b", "today", equal=True)
     shown.enter("c", "today", equal=True)

@@ -157,7 +157,7 @@ def test_a_damaged_table_is_refused(run: Run, name: str, damage: str) -> None:
 def test_a_missing_table_is_refused(run: Run) -> None:
     result = run("bm25")
     (result.folder / "run.parquet").unlink()
-    with pytest.raises(ResultError, match=r"cannot read .*run\.parquet \(No such file or directory\); run it again"):
+    with pytest.raises(ResultError, match=r"cannot read .*run\.parquet: No such file or directory; run it again"):
         _ = StoredResult.read(result.folder).run
 
 
@@ -213,11 +213,11 @@ def test_a_whole_result_is_verified_without_a_word(run: Run) -> None:
     [
         ("manifest.json", None, "{folder} is not a bench result: it has no manifest.json."),
         ("metrics.json", None, "{folder} is not a bench result: it has no metrics.json."),
-        ("manifest.json", "{", "cannot read {folder}/manifest.json: "),
-        ("manifest.json", "", "cannot read {folder}/manifest.json: "),
-        ("manifest.json", "[]", "{folder}/manifest.json does not follow its schema (the file: "),
+        ("manifest.json", "{", "{folder}/manifest.json is not JSON: "),
+        ("manifest.json", "", "{folder}/manifest.json is not JSON: "),
+        ("manifest.json", "[]", "{folder}/manifest.json does not follow its schema (it is not a JSON object)."),
         ("manifest.json", "{}", "{folder}/manifest.json does not follow its schema (result_id: Field required)."),
-        ("manifest.json", "\udcff", "cannot read {folder}/manifest.json: "),
+        ("manifest.json", "\udcff", "{folder}/manifest.json is not UTF-8: "),
         (
             "manifest.json",
             '{"schema_version": 2, "new": "form"}',

@@ -112,7 +112,7 @@ def test_a_name_that_a_stranger_chose_is_not_imported(
 
 
 @pytest.mark.parametrize("revisions", [{}, {"touch ran": "1.0"}])
-def test_no_service_is_asked_for_its_version(
+def test_no_program_is_started_for_its_version(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revisions: dict[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

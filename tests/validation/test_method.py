@@ -27,8 +27,8 @@ from bench.search.topk import top_k
 from bench.validation.method import Check, check_method
 
 CHECKS = (
-    "documented parts facts valid deterministic repeats order batches depth odd_queries tiny_library odd_library "
-    "no_leak inputs sets reads"
+    "documented parts facts valid deterministic repeats order batches depth queries odd_queries tiny_library "
+    "odd_library no_leak inputs sets reads"
 ).split()
 
 
@@ -81,7 +81,70 @@ def test_every_built_in_method_passes(name: str, tiny_models: dict[str, str]) ->
     result = checked(lambda: build_method(with_models(name, tiny_models)))
     assert {check: outcome.problem for check, outcome in result.items() if outcome.problem} == {}
     recommends = name in {"coverage", "oracle", "nearest-bundle", "nearest-query", "ptr", "random-bundle"}
-    assert {check for check, outcome in result.items() if outcome.skipped} == (set() if recommends else {"sets"})
+    skipped = {check for check, outcome in result.items() if outcome.skipped}
+    # Six queries are too few to tell whether a method looks at them.
+    assert skipped == {"queries"} | (set() if recommends else {"sets"})
+
+
+class Constant(Method):
+    """Gives all queries the same tools, in an order of their own or not."""
+
+    turns: ClassVar[bool] = False
+
+    def index(self, library: Library) -> None:
+        self.size = min(5, len(library))
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        turns = [len(text) % self.size if self.turns else 0 for text in queries.texts]
+        return Ranking.of_lists([[(turn + i) % self.size for i in range(min(depth, self.size))] for turn in turns])
+
+
+class Turning(Constant):
+    """In other orders."""
+
+    turns = True
+
+
+class Echo(Constant):
+    """Gives every query what the first one that it was asked should get."""
+
+    first: int | None = None
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        if self.first is None:
+            self.first = len(queries.texts[0]) % self.size
+        return Ranking.of_lists([[self.first]] * len(queries))
+
+
+class Mute(Constant):
+    """Answers nothing."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        return Ranking.empty(len(queries))
+
+
+class Declared(Constant):
+    """Says that it looks at no query."""
+
+    is_floor = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        (Constant, "have the same 5 tools in the same order; a method that is meant to look at no query sets"),
+        (Turning, "have the same 5 tools, in other orders;"),
+        (Echo, "are the same tool;"),
+        (Mute, "it answers none of 24 queries"),
+        (Declared, ""),
+    ],
+)
+def test_a_method_that_ignores_the_query_is_found(kind: type[Method], problem: str) -> None:
+    checks = check_method(lambda: kind(kind.Parameters(), Context(build_method)), load_dataset("starter"))
+    (check,) = [check for check in checks if check.name.startswith("queries:")]
+    assert problem in check.problem
+    assert bool(check.problem) == bool(problem)
+    assert check.skipped == ("" if problem else "it declares that it looks at no query (`is_floor`)")
 
 
 # Methods that break the protocol ------------------------------------------------------------------------------------
@@ -438,7 +501,9 @@ def test_a_method_that_refuses_the_small_libraries_is_not_checked_on_them() -> N
         return Choosy(Choosy.Parameters(), Context(build_method))
 
     result = checked(build)
-    assert {name: check.skipped for name, check in result.items() if check.skipped and name != "sets"} == dict.fromkeys(
+    assert {
+        name: check.skipped for name, check in result.items() if check.skipped and name not in {"sets", "queries"}
+    } == dict.fromkeys(
         ["tiny_library", "odd_library", "no_leak"], "it refuses the small library: ten tools are needed."
     )
     assert not any(check.problem for check in result.values())

@@ -25,12 +25,14 @@ from bench.gating.report import GateReport
 from bench.models.llm.journal import JournalLine
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY_SCHEMA, REPEATED_RUN_SCHEMA, REPEATS_SCHEMA, RUN_SCHEMA
+from bench.results.unfinished import Begun
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """The schemas as the models have them now."""
     models: dict[str, type[BaseModel]] = {
         "baseline": Baseline,
+        "begun": Begun,
         "card": Card,
         "comparison": Comparison,
         "dataset": DatasetManifest,

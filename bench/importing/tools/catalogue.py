@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +13,12 @@ from bench.base.paths import expand_path
 from bench.base.text import one_line
 from bench.data.dataset import MAX_ID_LENGTH
 from bench.data.tables import Tool
+from bench.data.tool_names import operation_of
 from bench.importing.reading import ByteBudget, Document, pointer, read_documents
 from bench.importing.tools.forms import Form, NoCatalogueError, is_single, tools_of
 from bench.importing.tools.openapi import is_openapi
 from bench.importing.tools.references import References
-from bench.importing.tools.tool import DocumentTool, Skipped, name_fault
+from bench.importing.tools.tool import DocumentTool, Skipped, canonical, name_fault
 
 MOST_TOOLS = 200_000
 #: Characters of all schemas together, references written out.
@@ -59,11 +61,20 @@ class Catalogue:
 
 
 @dataclass(frozen=True)
-class _Placed:
-    """A tool with its id, and where it was found."""
+class _Entry:
+    """A tool, and where it was found."""
 
-    tool: Tool
-    label: str
+    document: Document
+    source: Source
+    item: DocumentTool
+
+    @property
+    def label(self) -> str:
+        return _place(self.document.label, self.item.steps)
+
+    @property
+    def where(self) -> str:
+        return _place(self.document.where, self.item.steps)
 
 
 def read_catalogue(sources: Sequence[Source], form: Form | None = None, *, drop_duplicates: bool = False) -> Catalogue:
@@ -102,8 +113,9 @@ def catalogue_of(
     """
     budget = ByteBudget()
     remarks: list[tuple[Document, str, str]] = []
-    entries: list[tuple[Document, Source, DocumentTool]] = []
+    entries: list[_Entry] = []
     parts: set[Path] = set()
+    unread: defaultdict[str, list[_Entry]] = defaultdict(list)
     size = 0
     for document, source in documents:
         folder = source.path if source.path != document.file else Path()
@@ -114,7 +126,9 @@ def catalogue_of(
                 if isinstance(item, Skipped):
                     remarks.append((document, _place(document.label, item.steps), item.reason))
                 else:
-                    entries.append((document, source, item))
+                    entries.append(_Entry(document, source, item))
+                    for name in item.unread:
+                        unread[name].append(entries[-1])
                     size += len(item.tool.input_schema or "") + len(item.tool.returns or "")
                 many = len(entries) + len(remarks) > MOST_TOOLS
                 if many or size > MOST_SCHEMAS:
@@ -129,7 +143,7 @@ def catalogue_of(
             remarks.append((document, document.label, f"{error}"))
         parts |= references.files if references is not None else set()
     if parts:  # what an API has in other files is no catalogue beside it
-        entries = [entry for entry in entries if not _is_part(entry[0], parts)]
+        entries = [entry for entry in entries if not _is_part(entry.document, parts)]
         remarks = [remark for remark in remarks if not _is_part(remark[0], parts)]
     if not entries:
         names = [str(document.file) if document.file.name else document.where for document, _ in documents]
@@ -137,7 +151,10 @@ def catalogue_of(
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
         raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
     told = [(place, reason) for _, place, reason in remarks]
-    tools = _distinct(_assign_ids(entries), drop_duplicates, told)
+    for name, having in unread.items():
+        count = f"{len(having)} tool{'' if len(having) == 1 else 's'}"
+        told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({count})"))
+    tools = _distinct(_assign_ids(entries, told), drop_duplicates, told)
     return Catalogue(tuple(tools), tuple(told))
 
 
@@ -146,27 +163,36 @@ def _is_part(document: Document, parts: set[Path]) -> bool:
     return not is_api and Path(os.path.realpath(document.file)) in parts
 
 
-def _assign_ids(entries: Sequence[tuple[Document, Source, DocumentTool]]) -> list[_Placed]:
-    """Give each tool its id and its place in the hierarchy."""
-    guesses = {id(document): _guess(document) for document, _, _ in entries}
+def _assign_ids(entries: Sequence[_Entry], remarks: list[tuple[str, str]]) -> list[tuple[Tool, str]]:
+    """(tool, place) of each, with its id and its place in the hierarchy."""
+    guesses = {id(entry.document): _guess(entry.document) for entry in entries}
     several = len(set(guesses.values())) > 1
+    #: Of each name in a server, its operations and where they are.
+    operations: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    servers = []
+    for entry in entries:
+        guess = guesses[id(entry.document)][1] if several else ""
+        servers.append(entry.source.server or entry.item.server or guess)
+        if fault := name_fault(servers[-1] or "-"):
+            raise DataError(f"{entry.where}: the server's name {fault}; use SERVER=PATH.")
+        if operation := operation_of(entry.item.tool):
+            operations[servers[-1], entry.item.tool.name].setdefault(operation, entry.label)
+    doubled = {key: places for key, places in operations.items() if len(places) > 1}
+    for (_, name), places in doubled.items():
+        called = f"{', '.join(list(places)[:5])}{', ...' if len(places) > 5 else ''}"
+        reason = f"the operationId {one_line(name, 80)!r} is that of {len(places)} operations; they are called {called}"
+        remarks.append((" and ".join(list(places.values())[:2]), one_line(reason, 600)))
     placed = []
-    for document, source, item in entries:
-        server = source.server or item.server or (guesses[id(document)][1] if several else "")
-        tool = item.tool
-        if fault := name_fault(server or "-"):
-            raise DataError(f"{_place(document.where, item.steps)}: the server's name {fault}; use SERVER=PATH.")
-        identifier = f"{server}/{tool.name}" if server else tool.name
+    for entry, server in zip(entries, servers, strict=True):
+        tool = entry.item.tool
+        name = operation_of(tool) if (server, tool.name) in doubled else tool.name
+        identifier = f"{server}/{name}" if server else name
         if len(identifier) > MAX_ID_LENGTH:
-            raise DataError(f"{_place(document.where, item.steps)}: the id of the tool is longer than {MAX_ID_LENGTH}.")
+            raise DataError(f"{entry.where}: the id of the tool is longer than {MAX_ID_LENGTH}.")
         # Category > parent > tool: the tags of an API are below it.
         category, parent = (server, tool.parent) if tool.parent else ("", server)
-        placed.append(
-            _Placed(
-                replace(tool, tool_id=identifier, category=category, parent=parent),
-                _place(document.label, item.steps),
-            )
-        )
+        tool = replace(tool, tool_id=identifier, name=name, category=category, parent=parent)
+        placed.append((tool, entry.label))
     return placed
 
 
@@ -192,28 +218,27 @@ def _server_name(text: str) -> str:
     return one_line(text.encode("utf-8", "replace").decode(), 120)
 
 
-def _distinct(placed: Sequence[_Placed], drop_duplicates: bool, remarks: list[tuple[str, str]]) -> list[Tool]:
+def _distinct(placed: Sequence[tuple[Tool, str]], drop_duplicates: bool, remarks: list[tuple[str, str]]) -> list[Tool]:
     """One tool for each id; an equal copy is dropped with a remark."""
-    kept: dict[str, _Placed] = {}
-    clashes: list[tuple[_Placed, _Placed]] = []
-    for each in placed:
-        first = kept.setdefault(each.tool.tool_id, each)
-        if first is each:
+    kept: dict[str, tuple[Tool, str]] = {}
+    clashes: list[str] = []
+    for tool, label in placed:
+        first, place = kept.setdefault(tool.tool_id, (tool, label))
+        if first is tool:
             continue
-        if first.tool == each.tool:
-            remarks.append((each.label, f"it is equal to {first.label}, which is kept"))
+        if canonical(first) == canonical(tool):
+            remarks.append((label, f"it is equal to {place}, which is kept"))
         elif drop_duplicates:
-            remarks.append((each.label, f"it has the id of {first.label}, which is kept: {each.tool.tool_id}"))
+            remarks.append((label, f"it has the id of {place}, which is kept: {tool.tool_id}"))
         else:
-            clashes.append((first, each))
+            clashes.append(f"{one_line(tool.tool_id, 120)!r}: {place} and {label}")
     if clashes:
-        first, second = clashes[0]
         more = f" ({len(clashes) - 1} more ids are taken twice)" if len(clashes) > 1 else ""
         raise DataError(
-            f"two tools have the id {one_line(first.tool.tool_id, 120)!r}: {first.label} and {second.label}{more}; "
-            "name the servers as SERVER=PATH, or keep the first of each with --drop-duplicates."
+            f"two tools have the id {clashes[0]}{more}; name the servers as SERVER=PATH, or keep the first of each "
+            "with --drop-duplicates."
         )
-    return [each.tool for each in kept.values()]
+    return [tool for tool, _ in kept.values()]
 
 
 def _place(where: str, steps: tuple[object, ...]) -> str:

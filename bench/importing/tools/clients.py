@@ -5,18 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: Where clients have their servers: most of them (Claude, Cursor, Windsurf, Cline, Gemini CLI), VS Code in its own
-#: file, Codex, Zed, VS Code in its settings and in a development container, opencode, and a plug-in of Claude Code.
-_PLACES: tuple[tuple[str, ...], ...] = (
-    ("mcpServers",),
-    ("servers",),
-    ("mcp_servers",),
-    ("context_servers",),
-    ("mcp", "servers"),
-    ("customizations", "vscode", "mcp", "servers"),
-    ("mcp",),
-    (),
-)
+from bench.importing.dialects import TABLE
+
+_PLACES = [tuple(place) for place in TABLE["clients"]["places"]]
 #: How a server is reached, as clients call it: a program, or an address of HTTP.
 COMMAND, URLS = "command", ("url", "serverUrl", "httpUrl")
 _COMMENTS = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)|//[^\n]*|/\*.*?(?:\*/|$)', re.DOTALL)

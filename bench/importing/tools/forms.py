@@ -5,58 +5,38 @@ OpenAPI has a module of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal, get_args
 
 from bench.base.errors import DataError
+from bench.base.strict_json import loads
 from bench.base.text import one_line
+from bench.importing.dialects import words
 from bench.importing.reading import check_json
 from bench.importing.tools.clients import configured_servers
 from bench.importing.tools.openapi import is_openapi, operations
 from bench.importing.tools.references import References
 from bench.importing.tools.schemas import from_openapi
-from bench.importing.tools.tool import DocumentTool, Skipped, Steps, annotations_of, name_fault, read_tool
+from bench.importing.tools.tool import HINTS, DocumentTool, Skipped, Steps, annotations_of, name_fault, read_tool
 
 Form = Literal["mcp", "openai", "anthropic", "gemini", "openapi"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
-#: Where each form has the input schema. Docker's catalogues have a list of `arguments`.
-_SCHEMAS: dict[Form, tuple[str, ...]] = {
-    "mcp": ("inputSchema", "input_schema"),
-    "anthropic": ("input_schema",),
-    "openai": ("parameters",),
-    "gemini": ("parametersJsonSchema", "parameters_json_schema", "parameters"),
-}
-_ANY_SCHEMA = frozenset(key for keys in _SCHEMAS.values() for key in keys)
+_SCHEMAS: dict[str, tuple[str, ...]] = {form: words("tools", "schemas", form) for form in FORMS if form != "openapi"}
+_ANY_SCHEMA = tuple({key: None for keys in _SCHEMAS.values() for key in keys})
+_NAMES, _DESCRIPTIONS, _SERVERS, _SERVER_OBJECTS, _OF_SERVERS, _WRAPPERS = (
+    words("tools", key) for key in ("name", "description", "servers", "server_objects", "of_servers", "wrappers")
+)
+_CALLS, _OTHER_LISTS, _CARD_KEYS, _CARD_TYPES = (
+    frozenset(words("tools", key)) for key in ("calls", "other_lists", "card_keys", "card_types")
+)
+#: Fields of a tool that are read, or known to say nothing of what a retriever sees.
+_READ = frozenset({*_NAMES, *_DESCRIPTIONS, *_SERVERS, *_SERVER_OBJECTS, *_ANY_SCHEMA})
+_READ |= {*words("tools", "other_schemas"), *words("tools", "ignored"), *HINTS}
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
-#: What the parts of a tool are called, the usual name first; the others are those of flat lists.
-_NAMES = ("name", "tool_name", "toolName", "tool")
-_DESCRIPTIONS = ("description", "tool_description", "toolDescription", "desc")
-#: What names the server of a tool or of a list: a text, or an object with a name, as LiteLLM's `mcp_info`.
-_SERVERS = tuple(
-    "server_name serverName server server_label serverLabel mcp_server mcpServer mcp_server_name mcpServerName "
-    "server_id serverId namespace".split()
-)
-_SERVER_OBJECTS = ("serverInfo", "server", "mcp_info")
-#: Lists of servers, or objects of them by name.
-_OF_SERVERS = ("servers", "registry", "mcpServers")
-#: What holds a list of tools or a record: answers and events, the MCP registry (`server`), Docker (`snapshot`).
-_WRAPPERS = ("result", "data", "items", "results", "entries", "server", "snapshot", "item", "response")
-#: Other names of an input schema, in flat lists.
-_OTHER_SCHEMAS = ("schema", "args_schema", "input_parameters", "inputParameters")
-#: Types of what is said to tools, or by them.
-_CALLS = frozenset("function_call mcp_call tool_call custom_tool_call tool_use server_tool_use mcp_tool_use".split())
-#: Lists of MCP that are none of tools.
-_OTHER_LISTS = frozenset({"prompts", "resources", "resourceTemplates"})
-#: Keys and types of what describes a server, in the MCP registry, in server cards and in Docker's registry.
-_CARD_KEYS = frozenset(
-    "packages remotes repository serverInfo protocolVersion capabilities transport qualifiedName version_detail "
-    "websiteUrl server_url toolsUrl mcpServers".split()
-)
-_CARD_TYPES = frozenset({"server", "remote", "stdio", "sse", "streamable-http", "streamableHttp", "mcp_toolset"})
-#: What is said of them.
+#: What is said of a record that describes a server.
 _CARD = "it describes a server and lists none of its tools"
 
 
@@ -83,7 +63,8 @@ def tools_of(
             raise NoCatalogueError("it is no OpenAPI document: it has no `paths`")
         yield from operations(references or References(value))
         return
-    entries = _item(value, "", (), form) if is_line else _list_tools(value, "", (), form)
+    walker = _Walker(form)
+    entries = walker.item(value, "", ()) if is_line else walker.walk(value, "", ())
     some = any(isinstance(entry, tuple) and isinstance(entry[0], dict) for entry in entries or [])
     if not some and configured_servers(value) is not None:
         raise NoCatalogueError(
@@ -96,7 +77,12 @@ def tools_of(
             else f"it is no list of tools in the form {form}"
         )
     for entry in entries:
-        yield entry if isinstance(entry, Skipped) else _tool(*entry)
+        tool = entry if isinstance(entry, Skipped) else _tool(*entry)
+        if isinstance(tool, DocumentTool) and not isinstance(entry, Skipped):
+            function = entry[0].get("function")
+            fields = (*entry[0], *(function if isinstance(function, dict) else ()))
+            tool = replace(tool, unread=tuple(name for name in fields if name not in _READ))
+        yield tool
 
 
 def is_single(value: Any) -> bool:
@@ -106,67 +92,145 @@ def is_single(value: Any) -> bool:
 
 #: A value that should be a tool, its server, its place, and the form to read it as.
 _Raw = tuple[Any, str, Steps, Form | None]
+_Entries = list[_Raw | Skipped]
 
 
-def _list_tools(value: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    """The tools somewhere in a value; None if it is no catalogue. Depth is that of the document, which is bounded."""
-    if isinstance(value, list):
-        entries: list[_Raw | Skipped] = []
-        known = not value
+@dataclass(frozen=True)
+class _Walker:
+    """Finds the tools somewhere in a value. Depth is that of the document, which is bounded.
+
+    Attributes:
+        form: the form to read the tools as; None to recognise it.
+    """
+
+    form: Form | None
+
+    def _raw(self, items: Sequence[Any], server: str, steps: Steps, form: Form | None = None) -> _Entries:
+        return [(item, server, (*steps, number), self.form or form) for number, item in enumerate(items)]
+
+    def item(self, item: Any, server: str, steps: Steps) -> _Entries | None:
+        """The tool that an entry of a list is, or those inside it."""
+        if isinstance(item, dict) and _is_tool(item, alone=False):
+            return [(item, server, steps, self.form)]
+        return self.walk(item, server, steps)
+
+    def walk(self, value: Any, server: str, steps: Steps) -> _Entries | None:
+        """The tools in a value; None if it is no catalogue."""
+        if isinstance(value, list):
+            return self._list(value, server, steps)
+        if not isinstance(value, dict):
+            return None
+        if "jsonrpc" in value and isinstance(value.get("error"), dict):
+            raise NoCatalogueError(f"it is an error of the server: {one_line(str(value['error'].get('message')), 120)}")
+        if "jsonrpc" in value and "result" in value:
+            return self.walk(value["result"], server, (*steps, "result"))
+        crawled = self._crawled_server(value, steps)
+        if crawled is not None:
+            return crawled
+        if _is_tool(value, alone=True):
+            return [(value, server, steps, self.form)]
+        for key in (*_DECLARATIONS, "functions"):
+            if isinstance(value.get(key), list):
+                return self._raw(value[key], server, (*steps, key), "gemini" if key in _DECLARATIONS else "openai")
+        named = _server(value) or server
+        tool = value.get("tool")
+        if isinstance(tool, dict) and _is_tool(tool, alone=False):
+            return [(tool, _stated_server(tool) or named, (*steps, "tool"), self.form)]
+        listed = self._response(value, steps)
+        if listed is not None:
+            return listed
+        tools, place = value.get("tools"), (*steps, "tools")
+        if isinstance(tools, list):
+            inner = self._list(tools, named, place)
+            return self._raw(tools, named, place) if inner is None else inner
+        if isinstance(tools, dict):
+            return self._servers(tools, place) or self._by_name(tools, named, place)
+        # Of several servers by name, one may be called `data`.
+        if sum(map(_has_tools, value.values())) < 2:
+            for key in (*_OF_SERVERS, *_WRAPPERS):
+                if isinstance(value.get(key), list | dict) and key in _OF_SERVERS:
+                    return self._records(value[key], (*steps, key))
+                if isinstance(value.get(key), list | dict):
+                    return self.walk(value[key], server, (*steps, key))
+        if _is_card(value):
+            return [Skipped(steps, _CARD)]
+        return self._servers(value, steps) or self._by_name(value, server, steps)
+
+    def _list(self, items: list[Any], server: str, steps: Steps) -> _Entries | None:
+        """The tools of a list; None if it has entries and none is a tool or holds any."""
         # Beside servers with tools, what has a name and a description alone is a server, too.
-        of_servers = any(isinstance(item, dict) and isinstance(item.get("tools"), list | dict) for item in value)
-        for number, item in enumerate(value):
+        of_servers = any(isinstance(item, dict) and isinstance(item.get("tools"), list | dict) for item in items)
+        entries: _Entries = []
+        known = not items
+        for number, item in enumerate(items):
             place = (*steps, number)
             if of_servers and isinstance(item, dict) and not item.keys() & {"tools", "type"} and not _has_schema(item):
-                inner: list[_Raw | Skipped] | None = [Skipped(place, _CARD)]
+                inner: _Entries | None = [Skipped(place, _CARD)]
             else:
-                inner = _item(item, server, place, form)
+                inner = self.item(item, server, place)
             known = known or inner is not None
-            entries += [(item, server, place, form)] if inner is None else inner
+            entries += [(item, server, place, self.form)] if inner is None else inner
         return entries if known else None
-    if not isinstance(value, dict):
-        return None
-    if "jsonrpc" in value and isinstance(value.get("error"), dict):
-        raise NoCatalogueError(f"it is an error of the server: {one_line(str(value['error'].get('message')), 120)}")
-    if "jsonrpc" in value and "result" in value:
-        return _list_tools(value["result"], server, (*steps, "result"), form)
-    crawled = _read_crawled_server(value, steps, form)
-    if crawled is not None:
-        return crawled
-    if _is_tool(value, alone=True):
-        return [(value, server, steps, form)]
-    for key in (*_DECLARATIONS, "functions"):
-        if isinstance(value.get(key), list):
-            list_form: Form = form or ("gemini" if key in _DECLARATIONS else "openai")
-            return [(item, server, (*steps, key, n), list_form) for n, item in enumerate(value[key])]
-    named = _server(value) or server
-    tool = value.get("tool")
-    if isinstance(tool, dict) and _is_tool(tool, alone=False):
-        return [(tool, _stated_server(tool) or named, (*steps, "tool"), form)]
-    listed = _read_response(value, steps, form)
-    if listed is not None:
-        return listed
-    tools = value.get("tools")
-    if isinstance(tools, list):
-        entries = []
-        for number, item in enumerate(tools):
-            place = (*steps, "tools", number)
-            inner = _item(item, named, place, form)
-            entries += [(item, named, place, form)] if inner is None else inner
+
+    def _servers(self, value: dict[str, Any], steps: Steps) -> _Entries | None:
+        """An object of servers by name, each a list of tools or an object with `tools`; None if it is none.
+
+        Beside objects with `tools`, what else there is says something about the whole.
+        """
+        lists = {name for name, each in value.items() if isinstance(each, list) and name not in _OTHER_LISTS}
+        records = {
+            name for name, each in value.items() if isinstance(each, dict) and isinstance(each.get("tools"), list)
+        }
+        if not records and len(lists) < len(value):
+            return None
+        entries: _Entries = []
+        for name, each in value.items():
+            if name in records:
+                entries += self.walk(each["tools"], _server(each) or name, (*steps, name, "tools")) or []
+            elif name in lists and all(isinstance(item, dict) for item in each):
+                entries += self.walk(each, name, (*steps, name)) or []
+        return entries or None
+
+    def _by_name(self, value: dict[str, Any], server: str, steps: Steps) -> _Entries | None:
+        """An object of tools by name, each with an input schema; None if it is none."""
+        if not all(isinstance(each, dict) and isinstance(_first(each, _ANY_SCHEMA), dict) for each in value.values()):
+            return None
+        return [({"name": name, **each}, server, (*steps, name), self.form) for name, each in value.items()] or None
+
+    def _records(self, value: Any, steps: Steps) -> _Entries:
+        """The tools of servers in a list, or in an object by name; a server without tools is told."""
+        entries: _Entries = []
+        for key, record in value.items() if isinstance(value, dict) else enumerate(value):
+            inner = self.walk(record, key if isinstance(key, str) else "", (*steps, key))
+            entries += [Skipped((*steps, key), _CARD)] if inner is None else inner
         return entries
-    if isinstance(tools, dict):
-        return _servers(tools, (*steps, "tools"), form) or _by_name(tools, named, (*steps, "tools"), form)
-    # Of several servers by name, one may be called `data`.
-    if sum(map(_has_tools, value.values())) < 2:
-        for key in _OF_SERVERS:
-            if isinstance(value.get(key), list | dict):
-                return _read_servers(value[key], (*steps, key), form)
-        for key in _WRAPPERS:
-            if isinstance(value.get(key), list | dict):
-                return _list_tools(value[key], server, (*steps, key), form)
-    if _is_card(value):
-        return [Skipped(steps, _CARD)]
-    return _servers(value, steps, form) or _by_name(value, server, steps, form)
+
+    def _response(self, value: dict[str, Any], steps: Steps) -> _Entries | None:
+        """The lists that an answer of OpenAI's Responses API has of MCP servers; None if it has none.
+
+        Such an answer also has the `tools` of the request: functions, and servers.
+        """
+        listed: dict[str, list[Any]] = {}
+        for key, kind in (("output", "mcp_list_tools"), ("tools", "function")):
+            items = value[key] if isinstance(value.get(key), list) else []
+            listed[key] = [(number, item) for number, item in enumerate(items) if _type(item) == kind]
+        if not listed["output"]:
+            return None
+        inner = [self.item(item, "", (*steps, key, n)) or [] for key, items in listed.items() for n, item in items]
+        return list(chain.from_iterable(inner))
+
+    def _crawled_server(self, value: dict[str, Any], steps: Steps) -> _Entries | None:
+        """A server of Toucan: the answer of the server if there is one, else what its page on Smithery says."""
+        about = value.get("metadata")
+        if not isinstance(about, dict) or not isinstance(about.get("server_info_crawled"), dict):
+            return None
+        page, answer = about["server_info_crawled"], about.get("remote_server_response")
+        server = next((name for name in (page.get("author"), page.get("name")) if isinstance(name, str) and name), "")
+        for key, source in (("remote_server_response", answer), ("server_info_crawled", page)):
+            tools = source.get("tools") if isinstance(source, dict) else None
+            if isinstance(tools, list) and (tools or source is page):
+                return self._raw(tools, server, (*steps, "metadata", key, "tools"), "mcp")
+        return None
 
 
 def _has_tools(record: Any) -> bool:
@@ -175,92 +239,8 @@ def _has_tools(record: Any) -> bool:
     return isinstance(tools, list) and any(isinstance(item, dict) and _is_tool(item, alone=False) for item in tools)
 
 
-def _item(item: Any, server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    if isinstance(item, dict) and _is_tool(item, alone=False):
-        return [(item, server, steps, form)]
-    return _list_tools(item, server, steps, form) if isinstance(item, dict | list) else None
-
-
-def _servers(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    """An object of servers by name, each a list of tools or an object with `tools`; None if it is none.
-
-    Beside objects with `tools`, what else there is says something about the whole.
-    """
-    lists = {name: each for name, each in value.items() if isinstance(each, list) and name not in _OTHER_LISTS}
-    records = {
-        name: each for name, each in value.items() if isinstance(each, dict) and isinstance(each.get("tools"), list)
-    }
-    if not records and len(lists) < len(value):
-        return None
-    entries: list[_Raw | Skipped] = []
-    for name in value:
-        place = (*steps, name)
-        if name in records:
-            record = records[name]
-            inner = _list_tools(record["tools"], _server(record) or name, (*place, "tools"), form)
-        elif name in lists and all(isinstance(item, dict) for item in lists[name]):
-            inner = _list_tools(lists[name], name, place, form)
-        else:
-            continue
-        entries += inner or []
-    return entries or None
-
-
-def _by_name(value: dict[str, Any], server: str, steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    """An object of tools by name, each with an input schema; None if it is none."""
-    for each in value.values():
-        if not isinstance(each, dict) or not isinstance(_first(each, tuple(_ANY_SCHEMA)), dict):
-            return None
-    return [({"name": name, **each}, server, (*steps, name), form) for name, each in value.items()] or None
-
-
-def _read_servers(value: Any, steps: Steps, form: Form | None) -> list[_Raw | Skipped]:
-    """The tools of servers in a list, or in an object by name; a server without tools is told."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    entries: list[_Raw | Skipped] = []
-    for key, record in pairs:
-        inner = _list_tools(record, key if isinstance(key, str) else "", (*steps, key), form)
-        entries += [Skipped((*steps, key), _CARD)] if inner is None else inner
-    return entries
-
-
-def _read_response(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    """The lists that an answer of OpenAI's Responses API has of MCP servers; None if it has none.
-
-    Such an answer also has the `tools` of the request: functions, and servers.
-    """
-    output = value.get("output")
-    lists = [
-        (number, item)
-        for number, item in enumerate(output if isinstance(output, list) else [])
-        if isinstance(item, dict) and item.get("type") == "mcp_list_tools"
-    ]
-    if not lists:
-        return None
-    entries: list[_Raw | Skipped] = []
-    for number, item in lists:
-        entries += _list_tools(item, "", (*steps, "output", number), form) or []
-    tools = value.get("tools")
-    for number, item in enumerate(tools if isinstance(tools, list) else []):
-        if isinstance(item, dict) and item.get("type") == "function":
-            entries.append((item, "", (*steps, "tools", number), form))
-    return entries
-
-
-def _read_crawled_server(value: dict[str, Any], steps: Steps, form: Form | None) -> list[_Raw | Skipped] | None:
-    """A server of Toucan: the answer of the server if there is one, else what its page on Smithery says."""
-    about = value.get("metadata")
-    if not isinstance(about, dict) or not isinstance(about.get("server_info_crawled"), dict):
-        return None
-    page, answer = about["server_info_crawled"], about.get("remote_server_response")
-    server = next((name for name in (page.get("author"), page.get("name")) if isinstance(name, str) and name), "")
-    place = (*steps, "metadata", "server_info_crawled", "tools")
-    tools = page.get("tools")
-    if isinstance(answer, dict) and isinstance(answer.get("tools"), list) and answer["tools"]:
-        place, tools = (*steps, "metadata", "remote_server_response", "tools"), answer["tools"]
-    if not isinstance(tools, list):
-        return None
-    return [(item, server, (*place, number), form or "mcp") for number, item in enumerate(tools)]
+def _type(item: Any) -> Any:
+    return item.get("type") if isinstance(item, dict) else None
 
 
 def _stated_server(record: Mapping[str, Any]) -> str:
@@ -348,13 +328,13 @@ def _tool(raw: Any, server: str, steps: Steps, form: Form | None) -> DocumentToo
         returns = returns or from_openapi(raw.get("response"), lambda target: target)
     if schema is None and form == "mcp":
         lists = (raw[key] for key in ("arguments", "parameters") if isinstance(raw.get(key), list))
-        others = (raw[key] for key in _OTHER_SCHEMAS if isinstance(raw.get(key), dict))
+        others = (raw[key] for key in words("tools", "other_schemas") if isinstance(raw.get(key), dict))
         schema = next(chain(lists, others), None)
     if isinstance(schema, str):
         schema = _from_text(schema)
     if isinstance(schema, list):
         schema = _from_list(schema, optional=raw.get("arguments") is not schema)
-    if schema is None and _first(raw, tuple(_ANY_SCHEMA)) is not None:
+    if schema is None and _first(raw, _ANY_SCHEMA) is not None:
         return Skipped(steps, f"it has no {_SCHEMAS[form][0]}, so it is not of the form {form}")
     return read_tool(
         _first(raw, _NAMES),
@@ -382,7 +362,7 @@ def _form(raw: Mapping[str, Any]) -> Form:
 def _from_text(text: str) -> Any:
     """A schema that was written into a text, as some tables have it; the text if it is no JSON."""
     try:
-        return check_json(json.loads(text), "")
+        return check_json(loads(text), "")
     except (ValueError, RecursionError, DataError):
         return text
 

@@ -37,44 +37,31 @@ def as_json(value: Any) -> Any:
         ) from error
 
 
+#: Where an object has its schema: pydantic-ai, and LangChain, whose `tool_call_schema` leaves out what programs inject.
+_SCHEMAS = ("parameters_json_schema", "tool_call_schema", "args_schema")
+
+
 def _tool(value: Any) -> dict[str, Any]:
-    definition = getattr(value, "tool_def", None)
-    if definition is not None:  # pydantic-ai: Tool.tool_def is a ToolDefinition
-        value = definition
-    if hasattr(value, "parameters_json_schema"):
-        return _mcp(value, value.parameters_json_schema)
+    value = getattr(value, "tool_def", None) or value  # pydantic-ai: Tool.tool_def is a ToolDefinition
     metadata: Any = getattr(value, "metadata", None)
     if hasattr(metadata, "get_parameters_dict"):  # LlamaIndex: BaseTool.metadata is a ToolMetadata
         named = metadata.get_name() if hasattr(metadata, "get_name") else metadata.name
         return {"name": named, "description": metadata.description, "inputSchema": metadata.get_parameters_dict()}
-    if hasattr(value, "inputSchema") or hasattr(
-        value, "input_schema"
-    ):  # mcp.types.Tool, by the names of version 1 or 2
+    if hasattr(value, "inputSchema") or hasattr(value, "input_schema"):  # mcp.types.Tool, of version 1 or 2
         dumped: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
         return dumped
-    if hasattr(value, "args_schema"):  # LangChain: BaseTool; `tool_call_schema` leaves out what the program injects
-        schema = getattr(value, "tool_call_schema", None)
-        return _mcp(value, schema if schema is not None else value.args_schema)
-    raise UsageError(
-        f"{_name_of(value)} is no tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data: an object "
-        "with name, description and inputSchema."
-    )
-
-
-def _mcp(value: Any, schema: Any) -> dict[str, Any]:
+    if not any(hasattr(value, key) for key in _SCHEMAS):
+        raise UsageError(
+            f"{_name_of(value)} is no tool of LangChain, LlamaIndex, pydantic-ai or the MCP SDK; pass JSON data: an "
+            "object with name, description and inputSchema."
+        )
+    schema = next((each for key in _SCHEMAS if (each := getattr(value, key, None)) is not None), None)
+    if schema is not None and not isinstance(schema, Mapping):  # a model of pydantic 2 or 1
+        schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema()
     # LangChain's adapter and pydantic-ai keep the annotations of an MCP server's tool under `metadata`.
-    annotations = annotations_of({"metadata": getattr(value, "metadata", None)})
-    tool = {"name": value.name, "description": value.description, "inputSchema": _schema(schema)}
+    annotations = annotations_of({"metadata": metadata})
+    tool = {"name": value.name, "description": value.description, "inputSchema": schema}
     return {**tool, "annotations": annotations} if annotations else tool
-
-
-def _schema(schema: Any) -> Any:
-    """JSON Schema out of itself or of a pydantic model, of version 2 or 1."""
-    if schema is None or isinstance(schema, Mapping):
-        return schema
-    if hasattr(schema, "model_json_schema"):
-        return schema.model_json_schema()
-    return schema.schema()
 
 
 def _name_of(value: Any) -> str:

@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
-from bench.importing.tools.references import MOST_HOPS, LostReferenceError, Node, References
+from bench.importing.tools.references import MOST_HOPS, LostReferenceError, References
 from bench.importing.tools.schemas import Fields, fields_of, from_openapi
 from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps, read_tool
 
@@ -46,18 +45,18 @@ def operations(references: References) -> Iterator[DocumentTool | Skipped]:
     """
     schemas = _Schemas(references)
     paths = schemas.follow(_member(references.root, "paths"))
-    if paths is None or not isinstance(paths.value, dict):
+    if not isinstance(paths, dict):
         yield Skipped(("paths",), "the document has no `paths`")
         return
     wordless: list[str] = []
-    for path in paths.value:
+    for path in paths:
         place: Steps = ("paths", path)
         item = schemas.chain(_member(paths, path))
-        if item is None or not all(isinstance(node.value, dict) for node in item):
+        if item is None or not all(isinstance(part, dict) for part in item):
             fault = "the path is not an object" if item else "the path is a reference that leads nowhere"
             yield from (Skipped(place, text) for text in schemas.new_losses("the path has no operations") or [fault])
             continue
-        for method in dict.fromkeys(key for node in item for key in node.value if key in _METHODS):
+        for method in dict.fromkeys(key for part in item for key in part if key in _METHODS):
             for result in _operation(schemas, path, method, item, (*place, method)):
                 if isinstance(result, DocumentTool) and not (result.tool.description or result.tool.title).strip():
                     wordless.append(f"{method.upper()} {path}")
@@ -70,26 +69,26 @@ def operations(references: References) -> Iterator[DocumentTool | Skipped]:
         )
 
 
-def _member(node: Node, key: str) -> Node:
+def _member(value: Any, key: str) -> Any:
     """A member of an object, null if there is none."""
-    return Node(node.value.get(key) if isinstance(node.value, dict) else None, node.file)
+    return value.get(key) if isinstance(value, dict) else None
 
 
-def _get(chain: Sequence[Node], key: str) -> Node:
+def _get(chain: Sequence[Any], key: str) -> Any:
     """A member of an object that is described in several places: that of the first place which has it, or null."""
-    return next((_member(node, key) for node in chain if node.value.get(key) is not None), Node(None))
+    return next((part[key] for part in chain if part.get(key) is not None), None)
 
 
 def _operation(
-    schemas: _Schemas, path: str, method: str, item: Sequence[Node], place: Steps
+    schemas: _Schemas, path: str, method: str, item: Sequence[Any], place: Steps
 ) -> Iterator[DocumentTool | Skipped]:
     operation = schemas.chain(_get(item, method))
-    if operation is None or not all(isinstance(node.value, dict) for node in operation):
+    if operation is None or not all(isinstance(part, dict) for part in operation):
         fault = "the operation is not an object" if operation else "the operation is a reference that leads nowhere"
         yield from (Skipped(place, text) for text in schemas.new_losses("there is no operation") or [fault])
         return
-    name = _get(operation, "operationId").value
-    tags = _get(operation, "tags").value
+    name = _get(operation, "operationId")
+    tags = _get(operation, "tags")
     parent = tags[0] if isinstance(tags, list) and tags and isinstance(tags[0], str) else ""
     if not parent.strip():
         parent = next((step for step in path.split("/") if step and not step.startswith("{")), "")
@@ -107,7 +106,7 @@ def _operation(
             schema=schema,
             returns=returns,
             annotations={"method": method.upper(), "path": path},
-            deprecated=_get(operation, "deprecated").value is True,
+            deprecated=_get(operation, "deprecated") is True,
             place=place,
             parent=parent,
         )
@@ -121,10 +120,10 @@ class _Schemas:
 
     def __init__(self, references: References) -> None:
         self._references = references
-        #: (file, fragment) -> `#/$defs/NAME`.
-        self._names: dict[tuple[Path, str], str] = {}
+        #: A reference, as it is written from the document -> `#/$defs/NAME`.
+        self._names: dict[str, str] = {}
         #: `#/$defs/NAME` -> the schema that it stands for.
-        self._targets: dict[str, Node] = {}
+        self._targets: dict[str, Any] = {}
         #: Converted schemas with the references in them and their size, by `#/$defs/NAME`.
         self._converted: dict[str, tuple[Any, list[str], int]] = {}
         #: References that stand for nothing, and why; those that nothing was said of yet.
@@ -132,29 +131,31 @@ class _Schemas:
         self._untold: dict[str, None] = {}
         self._referred = 0
 
-    def convert(self, node: Node) -> Any:
+    def convert(self, schema: Any) -> Any:
         """JSON Schema out of a Schema Object; schemas that it refers to are named, as under `$defs`."""
-        return from_openapi(node.value, partial(self._name, start=node.file))
+        return from_openapi(schema, self._name)
 
-    def _name(self, reference: str, start: Path) -> str | None:
+    def _name(self, reference: str) -> str | None:
         """The new target of a reference; None if there is nothing at the old one."""
-        node = self._resolve(reference, start)
-        if node is None:
+        found = self._resolve(reference)
+        if found is None:
             return None
-        if (node.file, node.fragment) not in self._names:
+        key, schema = found
+        if key not in self._names:
             # A name that a pointer in a URL holds as it is.
-            text = node.fragment.rpartition("/")[2] if "/" in node.fragment else node.file.stem
+            file, _, fragment = key.partition("#")
+            text = fragment.rpartition("/")[2] if "/" in fragment else Path(file or self._references.name).stem
             base = re.sub(r"[^A-Za-z0-9._-]+", ".", text) or "root"
             number, name = 2, base
             while f"#/$defs/{name}" in self._targets:
                 name, number = f"{base}-{number}", number + 1
-            self._names[node.file, node.fragment] = f"#/$defs/{name}"
-            self._targets[f"#/$defs/{name}"] = node
-        return self._names[node.file, node.fragment]
+            self._names[key] = f"#/$defs/{name}"
+            self._targets[f"#/$defs/{name}"] = schema
+        return self._names[key]
 
-    def _resolve(self, reference: str, start: Path) -> Node | None:
+    def _resolve(self, reference: str) -> tuple[str, Any] | None:
         try:
-            return self._references.resolve(reference, start)
+            return self._references.resolve(reference)
         except LostReferenceError as error:
             self._lose(reference, str(error))
             return None
@@ -164,28 +165,27 @@ class _Schemas:
             self._untold[reference] = None
         self._lost.setdefault(reference, reason)
 
-    def chain(self, node: Node) -> list[Node] | None:
+    def chain(self, value: Any) -> list[Any] | None:
         """An object and, if it is a reference, what that stands for, in turn; None if that leads nowhere."""
-        chain = [node]
-        while isinstance(chain[-1].value, dict) and isinstance(chain[-1].value.get("$ref"), str):
-            reference = chain[-1].value["$ref"]
-            after = self._resolve(reference, chain[-1].file)
+        chain = [value]
+        while isinstance(reference := _member(chain[-1], "$ref"), str):
+            after = self._resolve(reference)
             if after is not None and len(chain) > MOST_HOPS:
                 self._lose(reference, "leads back to itself")
             if after is None or len(chain) > MOST_HOPS:
                 return None
-            chain.append(after)
+            chain.append(after[1])
         return chain
 
-    def follow(self, node: Node) -> Node | None:
+    def follow(self, value: Any) -> Any:
         """A Parameter, Request Body or Response Object, which may be a reference to one; None if that leads nowhere."""
-        chain = self.chain(node)
+        chain = self.chain(value)
         return None if chain is None else chain[-1]
 
-    def text(self, node: Node) -> str:
+    def text(self, value: Any) -> str:
         """A text, which may be in a file of its own; empty if there is none."""
-        after = self.follow(node)
-        return after.value if after is not None and isinstance(after.value, str) else ""
+        text = self.follow(value)
+        return text if isinstance(text, str) else ""
 
     def defined(self, schema: Any) -> Any:
         """What a `$ref` of a converted schema stands for, converted; other values as they are."""
@@ -250,42 +250,36 @@ def _references(schema: Any) -> list[str]:
     return references
 
 
-def _schema(operation: Sequence[Node], item: Sequence[Node], schemas: _Schemas) -> dict[str, Any]:
+def _schema(operation: Sequence[Any], item: Sequence[Any], schemas: _Schemas) -> dict[str, Any]:
     """Parameters and request body as one object schema."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     # An operation's parameter replaces that of the path with the same name and place.
-    given: dict[tuple[str, str], Node] = {}
+    given: dict[tuple[str, str], dict[str, Any]] = {}
     for holder in (item, operation):
         listed = schemas.follow(_get(holder, "parameters"))
-        if listed is None or not isinstance(listed.value, list):
-            continue
-        for each in listed.value:
-            parameter = schemas.follow(Node(each, listed.file))
-            if parameter is not None and isinstance(parameter.value, dict):
-                name = parameter.value.get("name")
-                if isinstance(name, str):
-                    given[name, str(parameter.value.get("in"))] = parameter
+        for each in listed if isinstance(listed, list) else ():
+            parameter = schemas.follow(each)
+            if isinstance(name := _member(parameter, "name"), str):
+                given[name, str(parameter.get("in"))] = parameter
     body: _Body | None = None
     for (name, where), parameter in given.items():
-        needed = parameter.value.get("required") is True
+        needed = parameter.get("required") is True
         if where == "body":  # Swagger 2
-            body = _Body(_schema_of(parameter, schemas), needed, parameter.value.get("description"))
+            body = _Body(_schema_of(parameter, schemas), needed, parameter.get("description"))
             continue
         name = _free_name(name, where, properties)
-        properties[name] = _of_parameter(parameter, schemas)
+        schema = schemas.convert(_schema_of(parameter, schemas))
+        properties[name] = _described(schema, parameter.get("description"))
         if needed or where == "path":
             required.append(name)
     request = schemas.follow(_get(operation, "requestBody"))
-    if request is not None and isinstance(request.value, dict):
-        needed = request.value.get("required") is True
-        body = _Body(_content(request, schemas), needed, request.value.get("description"))
-    if body is not None and body.schema.value is not None:
+    if isinstance(request, dict):
+        body = _Body(_content(request, schemas), request.get("required") is True, request.get("description"))
+    if body is not None and body.schema is not None:
         _add_body(body, properties, required, schemas)
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = list(dict.fromkeys(required))
-    return schema
+    needs = {"required": list(dict.fromkeys(required))} if required else {}
+    return {"type": "object", "properties": properties, **needs}
 
 
 def _free_name(name: str, where: str, properties: Mapping[str, Any]) -> str:
@@ -297,18 +291,11 @@ def _free_name(name: str, where: str, properties: Mapping[str, Any]) -> str:
     return name
 
 
-def _of_parameter(parameter: Node, schemas: _Schemas) -> Any:
-    schema = schemas.convert(_schema_of(parameter, schemas))
-    return _described(schema, parameter.value.get("description"))
-
-
-def _schema_of(parameter: Node, schemas: _Schemas) -> Node:
+def _schema_of(parameter: Mapping[str, Any], schemas: _Schemas) -> Any:
     """The schema of a parameter: its own, that of its media type, or, as in Swagger 2, the keywords beside its name."""
-    for source in (_member(parameter, "schema"), _content(parameter, schemas)):
-        if source.value is not None:
-            return source
-    beside = {key: value for key, value in parameter.value.items() if key not in _NOT_SCHEMA}
-    return Node(beside, parameter.file)
+    schema = parameter.get("schema")
+    schema = _content(parameter, schemas) if schema is None else schema
+    return {key: value for key, value in parameter.items() if key not in _NOT_SCHEMA} if schema is None else schema
 
 
 _NOT_SCHEMA = frozenset({"name", "in", "required", "description", "collectionFormat", "allowEmptyValue", "style"})
@@ -321,22 +308,19 @@ def _described(schema: Any, description: Any) -> Any:
     return schema
 
 
-def _content(holder: Node, schemas: _Schemas) -> Node:
+def _content(holder: Any, schemas: _Schemas) -> Any:
     """The schema of a media type: that of JSON if there is one, else the first; null if there is none."""
     content = schemas.follow(_member(holder, "content"))
-    if content is None or not isinstance(content.value, dict):
-        return Node(None)
-    kinds = sorted(content.value, key=lambda kind: "json" not in kind.lower())
-    media = (schemas.follow(_member(content, kind)) for kind in kinds)
-    sources = (_member(each, "schema") for each in media if each is not None)
-    return next((source for source in sources if source.value is not None), Node(None))
+    kinds = sorted(content, key=lambda kind: "json" not in kind.lower()) if isinstance(content, dict) else ()
+    found = (_member(schemas.follow(content[kind]), "schema") for kind in kinds)
+    return next((schema for schema in found if schema is not None), None)
 
 
 @dataclass(frozen=True)
 class _Body:
     """A request body: its schema, whether the request must have one, and its description, of any type."""
 
-    schema: Node
+    schema: Any
     needed: bool
     description: Any
 
@@ -363,16 +347,14 @@ def _add_body(body: _Body, properties: dict[str, Any], required: list[str], sche
             required.append(name)
 
 
-def _response(operation: Sequence[Node], schemas: _Schemas) -> Any:
+def _response(operation: Sequence[Any], schemas: _Schemas) -> Any:
     """The schema of the first successful response; None if there is none."""
     responses = schemas.follow(_get(operation, "responses"))
-    if responses is None or not isinstance(responses.value, dict):
-        return None
-    for code in sorted(responses.value):
-        if code.startswith("2") or (code == "default" and len(responses.value) == 1):
-            response = schemas.follow(_member(responses, code))
-            if response is not None and isinstance(response.value, dict):
-                schema = _member(response, "schema")
-                schema = schema if schema.value is not None else _content(response, schemas)
-                return None if schema.value is None else schemas.convert(schema)
+    for code in sorted(responses) if isinstance(responses, dict) else ():
+        if code.startswith("2") or (code == "default" and len(responses) == 1):
+            response = schemas.follow(responses[code])
+            if isinstance(response, dict):
+                schema = response.get("schema")
+                schema = _content(response, schemas) if schema is None else schema
+                return None if schema is None else schemas.convert(schema)
     return None

@@ -6,7 +6,7 @@ Nothing is fetched, and no reference leads out of the folder: not by `..`, nor b
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import posixpath
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -21,57 +21,39 @@ MOST_HOPS = 20
 _TEXTS = frozenset({".md", ".txt"})
 
 
-@dataclass(frozen=True)
-class Node:
-    """A value, and where it is.
-
-    Attributes:
-        value: JSON data.
-        file: the file that its own references start from; empty for a document that is in no file.
-        fragment: its place in the file, as in `#/a/b`.
-    """
-
-    value: Any
-    file: Path = Path()
-    fragment: str = "#"
-
-
 class LostReferenceError(Exception):
     """A reference stands for nothing; the message says why, without subject and full stop."""
 
 
 class References:
-    """The files of one document, each read once.
+    """A document and the files that it refers to, each read once.
+
+    When a file is read, its references are written as from the document, so that they mean the same wherever they go.
 
     Args:
         root: the document's value.
         file: its file; an empty path for a document that is in none, whose references stay inside it.
         folder: the folder that all files must be in; the document's own if empty.
         budget: the bytes that may still be read.
+
+    Attributes:
+        root: the document's value.
+        name: of its file.
+        files: the other files that were read, links resolved.
     """
 
     def __init__(self, root: Any, file: Path = Path(), folder: Path = Path(), budget: ByteBudget | None = None) -> None:
+        self.root, self.name = root, file.name
+        self.files: set[Path] = set()
         self._budget = budget or ByteBudget()
-        self._folder = ""
-        if file.name:
-            # What the user named may be a link itself; its references start from where it lies.
-            beside = os.path.realpath(file.parent)
-            self._folder = os.path.realpath(folder) if folder.name else beside
-            file = Path(beside, file.name)
-        self.root = Node(root, file)
-        self._resolved: dict[tuple[str, Path], Node] = {}
-        self._values: dict[Path, Any] = {file: root}
-        if file.name:
-            self._values[Path(os.path.realpath(file))] = root
-        self._own = frozenset(self._values)
+        # What the user named may be a link itself; its references start from where it lies.
+        self._home = os.path.realpath(file.parent) if file.name else ""
+        self._folder = os.path.realpath(folder) if file.name and folder.name else self._home
+        self._values: dict[str, Any] = {"": root}
+        self._resolved: dict[str, tuple[str, Any]] = {}
 
-    @property
-    def files(self) -> frozenset[Path]:
-        """The other files that were read, links resolved."""
-        return frozenset(self._values.keys() - self._own)
-
-    def resolve(self, reference: str, start: Path) -> Node:
-        """What a reference in a file stands for.
+    def resolve(self, reference: str) -> tuple[str, Any]:
+        """What a reference stands for: how it is written from the document in one way, and the value.
 
         Raises:
             LostReferenceError: nothing that may be read.
@@ -79,20 +61,39 @@ class References:
             DataError: the file is malformed.
             UnavailableError: the file is YAML and PyYAML is not installed.
         """
-        if (reference, start) in self._resolved:
-            return self._resolved[reference, start]
-        path, sign, fragment = reference.partition("#")
-        file = self._locate(path, start) if path else start
-        if file not in self._values:
-            self._values[file] = self._read(file)
-        value = resolve_reference(self._values[file], sign + fragment or "#")
-        if value is None:
-            raise LostReferenceError("leads nowhere")
-        node = Node(value, file, sign + fragment or "#")
-        self._resolved[reference, start] = node
-        return node
+        if reference not in self._resolved:
+            key = self._from_document(reference, self.name)
+            path, sign, fragment = key.partition("#")
+            if path not in self._values:
+                self._values[path] = self._read(self._locate(path), path)
+            value = resolve_reference(self._values[path], sign + fragment or "#")
+            if value is None:
+                raise LostReferenceError("leads nowhere")
+            self._resolved[reference] = key, value
+        return self._resolved[reference]
 
-    def _locate(self, path: str, start: Path) -> Path:
+    def _from_document(self, reference: str, name: str) -> str:
+        """A reference in the file of a name, as it is written in the document."""
+        path, sign, fragment = reference.partition("#")
+        try:
+            parts = urlsplit(path)
+        except ValueError:
+            return reference
+        if parts.scheme or parts.netloc or path.startswith("/"):
+            return reference
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+        return ("" if path == self.name else path) + sign + fragment
+
+    def _rewrite(self, value: Any, name: str) -> Any:
+        if isinstance(value, list):
+            return [self._rewrite(each, name) for each in value]
+        if not isinstance(value, dict):
+            return value
+        reference = value.get("$ref")
+        changed = {"$ref": self._from_document(reference, name)} if isinstance(reference, str) else {}
+        return {key: self._rewrite(each, name) for key, each in value.items()} | changed
+
+    def _locate(self, path: str) -> Path:
         try:
             parts = urlsplit(path)
         except ValueError:
@@ -102,11 +103,10 @@ class References:
         if not self._folder:
             raise LostReferenceError("leads out of the document, which is in no file")
         try:
-            place = os.path.realpath(os.path.join(start.parent, unquote(parts.path)))
+            place = os.path.realpath(os.path.join(self._home, unquote(parts.path)))
         except (ValueError, OSError):  # a NUL, or a name that is too long
             raise LostReferenceError("leads to no file") from None
-        inside = os.path.join(self._folder, "")
-        if not place.startswith(inside) or parts.path.startswith("/"):
+        if not place.startswith(os.path.join(self._folder, "")) or parts.path.startswith("/"):
             raise LostReferenceError("leads out of the folder of the document")
         if not os.path.isfile(place):
             raise LostReferenceError("leads to no file")
@@ -114,8 +114,9 @@ class References:
             raise LostReferenceError("leads to a file that is neither JSON nor YAML")
         return Path(place)
 
-    def _read(self, file: Path) -> Any:
-        if len(self._values) > MOST_FILES:
+    def _read(self, file: Path, name: str) -> Any:
+        self.files.add(file)
+        if len(self.files) > MOST_FILES:
             raise UsageError(f"the references of an API lead to more than {MOST_FILES} files; import a part of it.")
         data = self._budget.read(file)
         if file.suffix.lower() in _TEXTS:
@@ -123,4 +124,4 @@ class References:
         (document, *more) = parse_documents(file, file.name, data)
         if more:
             raise DataError(f"{file} holds several values; a file that is referred to holds one.")
-        return document.value
+        return self._rewrite(document.value, name)

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.base.text import one_line
@@ -30,11 +30,13 @@ class DocumentTool:
         tool: its id is its name yet.
         steps: the JSON pointer of its place.
         server: the server that the document names for it; empty if none.
+        unread: its fields that are not read.
     """
 
     tool: Tool
     steps: Steps
     server: str = ""
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,26 @@ def read_tool(
     return DocumentTool(tool, place, server)
 
 
+def canonical(tool: Tool) -> Tool:
+    """The tool with the keys of its schemas and its parameters in the order of their names: order says nothing."""
+    texts = {key: getattr(tool, key) for key in ("input_schema", "returns", "annotations")}
+    schemas: dict[str, Any] = {
+        key: json.dumps(json.loads(text), sort_keys=True) for key, text in texts.items() if text is not None
+    }
+    parameters = sorted(tool.parameters, key=lambda parameter: parameter.name)
+    return replace(tool, parameters=tuple(parameters), **schemas)
+
+
+def as_listed(tool: Tool) -> dict[str, Any]:
+    """An imported tool as an MCP server lists it; read again, it is the same."""
+    about = {"inputSchema": tool.input_schema, "outputSchema": tool.returns, "annotations": tool.annotations}
+    schemas = {key: json.loads(text) for key, text in about.items() if text is not None}
+    has_title = tool.title or "title" in schemas.get("annotations", {})
+    title = {"title": tool.title} if has_title else {}
+    deprecated = {"deprecated": True} if tool.deprecated else {}
+    return {"name": tool.name, **title, "description": tool.description, **schemas, **deprecated}
+
+
 def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
     """The annotations of a tool: its object `annotations`, and the hints of MCP that stand elsewhere in it.
 
@@ -118,14 +140,14 @@ def annotations_of(*holders: Mapping[str, Any]) -> dict[str, Any]:
         about += [each.get("annotations") for each in about if isinstance(each, Mapping)]
         for source in (given, holder, *about):
             for key, value in source.items() if isinstance(source, Mapping) else ():
-                key = _HINTS.get(key, key)
-                if source is given or (key in _HINTS.values() and isinstance(value, bool)):
+                key = HINTS.get(key, key)
+                if source is given or (key in HINTS.values() and isinstance(value, bool)):
                     annotations.setdefault(key, value)
     return annotations
 
 
 #: The hints of MCP's `ToolAnnotations`, by themselves and as Python writes them.
-_HINTS = {
+HINTS = {
     written: hint
     for hint in ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
     for written in (hint, re.sub("([A-Z])", lambda match: f"_{match[0].lower()}", hint))

@@ -11,20 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.importing.traces.events import (
-    CALL_IDS,
-    Call,
-    Event,
-    LoggedExchange,
-    Outcome,
-    failed_of,
-    first_field,
-    first_value,
-    seconds_of,
-)
+from bench.importing.traces.events import Call, Event, LoggedExchange, Outcome, unknown
+from bench.importing.traces.fields import CALL_IDS, first_field, first_value, qualified_name, seconds_of
 from bench.importing.traces.messages import answer_events, calls_of, events_of
+from bench.importing.traces.results import ending_of
 
 _SPANS = ("trace", "trace.span")
+#: Spans of the Agents SDK that neither call a model nor a tool.
+_OTHER_SPANS = frozenset({"agent", "guardrail", "custom", "mcp_tools", "transcription", "speech", "speech_group"})
 #: Where a span of the Agents SDK has what a model was sent and what it answered; processors add it to `response`.
 _INPUTS, _ANSWERS = ("input", "_input"), ("output", "response", "_response")
 #: Fields of LlamaIndex's events that no other records have.
@@ -68,9 +62,10 @@ class Agents:
             # It says only which conversation it belongs to.
             yield LoggedExchange((), first_field(value, "id"), first_field(value, "group_id"))
         elif value.get("object") == "trace.span":
-            yield LoggedExchange(
-                tuple(_span_events(value)), first_field(value, "trace_id"), "", seconds_of(value.get("started_at"))
-            )
+            times = seconds_of(value.get("started_at")), seconds_of(value.get("ended_at"))
+            own, parent = first_field(value, "id"), first_field(value, "parent_id")
+            trace, events = first_field(value, "trace_id"), tuple(_span_events(value))
+            yield LoggedExchange(events, trace, "", times[0], span=own, parent=parent, end=times[1])
         elif _is_line(value):
             # What the program says in the user's name, and what a model asks another one, is not the user's.
             said = () if value.get("isMeta") or value.get("isSidechain") else tuple(events_of(value["message"]))
@@ -80,10 +75,6 @@ class Agents:
             session = first_field(value, *_SESSIONS) or self._session
             yield LoggedExchange(tuple(_workflow_events(_workflow_event(value))), session, session)
 
-    def finish(self) -> Iterator[LoggedExchange]:
-        """Nothing: each record is complete."""
-        return iter(())
-
 
 def _span_events(span: Mapping[str, Any]) -> list[Event]:
     data = span.get("span_data")
@@ -92,23 +83,21 @@ def _span_events(span: Mapping[str, Any]) -> list[Event]:
     kind, name = first_field(data, "type"), first_field(data, "name")
     if kind == "function" and name:
         about = data.get("mcp_data")
-        server = first_field(about, "server") if isinstance(about, dict) else ""
-        tool = f"{server}/{name}" if server else name
-        failed = bool(span.get("error")) or failed_of(data)
-        own, parent = first_field(span, "id"), first_field(span, "parent_id")
-        return [Call(tool, data.get("input"), failed=failed, span=own, parent=parent)]
+        tool = qualified_name(first_field(about, "server") if isinstance(about, dict) else "", name)
+        ended = "error" if span.get("error") else ending_of(data)
+        return [Call(tool, data.get("input"), ended=ended, executed=True)]
     if kind == "handoff":
         return [Call("transfer_to_" + re.sub(r"\W", "_", first_field(data, "to_agent")).lower(), hosted=True)]
     if kind in {"generation", "response"}:
         given = first_value(data, *_INPUTS)
         return [*(events_of(given) if given is not None else []), *answer_events(first_value(data, *_ANSWERS))]
-    return []
+    return [] if kind in _OTHER_SPANS else [unknown("a span of type", kind)]
 
 
 def _workflow_events(event: Mapping[str, Any]) -> list[Event]:
     if first_field(event, "tool_name"):  # ToolCall, ToolCallResult
-        output = event.get("tool_output")
-        ended = [Outcome(first_field(event, *CALL_IDS), failed_of(output))] if isinstance(output, dict) else []
+        output, call_id = event.get("tool_output"), first_field(event, *CALL_IDS)
+        ended = [Outcome(call_id, ending_of(output), event["tool_name"])] if output is not None else []
         return [*calls_of([event]), *ended]
     if event.get("tool_calls"):  # AgentOutput
         return list(calls_of(event["tool_calls"]))

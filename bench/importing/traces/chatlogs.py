@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.importing.traces.events import Event, LoggedExchange, first_field, json_of, seconds_of, text_of
+from bench.importing.traces.events import Event, LoggedExchange
+from bench.importing.traces.fields import first_field, first_time, json_of, text_of
 from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
 
 _REQUESTS = ("request", "request_body", "requestBody", "body", "kwargs", "params", "input", "inputs", "data", "values")
@@ -15,7 +16,6 @@ _RESPONSES = (
 )
 #: Where ids stand beside request and answer; the last two are LangGraph's.
 _ABOUT = ("metadata", "config", "configurable")
-_ANSWERS = ("choices", "candidates")
 _BESIDE_TEXT = ("model", "output", "response", "new_items")
 TRACES, _SINGLE = ("trace_id", "traceId"), ("custom_id", "request_id", "requestId")
 CONVERSATIONS = ("conversation_id", "conversationId", "session_id", "sessionId", "thread_id", "threadId", "chat_id")
@@ -26,7 +26,7 @@ _MOST_WRAPPERS = 4
 
 def is_chat(value: Mapping[str, Any]) -> bool:
     """Whether an object is a request, an answer, or both."""
-    return _request(value) is not None or _has_answer(value)
+    return _request(value) is not None or _answer(value) is not None
 
 
 class ChatLogs:
@@ -37,111 +37,75 @@ class ChatLogs:
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchange of a record."""
-        request = _request(value)
-        request_events = [] if request is None else events_of(request)
-        answered = _answer_events(value)
-        if not request_events and not answered:
-            return
-        trace = _id(value, TRACES)
-        single = "" if trace else _id(value, _SINGLE)
-        given = trace or single
-        trace, conversation = self._thread(value, given), _id(value, CONVERSATIONS)
-        events = exchange_of(request_events, answered)
-        yield LoggedExchange(events, trace, conversation, _time(value), bool(single), not given)
+        layers = list(_layers(value, (*_REQUESTS, *_RESPONSES, *_ABOUT)))
+        trace = _first(layers, *TRACES)
+        single = "" if trace else _first(layers, *_SINGLE)
+        conversation = _first(layers, *CONVERSATIONS)
+        if not conversation:  # of Responses
+            given = next((layer["conversation"] for layer in layers if layer.get("conversation")), "")
+            conversation = first_field(given if isinstance(given, dict) else {"id": given}, "id")
+        time = next((time for layer in layers if (time := first_time(layer, *_TIMES)) is not None), None)
+        events = exchange_of(events_of(_request(value)), _answer_events(value))
+        thread = self._thread(layers, trace or single)
+        yield LoggedExchange(events, thread, conversation, time, bool(single), not (trace or single))
 
-    def _thread(self, value: Mapping[str, Any], given: str) -> str:
+    def _thread(self, layers: Sequence[Mapping[str, Any]], given: str) -> str:
         """What ties this record to others: an id that the log gives, or the thread of answers of Responses."""
-        layers = list(_layers(value))
-        record_id = next((first_field(layer, "id") for layer in layers if _is_response(layer)), "")
-        before = next((previous for layer in layers if (previous := first_field(layer, "previous_response_id"))), "")
+        record_id = _first([layer for layer in layers if _is_response(layer)], "id")
+        before = _first(layers, "previous_response_id")
         trace = given or (self._threads.get(before, before) if before else record_id)
         if record_id and trace:
             self._threads[record_id] = trace
         return trace
 
-    def finish(self) -> Iterator[LoggedExchange]:
-        """Nothing: each record is complete."""
-        return iter(())
 
-
-def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """A record and the objects that it wraps: request and response, and their bodies."""
+def _layers(value: Mapping[str, Any], keys: Sequence[str], depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """A record and the objects that it wraps under some keys: request and response, and their bodies."""
     yield value
     if depth < _MOST_WRAPPERS:
-        for key in (*_REQUESTS, *_RESPONSES, *_ABOUT):
+        for key in keys:
             inner = json_of(value.get(key))
             if isinstance(inner, dict):
-                yield from _layers(inner, depth + 1)
+                yield from _layers(inner, keys, depth + 1)
 
 
-def _id(value: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    for layer in _layers(value):
-        if identifier := first_field(layer, *keys):
-            return identifier
-        conversation = layer.get("conversation")  # of Responses
-        if keys is CONVERSATIONS and isinstance(conversation, str | dict):
-            return first_field({"id": conversation} if isinstance(conversation, str) else conversation, "id")
-    return ""
+def _first(layers: Sequence[Mapping[str, Any]], *keys: str) -> str:
+    return next((field for layer in layers if (field := first_field(layer, *keys))), "")
 
 
-def _time(value: Mapping[str, Any]) -> float | None:
-    times = (seconds_of(layer.get(key)) for layer in _layers(value) for key in _TIMES)
-    return next((time for time in times if time is not None), None)
-
-
-def _request(value: Mapping[str, Any], depth: int = 0) -> Any:
+def _request(value: Mapping[str, Any]) -> Any:
     """The messages of a request, or its text; None if there is no request."""
-    for key in ("messages", "contents"):
-        if is_messages(value.get(key)):
-            return value[key]
-    if isinstance(value.get("contents"), str) and text_of(value["contents"]):  # Gemini's SDK
-        return value["contents"]
-    for key in ("input", "prompt"):
-        given = json_of(value.get(key))
-        if is_messages(given):
-            return given
-        # The text of a request to Responses or Completions; other records have an `input`, too.
-        if isinstance(given, str) and text_of(given) and any(each in value for each in _BESIDE_TEXT):
-            return given
-    if depth < _MOST_WRAPPERS:
-        for key in _REQUESTS:
-            inner = json_of(value.get(key))
-            if isinstance(inner, dict) and (request := _request(inner, depth + 1)) is not None:
-                return request
+    for layer in _layers(value, _REQUESTS):
+        for key in ("messages", "contents"):
+            if is_messages(layer.get(key)):
+                return layer[key]
+        if isinstance(layer.get("contents"), str) and text_of(layer["contents"]):  # Gemini's SDK
+            return layer["contents"]
+        for key in ("input", "prompt"):
+            given = json_of(layer.get(key))
+            if is_messages(given):
+                return given
+            # The text of a request to Responses or Completions; other records have an `input`, too.
+            if isinstance(given, str) and text_of(given) and any(each in layer for each in _BESIDE_TEXT):
+                return given
     return None
 
 
-def _answers(value: Mapping[str, Any]) -> bool:
-    """Whether an object is itself the answer of a model."""
-    if any(isinstance(value.get(key), list) for key in _ANSWERS):
-        return True
-    if isinstance(value.get("output"), list) and _is_response(value):
-        return True
-    return value.get("role") == "assistant" and any(key in value for key in ("content", "tool_calls", "blocks"))
+def _answer(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The answer of a model; None if there is none."""
+    for layer in _layers(value, (*_RESPONSES, "body")):
+        listed = any(isinstance(layer.get(key), list) for key in ("choices", "candidates"))
+        said = layer.get("role") == "assistant" and any(key in layer for key in ("content", "tool_calls", "blocks"))
+        if listed or said or (isinstance(layer.get("output"), list) and _is_response(layer)):
+            return layer
+    return None
 
 
 def _is_response(value: Mapping[str, Any]) -> bool:
     return value.get("object") == "response" or (isinstance(value.get("output"), list) and is_messages(value["output"]))
 
 
-def _has_answer(value: Mapping[str, Any], depth: int = 0) -> bool:
-    if _answers(value):
-        return True
-    inner = (json_of(value.get(key)) for key in (*_RESPONSES, "body"))
-    return depth < _MOST_WRAPPERS and any(isinstance(each, dict) and _has_answer(each, depth + 1) for each in inner)
-
-
-def _answer_events(value: Mapping[str, Any], depth: int = 0) -> list[Event]:
-    if _answers(value):
-        return answer_events(value)
-    for key in (*_RESPONSES, "body"):
-        inner = json_of(value.get(key))
-        if isinstance(inner, dict) and depth < _MOST_WRAPPERS:
-            events = _answer_events(inner, depth + 1) or (answer_events(inner) if depth == 0 and key != "body" else [])
-        elif isinstance(inner, list | str) and key != "body":
-            events = answer_events(inner)
-        else:
-            continue
-        if events:
-            return events
-    return []
+def _answer_events(value: Mapping[str, Any]) -> list[Event]:
+    wrapped = (json_of(layer.get(key)) for layer in _layers(value, (*_RESPONSES, "body")) for key in _RESPONSES)
+    answers = (each for given in ([_answer(value)], wrapped) for each in given)
+    return next(filter(None, map(answer_events, answers)), [])

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-#: Characters of one text that are kept. A longer one is a document and no request.
-MOST_TEXT = 20_000
+from bench.base.text import one_line
+from bench.importing.traces.results import Ending
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +31,17 @@ class Call:
         tool: its name, after `server/` if the log names the server.
         arguments: as logged.
         call_id: what its outcome, and the span that executes it, name it by; empty if the log has no ids.
-        failed: whether it failed; None if this record does not say.
+        ended: how it ended; None if this record does not say.
         hosted: the host of the model executes it: web search, code, tool search. No tool of a library.
-        span: the id of the span or run that executes it; empty for a call in a message.
-        parent: the id of the span or run around that one.
+        executed: the record is of the execution, not of the message that asks for it.
     """
 
     tool: str
     arguments: Any = None
     call_id: str = ""
-    failed: bool | None = None
+    ended: Ending | None = None
     hosted: bool = False
-    span: str = ""
-    parent: str = ""
+    executed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +50,40 @@ class Outcome:
 
     Attributes:
         call_id: the id of the call; empty if the log has none.
-        failed: whether the call failed.
+        ended: how the call ended.
+        tool: the name of the tool; empty if the result does not have it.
         lists_tools: the result refers to tools, so the call was a search for them.
     """
 
     call_id: str
-    failed: bool
+    ended: Ending
+    tool: str = ""
     lists_tools: bool = False
 
 
-Event: TypeAlias = LoggedRequest | LoggedReply | Call | Outcome
-#: What frameworks write in place of a text that they were told to hide: Koog and OpenInference.
-_HIDDEN = frozenset({"HIDDEN:non-empty", "HIDDEN:empty", "__REDACTED__"})
-#: The fields that records of all forms call things by: the tool, its arguments, and what ties calls to results.
-NAMES = ("name", "toolName", "tool_name")
-ARGUMENTS = ("arguments", "args", "input", "parameters", "tool_kwargs", "raw_input")
-CALL_IDS = ("tool_call_id", "toolCallId", "tool_use_id", "call_id", "tool_id", "id")
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A part of a record that bench does not know.
+
+    Attributes:
+        what: what it is, as `a message of role 'critic'`.
+        more: what tells it from others of its kind.
+    """
+
+    what: str
+    more: str = ""
+
+
+#: Nothing can be said of it: which tool, or whether one at all.
+NAMELESS = Unknown("a call without a name")
+
+
+def unknown(what: str, name: Any) -> Unknown:
+    """An unknown part by the name that the log gives it."""
+    return Unknown(f"{what} {one_line(str(name), 80)!r}")
+
+
+Event: TypeAlias = LoggedRequest | LoggedReply | Call | Outcome | Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,9 @@ class LoggedExchange:
             repeats the conversation, and its first request tells conversations apart.
         single: the trace is the id of one request. If the logs have several under it, calls without one of them belong
             to nobody knows which.
+        span: the id of the span or run that the record is; empty if it is none.
+        parent: the id of the span or run around that one.
+        end: when the span ended, like `time`.
     """
 
     events: tuple[Event, ...]
@@ -96,112 +110,6 @@ class LoggedExchange:
     time: float | None = None
     single: bool = False
     answers: bool = False
-
-
-def text_of(value: Any) -> str:
-    """A text as it can be stored: half of a surrogate pair, which a cut stream leaves, becomes U+FFFD."""
-    if not isinstance(value, str):
-        return ""
-    text: str = value
-    if text in _HIDDEN:
-        return ""
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text.replace("\0", "").strip()
-
-
-def first_field(record: Mapping[str, Any], *keys: str) -> str:
-    """The first of these fields that is a text or a whole number, as a text; empty if none is."""
-    for key in keys:
-        value = record.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-    return ""
-
-
-def json_of(value: Any) -> Any:
-    """The value of a text that is the JSON of an object or a list; anything else as it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["}:
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def object_of(value: Any) -> Any:
-    """What a text is the JSON of, or the `repr` of, which LangChain logs; anything else as it is."""
-    given = json_of(value)
-    if isinstance(given, str) and given.startswith("{'") and len(given) <= MOST_TEXT:
-        try:
-            return ast.literal_eval(given)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            return given
-    return given
-
-
-def first_value(record: Mapping[str, Any], *keys: str) -> Any:
-    """The first of these fields that is not null; None if none is."""
-    for key in keys:
-        if (value := record.get(key)) is not None:
-            return value
-    return None
-
-
-#: How results say that their call failed. MCP, Anthropic and LlamaIndex have a flag, LangChain and Responses a status,
-#: pydantic-ai an outcome; Gemini and many tools have an `error` in what they return. A `status` in there is the tool's.
-_FLAGS = ("is_error", "isError")
-_STATES = ("status", "outcome")
-_FAILED = frozenset({"error", "failed", "failure", "retried", "denied"})
-_RETURNED = ("response", "output", "tool_output", "content", "result")
-#: Texts that frameworks return in place of a result: the Agents SDK, MCP's Python SDK, LangGraph.
-_FAILURES = re.compile(
-    r"An error occurred while running the tool|Error (executing|calling) tool |Error: \S+ is not a valid tool"
-)
-
-
-def failed_of(result: Any) -> bool:
-    """Whether the result of a tool, with what the log has around it, says that its call failed."""
-    if not isinstance(result, dict):
-        return isinstance(result, str) and bool(_FAILURES.match(result))
-    if any(result.get(flag) is True for flag in _FLAGS):
-        return True
-    if any(isinstance(result.get(state), str) and result[state].lower() in _FAILED for state in _STATES):
-        return True
-    for key in _RETURNED:
-        if key not in result:
-            continue
-        returned = json_of(result[key])
-        if isinstance(returned, list) and len(returned) == 1 and isinstance(returned[0], dict):
-            returned = json_of(returned[0].get("text"))
-        if isinstance(returned, str) and _FAILURES.match(returned):
-            return True
-        if isinstance(returned, dict) and (any(returned.get(flag) is True for flag in _FLAGS) or returned.get("error")):
-            return True
-    return False
-
-
-#: Seconds per unit, by size: what is above the bound is in this unit. 1e11 seconds are the year 5138.
-_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
-
-
-def seconds_of(value: Any) -> float | None:
-    """A time as seconds since 1970: a number of seconds, milli-, micro- or nanoseconds, or a date of ISO 8601 (UTC)."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return _date(value) if isinstance(value, str) else None
-    scale = next((scale for bound, scale in _UNITS if number > bound), 1.0)
-    return number * scale if 0 < number < 1e20 else None
-
-
-def _date(text: str) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
+    span: str = ""
+    parent: str = ""
+    end: float | None = None

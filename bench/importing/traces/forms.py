@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, get_args
 
+from bench.base.text import one_line
 from bench.importing.traces.agents import Agents, is_agents
 from bench.importing.traces.chatlogs import CONVERSATIONS, TRACES, ChatLogs, is_chat
 from bench.importing.traces.events import LoggedExchange
+from bench.importing.traces.fields import first_field
 from bench.importing.traces.gateways import Gateways, is_gateway
-from bench.importing.traces.langfuse import Langfuse, is_langfuse
-from bench.importing.traces.langsmith import LangSmith, is_langsmith
+from bench.importing.traces.langfuse import is_langfuse, read_langfuse
+from bench.importing.traces.langsmith import is_langsmith, read_langsmith
 from bench.importing.traces.messages import is_messages
 from bench.importing.traces.opentelemetry import OpenTelemetry, is_opentelemetry
 
 TrafficForm = Literal["otel", "openai", "langfuse", "langsmith", "agents", "mcp"]
 TRAFFIC_FORMS: tuple[TrafficForm, ...] = get_args(TrafficForm)
+#: The most telling first: a trace of Langfuse has `input` and `output`, as the log of a chat may have.
+_RECOGNISED: dict[TrafficForm, Callable[[Mapping[str, Any]], bool]] = {
+    "otel": is_opentelemetry,
+    "langsmith": is_langsmith,
+    "langfuse": is_langfuse,
+    "agents": is_agents,
+    "mcp": is_gateway,
+    "openai": is_chat,
+}
 #: Objects that only hold a list of records, as the page of an API.
 _LISTS = ("spans", "data", "runs", "traces", "observations", "logs", "records", "items", "results", "activities")
 _MOST_DEPTH = 4
@@ -37,32 +49,9 @@ def _is_row(message: Mapping[str, Any]) -> bool:
     return "parts" not in message and any(key in message for key in (*CONVERSATIONS, *TRACES))
 
 
-class Parser(Protocol):
-    """Reads the records of one form in one file."""
-
-    def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
-        """The exchanges of a record."""
-        ...
-
-    def finish(self) -> Iterator[LoggedExchange]:
-        """The exchanges that records make together."""
-        ...
-
-
 def recognise(value: Mapping[str, Any]) -> TrafficForm | None:
     """The form of a record; None if it has none."""
-    # The most telling first: a trace of Langfuse has `input` and `output`, as the log of a chat may have.
-    if is_opentelemetry(value):
-        return "otel"
-    if is_langsmith(value):
-        return "langsmith"
-    if is_langfuse(value):
-        return "langfuse"
-    if is_agents(value):
-        return "agents"
-    if is_gateway(value):
-        return "mcp"
-    return "openai" if is_chat(value) else None
+    return next((form for form, is_form in _RECOGNISED.items() if is_form(value)), None)
 
 
 class Records:
@@ -70,44 +59,61 @@ class Records:
 
     Attributes:
         counts: form -> records.
-        unknown: records in no form.
     """
 
     def __init__(self, form: TrafficForm | None, file: str) -> None:
         """`form`: read all records as this one; None to recognise each. `file`: an id of the file."""
         self._form = form
-        self._parsers: dict[TrafficForm, Parser] = {
-            "otel": OpenTelemetry(),
-            "openai": ChatLogs(),
-            "langfuse": Langfuse(),
-            "langsmith": LangSmith(),
-            "agents": Agents(file),
-            "mcp": Gateways(file),
+        self._spans = OpenTelemetry()
+        self._readers: dict[TrafficForm, Callable[[Mapping[str, Any]], Iterable[LoggedExchange]]] = {
+            "otel": self._spans.read,
+            "openai": ChatLogs().read,
+            "langfuse": read_langfuse,
+            "langsmith": read_langsmith,
+            "agents": Agents(file).read,
+            "mcp": Gateways(file).read,
         }
         self.counts: Counter[TrafficForm] = Counter()
-        self.unknown = 0
 
-    def read(self, value: Any, depth: int = 0) -> Iterator[LoggedExchange]:
-        """The exchanges of a value: a record, a list of records, or a list of messages, which is one record."""
+    def read(self, value: Any) -> tuple[list[LoggedExchange], list[str]]:
+        """The exchanges of a value: a record, a list of records, or a list of messages, which is one record.
+
+        Beside them: what the records in no form are.
+        """
+        unknown: list[str] = []
+        return list(self._read(value, unknown, 0)), unknown
+
+    def _read(self, value: Any, unknown: list[str], depth: int) -> Iterator[LoggedExchange]:
         value = _conversation(value)
         if isinstance(value, list) and depth < _MOST_DEPTH:
             for each in value:
-                yield from self.read(each, depth + 1)
+                yield from self._read(each, unknown, depth + 1)
             return
         form = recognise(value) if isinstance(value, dict) else None
         if isinstance(value, dict) and form is None and depth < _MOST_DEPTH:
             inner = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), None)
             if inner is not None:
-                yield from self.read(inner, depth + 1)
+                yield from self._read(inner, unknown, depth + 1)
                 return
+        known = form is not None and self._form in (None, form)
         form = form if self._form is None else self._form
-        if form is None or not isinstance(value, dict):
-            self.unknown += 1
+        exchanges = [] if form is None or not isinstance(value, dict) else list(self._readers[form](value))
+        # A record may be read in the form that the user names, although it does not look like it.
+        if form is None or not (known or any(exchange.events for exchange in exchanges)):
+            unknown.append(_describe(value))
             return
         self.counts[form] += 1
-        yield from self._parsers[form].read(value)
+        yield from exchanges
 
     def finish(self) -> Iterator[LoggedExchange]:
         """The exchanges that records make together."""
-        for parser in self._parsers.values():
-            yield from parser.finish()
+        return self._spans.finish()
+
+
+def _describe(value: Any) -> str:
+    """What a record in no form is: its type, or its fields."""
+    if not isinstance(value, dict):
+        return one_line(json.dumps(value), 40)
+    kind = first_field(value, "type", "event", "object")
+    fields = ", ".join(map(repr, list(value)[:4])) + (", ..." if len(value) > 4 else "")
+    return one_line(f"type {kind!r}" if kind else f"fields {fields}", 80)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from bench.importing.traces.events import (
-    Call,
-    Event,
-    LoggedExchange,
-    LoggedRequest,
-    Outcome,
-    failed_of,
+from bench.importing.traces.events import NAMELESS, Call, LoggedExchange, LoggedRequest, Outcome
+from bench.importing.traces.fields import (
+    ARGUMENTS,
     first_field,
+    first_time,
+    first_value,
     json_of,
-    seconds_of,
+    qualified_name,
     text_of,
 )
+from bench.importing.traces.results import Ending, ending_of, worst
 
 _SESSIONS = ("session_id", "sessionId", "mcp_session_id", "mcp-session-id", "Mcp-Session-Id", "conversation_id")
 _SERVERS = ("server_name", "serverName", "server", "upstream", "backend")
@@ -58,39 +56,33 @@ class Gateways:
         message = _message(value)
         layers = [value] if message is None else list(_layers(value))
         session = next((identifier for layer in layers if (identifier := first_field(layer, *_SESSIONS))), "")
-        if message is None:
-            call = _read_recorded_call(value)
-        elif message.get("method") == "tools/call":
-            call = _read_call(message, value)
-        else:
-            yield from self._response(message, session or (self._session if message is value else ""))
+        if message is not None and message.get("method") != "tools/call":
+            session = session or (self._session if message is value else "")
+            if call_id := self._calls.pop((session, first_field(message, "id")), ""):
+                yield LoggedExchange((Outcome(call_id, _ending(message)),), session, session)
             return
-        if call is None:
-            return
-        if any(layer.get("error") or failed_of(layer) for layer in layers):
-            call = replace(call, failed=True)
         text = next((text_of(first_field(layer, *_TEXTS)) for layer in layers if first_field(layer, *_TEXTS)), "")
-        times = (seconds_of(layer.get(key)) for layer in layers for key in _TIMES)
-        events: tuple[Event, ...] = (LoggedRequest(text), call) if text else (call,)
         if not session and message is value and not text:
             session = self._session
-        if message is not None and session and (number := first_field(message, "id")):
-            # Ids of JSON-RPC may start again within a session, so a response is that of the last call by its id.
-            self._count += 1
-            call = replace(call, call_id=f"{session} {self._count}")
-            self._calls[session, number] = call.call_id
-            events = (*events[:-1], call)
-        yield LoggedExchange(events, session, session, next((time for time in times if time is not None), None))
+        call_id, name, arguments = "", first_field(value, *_TOOLS), first_value(value, *ARGUMENTS[:3])
+        if message is not None:
+            params = json_of(message.get("params"))
+            params = params if isinstance(params, dict) else {}
+            layers = [layer for layer in layers if layer is not params]
+            name, arguments = first_field(params, "name"), params.get("arguments")
+            if session and (number := first_field(message, "id")):
+                # Ids of JSON-RPC may start again within a session, so a response is that of the last call by its id.
+                self._count += 1
+                call_id = self._calls[session, number] = f"{session} {self._count}"
+        tool = qualified_name(next((server for each in layers if (server := first_field(each, *_SERVERS))), ""), name)
+        ended = worst(*map(_ending, layers))
+        call = Call(tool, arguments, call_id, ended if ended != "ok" else None, executed=True) if name else NAMELESS
+        time = next((time for layer in layers if (time := first_time(layer, *_TIMES)) is not None), None)
+        yield LoggedExchange((LoggedRequest(text), call) if text else (call,), session, session, time)
 
-    def _response(self, message: Mapping[str, Any], session: str) -> Iterator[LoggedExchange]:
-        call_id = self._calls.pop((session, first_field(message, "id")), "")
-        if call_id:
-            failed = bool(message.get("error")) or failed_of(message)
-            yield LoggedExchange((Outcome(call_id, failed),), session, session)
 
-    def finish(self) -> Iterator[LoggedExchange]:
-        """Nothing: each record is complete."""
-        return iter(())
+def _ending(layer: Mapping[str, Any]) -> Ending:
+    return "error" if layer.get("error") else ending_of(layer)
 
 
 def _layers(value: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
@@ -111,25 +103,3 @@ def _message(value: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if "jsonrpc" in layer or (layer.get("method") == "tools/call" and isinstance(layer.get("params"), dict))
     ]
     return next((each for each in messages if each.get("method") == "tools/call"), messages[0] if messages else None)
-
-
-def _read_call(message: Mapping[str, Any], record: Mapping[str, Any]) -> Call | None:
-    params = json_of(message.get("params"))
-    name = first_field(params, "name") if isinstance(params, dict) else ""
-    if not name:
-        return None
-    server = next(
-        (
-            server_name
-            for layer in _layers(record)
-            if layer is not params and (server_name := first_field(layer, *_SERVERS))
-        ),
-        "",
-    )
-    return Call(f"{server}/{name}" if server else name, params.get("arguments"))
-
-
-def _read_recorded_call(value: Mapping[str, Any]) -> Call | None:
-    name, server = first_field(value, *_TOOLS), first_field(value, *_SERVERS)
-    arguments = next((value[key] for key in ("arguments", "args", "input") if value.get(key) is not None), None)
-    return Call(f"{server}/{name}" if server else name, arguments) if name else None

@@ -3,6 +3,9 @@
 A log says the same thing many times: each request to a model repeats the conversation so far, a span is told by client
 and server, and a trace repeats its steps. A turn is therefore known by its trace and the requests up to it, and
 all records that know it add the calls that they know.
+
+A call may be tried several times. In messages, a call that comes again after its result is the next try. Spans are the
+tries of the calls that messages tell of, the last one last: its result is the one that the model sees.
 """
 
 from __future__ import annotations
@@ -10,57 +13,28 @@ from __future__ import annotations
 import bisect
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from bench.importing.traces.events import (
-    MOST_TEXT,
-    Call,
-    LoggedExchange,
-    LoggedReply,
-    LoggedRequest,
-    Outcome,
-    object_of,
-)
-from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, plain_names, search_texts
+from bench.base.text import one_line
+from bench.importing.traces.events import Call, LoggedExchange, LoggedReply, LoggedRequest, Outcome, Unknown
+from bench.importing.traces.fields import MOST_TEXT, object_of
+from bench.importing.traces.reading import Remarks
+from bench.importing.traces.results import Ending, has_failed, worst
+from bench.importing.traces.roles import FAILED, SEARCH, Role, Roles, are_alike, plain_names, search_texts
 
 #: Earlier messages of a conversation that a turn keeps.
 MOST_CONTEXT = 10
-#: Texts of searches that a turn keeps.
-_MOST_SEARCHES = 20
-#: Versions of one turn that are compared with each other.
-_MOST_COMPARED = 64
+#: Versions of one turn that are compared with each other, and spans around a span that are looked at.
+_MOST_COMPARED, _MOST_AROUND = 64, 20
+#: Contradictions in a log.
+TWO_RESULTS, TWO_NAMES = "one call has a result and an error", "one call has two names"
 
 #: When something was said: seconds since 1970 (0 if unknown), and the position in the logs.
 _When = tuple[float, int]
-_Key = tuple[str, bytes]
-#: A call whose record has no request.
-_Step = tuple[_When, Role]
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A request of a user.
-
-    Attributes:
-        text: the request; empty if it has no text.
-        tools: the tools that were called until the next request, in order, each once.
-        aside: (name, why) of what was called meanwhile and is no gold.
-        searches: what was typed into tool searches meanwhile.
-        context: (role, text) of earlier messages, oldest first.
-        conversation: what turns of one conversation share.
-        searched: the log has no request; the text is that of a search.
-    """
-
-    text: str
-    tools: tuple[str, ...]
-    aside: tuple[tuple[str, str], ...]
-    searches: tuple[str, ...]
-    context: tuple[tuple[str, str], ...]
-    conversation: str
-    searched: bool = False
+_Endings = list[Ending | None]
 
 
 @dataclass
@@ -69,106 +43,226 @@ class _Uses:
 
     Attributes:
         when: the first.
-        outcomes: id of a call, empty if it has none -> whether it failed; None if nothing says.
+        told: id of a call (empty if it has none) and number of the try.
+        ran: the executions.
         arguments: digests of what it was called with.
     """
 
     when: _When
-    outcomes: dict[str, bool | None] = field(default_factory=dict)
+    told: dict[tuple[str, int], None] = field(default_factory=dict)
+    ran: list[_Step] = field(default_factory=list)
     arguments: set[bytes] = field(default_factory=set)
 
-    def add(self, call_id: str, failed: bool | None) -> None:
-        """Take the outcome of a call."""
-        self.outcomes[call_id] = _outcome(call_id, self.outcomes.get(call_id), failed)
+    def has(self, call_id: str) -> bool:
+        """Whether there is a call by this id."""
+        return any(call_id == key[0] for key in self.told)
 
-    def have_failed(self, told: Mapping[str, bool]) -> bool:
-        """Whether all calls failed, with the outcomes that the turn has by the ids of calls."""
-        outcomes = {call_id: told.get(call_id, failed) for call_id, failed in self.outcomes.items()}
-        if True not in outcomes.values() or False in outcomes.values():
-            return False
-        # A failure without an id may be that of any call; else a call that nothing is known of may have succeeded.
-        return outcomes.get("") is True or not any(failed is None for call_id, failed in outcomes.items() if call_id)
+
+def _tries(told: _Endings, executions: Sequence[_Step]) -> _Endings:
+    """How each try of a tool ended, by messages and by executions in their order.
+
+    If messages have fewer calls, executions at the same time are one, told by client and server. Of the others, the
+    last ones are those that messages tell of.
+    """
+    ran: _Endings = []
+    surplus, until = len(executions) - len(told) if told else 0, 0.0
+    for step in executions:
+        if surplus > 0 and ran and step.when[0] < until:
+            ran[-1] = worst(ran[-1], *step.endings)
+            surplus -= 1
+        else:
+            ran += step.endings
+        until = max(until, step.exchange.end or 0.0)
+    if len(ran) < len(told):
+        # Nobody knows which executions the log lacks.
+        rest = iter(ran)
+        return [next(rest, None) if ended is None else ended for ended in told]
+    more = len(ran) - len(told)
+    return [*ran[:more], *map(worst, sorted(told, key=has_failed), sorted(ran[more:], key=has_failed))]
 
 
 @dataclass(eq=False)
-class _Turn:
-    text: str
+class Turn:
+    """A request of a user.
+
+    Attributes:
+        trace: what its records share.
+        prefix: a digest of the requests up to it.
+        opening: the first of these.
+        text: the request; empty if it has no text.
+        context: (role, text) of earlier messages, oldest first.
+        when: the first record that has it.
+        place: the file and the line of that record.
+        uses: what was called until the next request.
+        results: id of a call (empty if it has none) -> number of the try -> how it ended, by its result in messages.
+        aside: (name, why) of what was called and is no gold.
+        searches: what was typed into tool searches.
+        searched: the log has no request; the text is that of a search.
+        conversation: what turns of one conversation share.
+        endings: tool -> how each try of it ended, the tool that was called first first.
+    """
+
     trace: str
-    opening: str
     prefix: bytes
+    opening: str
+    text: str
     context: tuple[tuple[str, str], ...]
     when: _When
-    tools: dict[str, _Uses] = field(default_factory=dict)
-    outcomes: dict[str, bool] = field(default_factory=dict)
+    place: str
+    uses: dict[str, _Uses] = field(default_factory=dict)
+    results: defaultdict[str, dict[int, Ending]] = field(default_factory=lambda: defaultdict(dict))
     aside: dict[tuple[str, str], None] = field(default_factory=dict)
     searches: dict[str, _When] = field(default_factory=dict)
     searched: bool = False
+    conversation: str = ""
+    endings: dict[str, _Endings] = field(default_factory=dict)
 
-    def add(self, role: Role, when: _When) -> None:
-        call = role.call
+    @property
+    def tools(self) -> list[str]:
+        """The tools of which a try did not fail, in the order of their first calls."""
+        return [tool for tool, endings in self.endings.items() if not all(map(has_failed, endings))]
+
+    def count_failures(self, retries: bool = False, by_text: bool = False) -> int:
+        """How many calls failed; only retries, or only those that nothing but the text of the result tells."""
+        tools = self.tools if retries else self.endings
+        endings = [ended for tool in tools for ended in self.endings[tool]]
+        return endings.count("error text") if by_text else sum(map(has_failed, endings))
+
+    def use(self, role: Role, when: _When) -> _Uses:
+        """The uses of the tool of a call; of a call that is no gold, uses that nobody reads."""
         if role.aside:
-            self.aside[call.tool, role.aside] = None
+            self.aside[role.call.tool, role.aside] = None
             for text in role.searches:
                 self.searches[text] = min(when, self.searches.get(text, when))
-            return
-        uses = self.tools.setdefault(call.tool, _Uses(when))
+            return _Uses(when)
+        uses = self.uses.setdefault(role.call.tool, _Uses(when))
         uses.when = min(when, uses.when)
-        uses.add(call.call_id, call.failed)
         # Nothing tells a call of a record without ids again.
-        if not self.trace.startswith("record ") and (digest := _digest(call.arguments)) is not None:
+        if not self.trace.startswith("record ") and (digest := _digest(role.call.arguments)) is not None:
             uses.arguments.add(digest)
+        return uses
 
-    def end(self, outcome: Outcome) -> None:
-        if outcome.call_id:
-            before = self.outcomes.get(outcome.call_id)
-            self.outcomes[outcome.call_id] = bool(_outcome(outcome.call_id, before, outcome.failed))
+    def end(self, call_id: str, number: int, ended: Ending, remarks: Remarks) -> None:
+        """Take the result of a try."""
+        before = self.results[call_id].get(number, ended)
+        if call_id and has_failed(before) != has_failed(ended):
+            remarks.add(self.place, TWO_RESULTS, f": {one_line(call_id, 80)!r}, in two records")
+        self.results[call_id][number] = worst(before, ended) or ended
 
-    def absorb(self, other: _Turn) -> None:
-        for tool, more in other.tools.items():
-            uses = self.tools.setdefault(tool, _Uses(more.when))
+    def absorb(self, other: Turn, remarks: Remarks) -> None:
+        """Take what another record says of the turn."""
+        for tool, more in other.uses.items():
+            uses = self.uses.setdefault(tool, _Uses(more.when))
             uses.when = min(more.when, uses.when)
             uses.arguments |= more.arguments
-            for call_id, failed in more.outcomes.items():
-                uses.add(call_id, failed)
-        for call_id, failed in other.outcomes.items():
-            self.end(Outcome(call_id, failed))
+            uses.told |= more.told
+            uses.ran += more.ran
+        for call_id, results in other.results.items():
+            for number, ended in results.items():
+                self.end(call_id, number, ended, remarks)
         for text, when in other.searches.items():
             self.searches[text] = min(when, self.searches.get(text, when))
         self.aside |= other.aside
         self.context = self.context or other.context
         self.when = min(self.when, other.when)
 
-    def finished(self, context: tuple[tuple[str, str], ...], conversation: str) -> Turn:
-        """The turn as it is told to others."""
-        tools = sorted(self.tools, key=lambda tool: self.tools[tool].when)
-        failed = {tool: None for tool in tools if self.tools[tool].have_failed(self.outcomes)}
-        return Turn(
-            self.text,
-            tuple(tool for tool in tools if tool not in failed),
-            (*self.aside, *((tool, FAILED) for tool in failed)),
-            tuple(sorted(self.searches, key=self.searches.__getitem__))[:_MOST_SEARCHES],
-            self.context or context,
-            conversation,
-            self.searched,
-        )
+
+#: When requests of a trace were made.
+_Requests = list[tuple[_When, Turn]]
 
 
-def _outcome(call_id: str, *told: bool | None) -> bool | None:
-    """Whether a call failed, by several records. Of one with an id of its own, an error that any tells is one."""
-    order = (False, True) if call_id.startswith("=") or not call_id else (True, False)
-    return next((each for each in order if each in told), None)
+class _Matcher:
+    """Matches results with the calls of a turn, in the order of one record or of records that go on from each other."""
+
+    def __init__(self, turn: Turn, remarks: Remarks, goes_on: bool = False) -> None:
+        """`goes_on`: the records go on from calls that the turn has."""
+        self._turn = turn
+        self._remarks = remarks
+        # By the id of a call: the number of its try, how this one ended, and the name.
+        self._numbers: Counter[str] = Counter()
+        self._ended: dict[str, Ending] = {}
+        self._names: dict[str, str] = {}
+        # Calls without an id that wait for a result -> the last record that tells of them.
+        self._waiting: dict[tuple[str, int], int] = {}
+        if goes_on:
+            told = [(tool, number) for tool, uses in turn.uses.items() for call_id, number in uses.told if not call_id]
+            self._waiting = {key: 0 for key in told if key[1] not in turn.results[""]}
+            self._numbers[""] = max((number + 1 for _, number in told), default=0)
+
+    def call(self, step: _Step, call: Call) -> None:
+        """Take a call. It is a new try if the last one by its id has ended."""
+        call_id, record = call.call_id, step.when[1]
+        waiting = (key for key, before in self._waiting.items() if key[0] == call.tool and before < record)
+        if not call_id and (again := next(waiting, None)):
+            # Frameworks tell of one call in several events.
+            self._waiting[again] = record
+            return
+        if self._ended.pop(call_id, None):
+            self._numbers[call_id] += 1
+        elif call_id and not are_alike(name := self._names.get(call_id, call.tool), call.tool):
+            self._remarks.add(step.place, TWO_NAMES, _names(call_id, name, call.tool))
+        number = self._numbers[call_id]
+        for role in step.roles:
+            self._turn.use(role, step.when).told[call_id, number] = None
+        if call_id:
+            self._names[call_id] = call.tool
+        else:
+            self._numbers[""] += 1
+            self._waiting[call.tool, number] = record
+        if call.ended:
+            self.end(step, Outcome(call_id, call.ended, call.tool))
+
+    def end(self, step: _Step, outcome: Outcome) -> None:
+        """Take a result: of the call by its id, else of the first that waits for one, by the name if it has it."""
+        call_id, number, ended = outcome.call_id, self._numbers[outcome.call_id], outcome.ended
+        known = call_id in self._names or any(uses.has(call_id) for uses in self._turn.uses.values())
+        if not call_id or (self._waiting and not known):
+            alike = (key for key in self._waiting if not outcome.tool or are_alike(key[0], outcome.tool))
+            if key := next(alike, None):
+                del self._waiting[key]
+                self._turn.end("", key[1], ended, self._remarks)
+            return
+        if has_failed(self._ended.get(call_id, ended)) != has_failed(ended):
+            # No second call stands between them.
+            self._remarks.add(step.place, TWO_RESULTS, f": {one_line(call_id, 80)!r}, read as a retry")
+            number = self._numbers[call_id] = number + 1
+            for uses in self._turn.uses.values():
+                if (call_id, number - 1) in uses.told:
+                    uses.told[call_id, number] = None
+        self._ended[call_id] = ended
+        self._turn.end(call_id, number, ended, self._remarks)
+
+
+@dataclass(eq=False)
+class _Step:
+    """A call or a result of a record.
+
+    Attributes:
+        roles: what the call is; none for a result.
+        endings: how the tries of an execution ended.
+        inner: the calls of executions inside it, which may have the name that messages have.
+    """
+
+    when: _When
+    event: Call | Outcome
+    place: str
+    exchange: LoggedExchange
+    roles: Sequence[Role] = ()
+    endings: _Endings = field(default_factory=list)
+    inner: list[Call] = field(default_factory=list)
 
 
 class Joiner:
     """Takes exchanges in any order, and gives the turns."""
 
-    def __init__(self, roles: Roles) -> None:
-        """`roles`: tells what calls are."""
+    def __init__(self, roles: Roles, remarks: Remarks) -> None:
+        """`roles`: tells what calls are. `remarks`: takes what is unknown, and contradictions."""
         self._roles = roles
-        self._turns: dict[_Key, _Turn] = {}
-        self._last: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
+        self._remarks = remarks
+        self._turns: dict[tuple[str, bytes], Turn] = {}
+        self._last: defaultdict[str, _Requests] = defaultdict(list)
         self._steps: defaultdict[str, list[_Step]] = defaultdict(list)
-        self._outcomes: defaultdict[str, list[Outcome]] = defaultdict(list)
+        self._parents: dict[tuple[str, str], str] = {}
         self._finders: set[str] = set()
         self._conversations: dict[str, str] = {}
         self._openings: dict[str, str] = {}
@@ -180,70 +274,76 @@ class Joiner:
     def __len__(self) -> int:
         return len(self._turns)
 
-    def add(self, exchange: LoggedExchange) -> None:
-        """Take what one record says."""
+    def add(self, exchange: LoggedExchange, place: str) -> None:
+        """Take what one record says; `place`: the file and the line."""
         self._count += 1
         trace = f"trace {exchange.trace}" if exchange.trace else ""
         if not trace:
             # A record alone; if it only goes on, it does so in its conversation.
             has_request = any(isinstance(event, LoggedRequest) for event in exchange.events)
-            trace = (
-                f"record {self._count}"
-                if has_request or not exchange.conversation
-                else f"session {exchange.conversation}"
-            )
+            alone = has_request or not exchange.conversation
+            trace = f"record {self._count}" if alone else f"session {exchange.conversation}"
         if exchange.conversation:
             self._conversations.setdefault(trace, exchange.conversation)
+        if exchange.span:
+            place = f"{place}, span {one_line(exchange.span, 40)}"
+            self._parents.setdefault((trace, exchange.span), exchange.parent)
         when = (exchange.time or 0.0, self._count)
-        turn: _Turn | None = None
-        opening, prefix = "", b""
+        turn: Turn | None = None
         said: list[tuple[str, str]] = []
-        finding = {event.call_id for event in exchange.events if isinstance(event, Outcome) and event.lists_tools}
+        finding = _finding(exchange.events)
         for event in exchange.events:
-            if isinstance(event, LoggedRequest):
-                prefix = hashlib.sha256(prefix + event.text.encode("utf-8", "replace")).digest()
-                key = (trace, prefix)
-                text = event.text[: MOST_TEXT + 1]
-                opening = opening or text
-                if key not in self._turns:
-                    self._turns[key] = _Turn(text, trace, opening, prefix, tuple(said[-MOST_CONTEXT:]), when)
-                turn = self._turns[key]
-                turn.when = min(turn.when, when)
+            if isinstance(event, Unknown):
+                self._remarks.add(place, event.what, event.more)
+            elif isinstance(event, LoggedRequest):
+                before, text = (turn.prefix, turn.opening) if turn else (b"", event.text[: MOST_TEXT + 1])
+                prefix = hashlib.sha256(before + event.text.encode("utf-8", "replace")).digest()
+                turn = self._turn(Turn(trace, prefix, text, event.text, tuple(said[-MOST_CONTEXT:]), when, place))
+                matcher = _Matcher(turn, self._remarks)
                 said.append(("user", event.text[:MOST_TEXT]))
             elif isinstance(event, LoggedReply):
                 said.append(("assistant", event.text[:MOST_TEXT]))
-            elif isinstance(event, Outcome):
-                if turn is None:
-                    self._outcomes[trace].append(event)
-                else:
-                    turn.end(event)
             else:
-                roles = self._roles.of(event)
-                if event.call_id and event.call_id in finding:
-                    roles = [self._as_search(event)]
-                for role in roles:
-                    if turn is None:
-                        self._steps[trace].append((when, role))
-                    else:
-                        turn.add(role, when)
+                step = _Step(when, event, place, exchange)
+                if isinstance(event, Call):
+                    step.roles = self._roles_of(event, finding)
+                if turn is None or (isinstance(event, Call) and event.executed):
+                    self._steps[trace].append(step)
+                elif isinstance(event, Call):
+                    matcher.call(step, event)
+                else:
+                    matcher.end(step, event)
         if turn is not None:
-            self._last[trace].append((when, (trace, turn.prefix)))
+            self._last[trace].append((when, turn))
             if exchange.answers:
-                self._openings.setdefault(trace, opening)
+                self._openings.setdefault(trace, turn.opening)
         if exchange.single:
             self._single.add(trace)
+
+    def _turn(self, turn: Turn) -> Turn:
+        """The turn as it is known, or this one."""
+        turn.text = turn.text[: MOST_TEXT + 1]
+        known = self._turns.setdefault((turn.trace, turn.prefix), turn)
+        known.when = min(known.when, turn.when)
+        return known
 
     def turns(self) -> list[Turn]:
         """All turns, in the order of their times, else of the logs, with those that have no text or no tool."""
         self._attach()
         for turn in self._turns.values():
-            for tool in self._finders & turn.tools.keys():
-                turn.add(Role(Call(tool), SEARCH), turn.tools.pop(tool).when)
+            for tool in self._finders & turn.uses.keys():
+                turn.use(Role(Call(tool), SEARCH), turn.uses.pop(tool).when)
         kept = self._merge_turns()
         before = self._earlier(kept)
-        return [turn.finished(before.get(id(turn), ()), self._conversation(turn)) for turn in kept]
+        for turn in kept:
+            turn.conversation, turn.context = self._conversation(turn), turn.context or before.get(id(turn), ())
+            for tool, uses in sorted(turn.uses.items(), key=lambda pair: pair[1].when):
+                told = [turn.results[call_id].get(number) for call_id, number in uses.told]
+                turn.endings[tool] = _tries(told, sorted(uses.ran, key=lambda step: step.when))
+            turn.aside |= dict.fromkeys((tool, FAILED) for tool in turn.endings if tool not in turn.tools)
+        return kept
 
-    def _conversation(self, turn: _Turn) -> str:
+    def _conversation(self, turn: Turn) -> str:
         """The conversation as the log names it, else the trace; without such an id, the first request."""
         if turn.trace in self._conversations:
             return f"conversation {self._conversations[turn.trace]}"
@@ -251,112 +351,179 @@ class Joiner:
             return f"opening {self._openings[turn.trace]}"
         return f"opening {turn.opening}" if turn.trace.startswith("record ") else turn.trace
 
-    def _as_search(self, call: Call) -> Role:
-        """A call whose result lists tools; all calls of its tool are searches."""
+    def _roles_of(self, call: Call, finding: set[str]) -> Sequence[Role]:
+        """What a call is. If its result lists tools, it is a search, and so are all calls of its tool."""
+        if call.call_id not in finding:
+            return self._roles.of(call)
         self._finders.add(call.tool)
-        return Role(call, SEARCH, tuple(search_texts(call.arguments)))
+        return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
 
     def _attach(self) -> None:
         """Give calls that stand alone to the request before them, in their trace or else in their conversation."""
-        of_conversation: defaultdict[str, list[tuple[_When, _Key]]] = defaultdict(list)
+        of_conversation: defaultdict[str, _Requests] = defaultdict(list)
         for trace, requests in self._last.items():
-            requests.sort()
             if trace in self._conversations:
                 of_conversation[self._conversations[trace]] += requests
-        for requests in of_conversation.values():
-            requests.sort()
-        for trace, given in self._steps.items():
-            finding = {outcome.call_id for outcome in self._outcomes.get(trace, ()) if outcome.lists_tools} - {""}
-            steps = [
-                (when, self._as_search(role.call) if role.call.call_id in finding else role) for when, role in given
-            ]
-            steps.sort(key=lambda step: step[0])
+        for trace, steps in self._steps.items():
+            steps.sort(key=lambda step: step.when)
+            finding = _finding(step.event for step in steps)
+            for step in steps:
+                if isinstance(step.event, Call) and step.event.call_id in finding:
+                    step.roles = self._roles_of(step.event, finding)
+            steps = self._without_inner(trace, steps)
             requests = self._last.get(trace) or of_conversation.get(self._conversations.get(trace, ""), [])
-            if not requests:
-                self._attach_searches(trace, steps)
-                continue
-            turns = [self._turns[key] for key in dict.fromkeys(key for _, key in requests)]
-            unclear = trace in self._single and len(turns) > 1
-            # The span of a call that an answer has tells only its outcome, and must not go to another request: a trace
-            # may hold some that the user did not make, such as one for a title.
-            told = _Told(turns)
-            for when, role in self._without_inner(steps):
-                place = bisect.bisect_right(requests, when, key=lambda pair: pair[0]) - 1
-                turn = self._turns[requests[place][1]] if place >= 0 else None
-                if told.repeats(role, turn, self._roles):
-                    continue
-                if turn is None or unclear:
-                    self.loose_calls += not role.aside
-                else:
-                    turn.add(role, when)
-            self._end(turns, trace)
-        for trace in set(self._outcomes) - set(self._steps):
-            self._end([self._turns[key] for _, key in self._last.get(trace, ())], trace)
+            requests = sorted(requests or self._search_turns(trace, steps), key=lambda pair: pair[0])
+            unclear = trace in self._single and len({id(turn) for _, turn in requests}) > 1
+            self._attach_messages(steps, requests, unclear)
+            self._attach_executions([step for step in steps if step.endings], requests, unclear)
         self._steps.clear()
 
-    def _attach_searches(self, trace: str, steps: Sequence[_Step]) -> None:
+    def _search_turns(self, trace: str, steps: Sequence[_Step]) -> _Requests:
         """Where a log has no request at all, what a model typed into a tool search is the request for what follows."""
-        turns: list[_Turn] = []
-        for when, role in self._without_inner(steps):
-            if role.searches and (not turns or turns[-1].tools):
-                prefix = hashlib.sha256(f"{trace} {when}".encode("utf-8", "replace")).digest()
-                text = role.searches[0][: MOST_TEXT + 1]
-                turns.append(_Turn(text, trace, text, prefix, (), when, searched=True))
-                self._turns[trace, prefix] = turns[-1]
-            if turns:
-                turns[-1].add(role, when)
+        requests: _Requests = []
+        has_called = True
+        for step in steps:
+            for role in step.roles:
+                if role.searches and has_called:
+                    prefix, text = repr(step.when).encode(), role.searches[0]
+                    turn = Turn(trace, prefix, text, text, (), step.when, step.place, searched=True)
+                    requests.append((step.when, self._turn(turn)))
+                    has_called = False
+                has_called = has_called or not role.aside
+        return requests
+
+    def _attach_messages(self, steps: Sequence[_Step], requests: _Requests, unclear: bool) -> None:
+        """Give calls and results of messages to their turns."""
+        told = _Told(requests)
+        matchers: dict[int, _Matcher] = {}
+        executed = {step.event.call_id: step.when for step in steps if step.endings}
+        for step in steps:
+            if step.endings:
+                continue
+            event, call_id = step.event, step.event.call_id
+            near = _turn_at(requests, step.when if isinstance(event, Call) else executed.get(call_id, step.when))
+            turn = told.nearest("id", call_id, near) if call_id else None
+            if isinstance(event, Call) and not call_id:
+                turn = told.find(event, near, self._roles)[0]
+            turn = turn or (None if unclear else near)
+            if turn is None:
+                self.loose_calls += sum(not role.aside for role in step.roles)
+                continue
+            if id(turn) not in matchers:
+                matchers[id(turn)] = _Matcher(turn, self._remarks, goes_on=True)
+            matcher = matchers[id(turn)]
+            if isinstance(event, Outcome):
+                matcher.end(step, event)
             else:
-                self.loose_calls += not role.aside
-        self._end(turns, trace)
+                matcher.call(step, event)
+                told.add("id", call_id, turn)
 
-    def _end(self, turns: Sequence[_Turn], trace: str) -> None:
-        """Give results that stand alone to the calls that they are of."""
-        if trace in self._outcomes:
-            of_calls = {each: turn for turn in turns for uses in turn.tools.values() for each in uses.outcomes}
-            for outcome in self._outcomes[trace]:
-                if outcome.call_id in of_calls:
-                    of_calls[outcome.call_id].end(outcome)
+    def _attach_executions(self, steps: Sequence[_Step], requests: _Requests, unclear: bool) -> None:
+        """Give executions to the calls that messages tell of, else to the turn before them.
 
-    def _without_inner(self, steps: Sequence[_Step]) -> list[_Step]:
-        """The steps without those that run right inside another one: the same call by a second name.
+        That of a call that an answer has must not go to another request: a trace may hold some that the user did not
+        make, such as one for a title.
+        """
+        told = _Told(requests)
+        for step in steps:
+            near = _turn_at(requests, step.when)
+            for role in step.roles:
+                if role.aside == SEARCH and told.searches.issuperset(role.searches):
+                    continue
+                call = role.call
+                names = () if role.aside else (call, *step.inner)
+                found = (told.find(each, near, self._roles) for each in names)
+                turn, call_id, tool = next((each for each in found if each[0]), (None, "", ""))
+                if turn is None and near is not None and not unclear:
+                    turn, call_id, tool = near, call.call_id, call.tool
+                    told.add("id", call_id, turn)
+                if turn is None:
+                    self.loose_calls += not role.aside
+                    continue
+                alike = are_alike(tool, call.tool)
+                if call_id and not alike:
+                    self._remarks.add(step.place, TWO_NAMES, _names(call_id, tool, call.tool))
+                if self._roles.meanings(call.tool) == 1 and not (alike and self._roles.meanings(tool) == 1):
+                    tool = call.tool
+                uses = (None if role.aside else turn.uses.get(tool)) or turn.use(role, step.when)
+                uses.ran.append(step)
+                if call_id and not uses.has(call_id):
+                    uses.told |= dict.fromkeys((call_id, number) for number in turn.results[call_id] or (0,))
+
+    def _without_inner(self, trace: str, steps: Sequence[_Step]) -> list[_Step]:
+        """The steps, without executions that run inside another one as a part of it: the same call by a second name.
 
         So a span of the client of MCP stands in that of the agent, which may have a name for display, and may not know
-        that the call failed.
+        that the call failed. Several inside one are its tries; those of several other tools say nothing of it.
         """
-        outer = {role.call.span: role.call.tool for _, role in steps if role.call.span and not role.aside}
-        failed = {role.call.parent for _, role in steps if role.call.failed and role.call.parent in outer}
+        spans: dict[str, _Step] = {}
+        for step in steps:
+            if isinstance(step.event, Call) and step.event.executed:
+                step.endings = [step.event.ended]
+                if step.exchange.span:
+                    spans.setdefault(step.exchange.span, step)
         kept: list[_Step] = []
-        for when, role in steps:
-            around = outer.get(role.call.parent)
-            if around is None or (self._roles.knows(role.call.tool) and not self._roles.knows(around)):
-                broken = role.call.failed or role.call.span in failed
-                kept.append((when, replace(role, call=replace(role.call, failed=True)) if broken else role))
+        inside: defaultdict[int, list[_Step]] = defaultdict(list)
+        for step in steps:
+            outermost = step
+            for _ in range(_MOST_AROUND):
+                if (around := self._find_outer(trace, outermost, spans)) is None:
+                    break
+                outermost = around
+            if outermost is step:
+                kept.append(step)
+            else:
+                inside[id(outermost)].append(step)
+        for step in kept:
+            inner = inside.get(id(step), [])
+            if inner and all(are_alike(inner[0].event.tool, each.event.tool) for each in inner):
+                step.inner = [each.event for each in inner[:1] if isinstance(each.event, Call)]
+                step.endings = _tries(step.endings, inner)
         return kept
 
-    def _merge_turns(self) -> list[_Turn]:
+    def _find_outer(self, trace: str, step: _Step, spans: Mapping[str, _Step]) -> _Step | None:
+        """The execution right around another one, or farther out if it is one of the same call."""
+        if not step.endings or not step.exchange.span:
+            return None
+        twice = spans[step.exchange.span]
+        if twice is not step and (twice.event, twice.when[0]) == (step.event, step.when[0]):
+            return twice
+        parent, far = step.exchange.parent, 0
+        while parent and far < _MOST_AROUND:
+            around = spans.get(parent)
+            if around is not None and around is not step and not all(role.aside for role in around.roles):
+                named = self._roles.meanings(step.event.tool) == 1 != self._roles.meanings(around.event.tool)
+                call_id = step.event.call_id
+                same = are_alike(step.event.tool, around.event.tool) or "" != call_id == around.event.call_id
+                if not named and (same or not far):
+                    return around
+            parent, far = self._parents.get((trace, parent), ""), far + 1
+        return None
+
+    def _merge_turns(self) -> list[Turn]:
         """The turns without those that another record of the same conversation tells more of.
 
         Records without ids, and traces of one session, repeat earlier turns: with all their calls, with some, or
         with none. Turns with the same requests up to them are one if the calls of one are among those of the other.
         """
-        same: defaultdict[tuple[str, bytes], list[_Turn]] = defaultdict(list)
+        same: defaultdict[tuple[str, bytes], list[Turn]] = defaultdict(list)
         for turn in self._turns.values():
             same[self._conversation(turn), turn.prefix].append(turn)
         gone: set[int] = set()
         for versions in same.values():
-            versions.sort(key=lambda turn: (-len(turn.tools), turn.when))
-            kept: list[_Turn] = []
+            versions.sort(key=lambda turn: (-len(turn.uses), turn.when))
+            kept: list[Turn] = []
             for turn in versions:
-                whole = next((each for each in kept[:_MOST_COMPARED] if turn.tools.keys() <= each.tools.keys()), None)
+                whole = next((each for each in kept[:_MOST_COMPARED] if turn.uses.keys() <= each.uses.keys()), None)
                 if whole is None:
                     kept.append(turn)
                 else:
-                    whole.absorb(turn)
+                    whole.absorb(turn, self._remarks)
                     gone.add(id(turn))
         # Turns of one record have one time; they stay in their order.
         return sorted((turn for turn in self._turns.values() if id(turn) not in gone), key=lambda turn: turn.when)
 
-    def _earlier(self, turns: Sequence[_Turn]) -> dict[int, tuple[tuple[str, str], ...]]:
+    def _earlier(self, turns: Sequence[Turn]) -> dict[int, tuple[tuple[str, str], ...]]:
         """The requests before turns of a conversation whose records repeat nothing, by the `id` of the turn."""
         earlier: dict[int, tuple[tuple[str, str], ...]] = {}
         said: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -370,43 +537,68 @@ class Joiner:
         return earlier
 
 
+#: What a call is known by: its id, its name, this without signs, without its server, or its arguments.
+_Mark = tuple[str, str | bytes]
+
+
 class _Told:
-    """The calls that the messages of some turns have, which spans tell again."""
+    """The calls that the turns of some requests have, which other records tell again."""
 
-    def __init__(self, turns: Sequence[_Turn]) -> None:
-        self._searches = {text for turn in turns for text in turn.searches}
-        self._names: defaultdict[str, list[_Turn]] = defaultdict(list)
-        self._plain: dict[str, str] = {}
-        self._tails: dict[str, str] = {}
-        self._others: dict[str | bytes, tuple[str, _Turn]] = {}
-        for turn in turns:
-            for tool, uses in turn.tools.items():
-                self._names[tool].append(turn)
+    def __init__(self, requests: _Requests) -> None:
+        self.searches: set[str] = set()
+        self._turns: defaultdict[_Mark, dict[int, Turn]] = defaultdict(dict)
+        self._tools: dict[_Mark, str] = {}
+        for turn in {id(turn): turn for _, turn in requests}.values():
+            self.searches.update(turn.searches)
+            for call_id in turn.results:
+                self.add("id", call_id, turn)
+            for tool, uses in turn.uses.items():
+                for call_id, _ in uses.told:
+                    self.add("id", call_id, turn)
                 whole, tail = plain_names(tool)
-                self._plain[whole], self._tails[tail] = tool, tool
-                self._others |= {key: (tool, turn) for key in uses.outcomes if key}
-                self._others |= dict.fromkeys(uses.arguments, (tool, turn))
+                marks: list[_Mark] = [("name", tool), ("whole", whole), ("tail", tail)]
+                for what, name in (*marks, *(("like", each) for each in uses.arguments)):
+                    self.add(what, name, turn)
+                    self._tools[what, name] = tool
 
-    def repeats(self, role: Role, near: _Turn | None, roles: Roles) -> bool:
-        """Whether a step is a call that is told already, by the same name or by another one; take its outcome."""
-        if role.aside:
-            return role.aside == SEARCH and self._searches.issuperset(role.searches)
-        same = self._same(role.call, near)
-        if same is None or (roles.knows(role.call.tool) and not roles.knows(same[0])):
-            return False
-        tool, turn = same
-        turn.tools[tool].add(role.call.call_id, role.call.failed)
-        return True
+    def add(self, what: str, name: str | bytes, turn: Turn) -> None:
+        """Take a call by one of its marks."""
+        self._turns[what, name][id(turn)] = turn
 
-    def _same(self, call: Call, near: _Turn | None) -> tuple[str, _Turn] | None:
-        if call.call_id and (same := self._others.get(call.call_id)):
-            return same
-        if turns := self._names.get(call.tool):
-            return call.tool, near if near is not None and near in turns else turns[-1]
+    def nearest(self, what: str, name: str | bytes, near: Turn | None) -> Turn | None:
+        """The turn of a call by one of its marks, this one if it has it."""
+        turns = self._turns.get((what, name), {})
+        return turns.get(id(near)) or next(reversed(turns.values()), None)
+
+    def find(self, call: Call, near: Turn | None, roles: Roles) -> tuple[Turn | None, str, str]:
+        """The turn of a call, its id if that tells it, and its name there; no turn if nothing tells it."""
+        if call.call_id and (turn := self.nearest("id", call.call_id, near)):
+            tools = [tool for tool, uses in turn.uses.items() if uses.has(call.call_id)]
+            alike = next((tool for tool in tools if are_alike(tool, call.tool)), (tools or [call.tool])[0])
+            return turn, call.call_id, call.tool if call.tool in tools else alike
         whole, tail = plain_names(call.tool)
-        if close := self._plain.get(whole) or self._plain.get(tail) or self._tails.get(whole):
-            return close, self._names[close][-1]
-        return self._others.get(digest) if (digest := _digest(call.arguments)) else None
+        marks: list[_Mark] = [("name", call.tool), ("whole", whole), ("whole", tail), ("tail", whole)]
+        marks += [("like", digest)] if (digest := _digest(call.arguments)) else []
+        mark = next((mark for mark in marks if mark in self._tools), None)
+        if mark is None or (roles.meanings(call.tool) == 1 != roles.meanings(self._tools[mark])):
+            # Nothing tells it, or the catalogue has a tool by this name and none by the other.
+            return None, "", ""
+        return self.nearest(*mark, near), "", self._tools[mark]
+
+
+def _turn_at(requests: _Requests, when: _When) -> Turn | None:
+    """The turn of the last request before a time."""
+    place = bisect.bisect_right(requests, when, key=lambda pair: pair[0]) - 1
+    return requests[place][1] if place >= 0 else None
+
+
+def _finding(events: Iterable[Any]) -> set[str]:
+    """The ids of calls whose result lists tools."""
+    return {event.call_id for event in events if isinstance(event, Outcome) and event.lists_tools} - {""}
+
+
+def _names(call_id: str, *names: str) -> str:
+    return f": {' and '.join(repr(one_line(name, 80)) for name in names)}, by the id {one_line(call_id, 80)!r}"
 
 
 def _digest(arguments: Any) -> bytes | None:

@@ -57,47 +57,6 @@ _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d\d?-\d\d?|\d\d?[./-]\d\d?[./-]\d{4}|\d{4}
 _MOST_DIGITS, _MOST_GROUPED = 7, 8
 
 
-def mask_text(text: str) -> tuple[str, Counter[str]]:
-    """A text with placeholders in place of what is masked, and how often each placeholder was put."""
-    counts: Counter[str] = Counter()
-
-    def put(placeholder: str) -> Callable[[re.Match[str]], str]:
-        def replaced(_: re.Match[str]) -> str:
-            counts[placeholder] += 1
-            return placeholder
-
-        return replaced
-
-    def put_if(placeholder: str, test: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
-        def replaced(match: re.Match[str]) -> str:
-            rest = match["rest"] if "rest" in match.re.groupindex else match[0]
-            if not test(rest):
-                return match[0]
-            counts[placeholder] += 1
-            # The scheme, or the name of the secret, stays.
-            return match[0][: len(match[0]) - len(rest)] + placeholder if match.re in _NAMED else placeholder
-
-        return replaced
-
-    text = _PRIVATE_KEY.sub(put(KEY), text)
-    text = _JWT.sub(put(KEY), text)
-    text = _URL.sub(put(KEY), text)
-    text = _EMAIL.sub(put(EMAIL), text)
-    text = _PREFIXED.sub(put_if(KEY, _has_digit_or_capital), text)
-    text = _AWS.sub(put(KEY), text)
-    text = _BEARER.sub(put_if(KEY, _is_no_word), text)
-    text = _ASSIGNED.sub(put_if(KEY, _is_no_word), text)
-    text = _SAID.sub(put_if(KEY, _is_no_type), text)
-    text = _UUID.sub(put(KEY), text)
-    text = _IBAN.sub(put_if(NUMBER, _has_eight_digits), text)
-    text = _HEX.sub(put_if(KEY, _has_digit), text)
-    text = _RANDOM.sub(put_if(KEY, _is_random), text)
-    return _DIGITS.sub(put_if(NUMBER, _is_long_number), text), counts
-
-
-_NAMED = frozenset({_BEARER, _ASSIGNED, _SAID})
-
-
 def _has_digit(text: str) -> bool:
     return any(sign.isdecimal() for sign in text)
 
@@ -142,3 +101,39 @@ def _is_long_number(text: str) -> bool:
         return False
     # Phones begin with +, 0 or a parenthesis. In other numbers, small groups are those of a list.
     return text[0] in "+(0" or "-" in rest or min(map(len, groups[1:])) >= 3
+
+
+_Test = Callable[[str], bool]
+_NAMED = frozenset({_BEARER, _ASSIGNED, _SAID})
+#: In the order in which they are masked: the pattern, what is put in its place, and when its match is none.
+_MASKS: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
+    *((pattern, KEY, bool) for pattern in (_PRIVATE_KEY, _JWT, _URL)),
+    (_EMAIL, EMAIL, bool),
+    (_PREFIXED, KEY, _has_digit_or_capital),
+    (_AWS, KEY, bool),
+    (_BEARER, KEY, _is_no_word),
+    (_ASSIGNED, KEY, _is_no_word),
+    (_SAID, KEY, _is_no_type),
+    (_UUID, KEY, bool),
+    (_IBAN, NUMBER, _has_eight_digits),
+    (_HEX, KEY, _has_digit),
+    (_RANDOM, KEY, _is_random),
+    (_DIGITS, NUMBER, _is_long_number),
+)
+
+
+def mask_text(text: str) -> tuple[str, Counter[str]]:
+    """A text with placeholders in place of what is masked, and how often each placeholder was put."""
+    counts: Counter[str] = Counter()
+    for pattern, placeholder, holds in _MASKS:
+
+        def put(match: re.Match[str], placeholder: str = placeholder, holds: _Test = holds) -> str:
+            rest = match["rest"] if "rest" in match.re.groupindex else match[0]
+            if not holds(rest):
+                return match[0]
+            counts[placeholder] += 1
+            # The scheme, or the name of the secret, stays.
+            return match[0].removesuffix(rest) + placeholder if match.re in _NAMED else placeholder
+
+        text = pattern.sub(put, text)
+    return text, counts

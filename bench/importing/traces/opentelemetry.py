@@ -8,33 +8,40 @@ writes spans as rows of `attributes.*` and `context.*`, or with attributes that 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
-from bench.importing.traces.events import (
-    Call,
-    Event,
-    LoggedExchange,
-    LoggedRequest,
-    first_field,
-    first_value,
-    json_of,
-    seconds_of,
-)
-from bench.importing.traces.messages import answer_events, events_of, exchange_of, is_messages
+from bench.base.text import one_line
+from bench.importing.traces.events import NAMELESS, Call, Event, LoggedExchange, LoggedRequest, Unknown, unknown
+from bench.importing.traces.fields import first_field, first_time, first_value, json_of
+from bench.importing.traces.messages import answer_events, events_of, exchange_of, request_events
+from bench.importing.traces.results import Ending, span_ending, worst
 
-_GROUPS = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches")
-_SCOPES = ("scopeSpans", "scope_spans", "scopeLogs", "scope_logs", "instrumentationLibrarySpans")
-_SPANS, _LOGS = ("spans",), ("logRecords", "log_records")
+_GROUPS = (
+    *("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", "batches"),
+    *("scopeSpans", "scope_spans", "scopeLogs", "scope_logs", "instrumentationLibrarySpans"),
+)
+_LOGS = ("logRecords", "log_records")
 _CONVERSATIONS = ("gen_ai.conversation.id", "session.id", "langfuse.session.id", "mcp.session.id")
-#: What says that a span executes a tool.
-_TOOL_KINDS = (
-    ("gen_ai.operation.name", "execute_tool"),
-    ("mcp.method.name", "tools/call"),
-    ("openinference.span.kind", "tool"),
-    ("traceloop.span.kind", "tool"),
-    ("ai.operationId", "ai.toolcall"),
+#: What says what a span is: the kind of one that executes a tool, and the other kinds that there are.
+_KINDS = {
+    "gen_ai.operation.name": (
+        "execute_tool",
+        r"chat|(text_)?completions?|generate_content|embeddings|(create|invoke)_\w+|guardrail|handoff|retrieval|rerank",
+    ),
+    "mcp.method.name": ("tools/call", r"\w+(/\w+)*"),
+    "openinference.span.kind": (
+        "tool",
+        r"agent|chain|embedding|evaluator|guardrail|llm|prompt|reranker|retriever|unknown",
+    ),
+    "traceloop.span.kind": ("tool", r"agent|task|unknown|workflow"),
+    "ai.operationId": ("ai.toolcall", r"ai\.(generate|stream|embed)\w*(\.do\w+)?"),
+}
+#: The first words of attributes of spans of models, agents and tools.
+_GENERATIVE = re.compile(
+    r"(gen_ai|llm|ai|mcp|openinference|traceloop|koog|langfuse|pydantic_ai|langsmith)\b|agent_name$"
 )
 TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "mcp.tool.name", "traceloop.entity.name")
 TOOL_CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id")
@@ -47,6 +54,14 @@ _ARGUMENTS = (
     "traceloop.entity.input",
     "tool.parameters",
 )
+_RESULTS = (
+    "gen_ai.tool.call.result",
+    "tool_response",
+    "ai.toolCall.result",
+    "mcp.tool.result",
+    "output.value",
+    "traceloop.entity.output",
+)
 #: Where a request and an answer stand: whole, as JSON; and flattened, as `llm.input_messages.0.message.role`.
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages", "gen_ai.prompt", "pydantic_ai.all_messages")
 #: Lists of events in one attribute, of pydantic-ai until version 1 of its instrumentation.
@@ -55,30 +70,21 @@ _OUTPUTS = ("gen_ai.output.messages", "gen_ai.completion")
 _FLAT_INPUTS, _FLAT_OUTPUTS = ("gen_ai.prompt", "llm.input_messages"), ("gen_ai.completion", "llm.output_messages")
 #: Events that are one message each, until version 1.36 of the conventions.
 _MESSAGE = re.compile(r"gen_ai\.(user|assistant|system|tool)\.message")
+_OTHER_EVENTS = r"gen_ai\.(choice|evaluation\.\w+)|exception"
 #: The first words of OpenInference's attributes that Phoenix nests.
 _NESTED = frozenset({"llm", "tool", "tool_call", "openinference", "input", "output", "session"})
 #: Fields of a span: OTLP, Phoenix, and rows of Logfire.
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "start_timestamp")
+_ENDS = ("endTimeUnixNano", "end_time_unix_nano", "endTime", "end_time", "end_timestamp")
 _SPAN_NAMES, _STATUSES = ("name", "span_name"), ("status_code", "otel_status_code", "otel_status_level")
 _PARENTS = ("parentSpanId", "parent_span_id", "parent_id")
-#: What the request is called in the input of an agent.
-_REQUESTS = ("messages", "input", "user_msg", "query", "question", "task", "message", "prompt", "text")
-#: Values inside an attribute value, and parts of a flattened key.
-_MOST_DEPTH = 40
+#: Parts of a flattened key.
 _MOST_STEPS = 12
-
-
-@dataclass
-class _Span:
-    """Events of one span that stand in log records."""
-
-    conversation: str = ""
-    messages: list[tuple[float, list[Event]]] = field(default_factory=list)
 
 
 def is_opentelemetry(value: Mapping[str, Any]) -> bool:
     """Whether an object is OTLP, or one span or log record."""
-    if any(isinstance(value.get(key), list) for key in (*_GROUPS, *_SCOPES)) or "context.trace_id" in value:
+    if any(isinstance(value.get(key), list) for key in _GROUPS) or "context.trace_id" in value:
         return True
     ids = any(key in value for key in ("traceId", "trace_id", "spanId", "span_id", "startTimeUnixNano"))
     context = value.get("context")
@@ -91,146 +97,131 @@ class OpenTelemetry:
     """Reads records one after the other; what log records say of a span is complete when all are read."""
 
     def __init__(self) -> None:
-        self._spans: dict[tuple[str, str], _Span] = {}
+        self._logged: defaultdict[tuple[str, str], list[LoggedExchange]] = defaultdict(list)
         self._roots: dict[str, LoggedExchange] = {}
         self._asked: set[str] = set()
 
     def read(self, value: Mapping[str, Any]) -> Iterator[LoggedExchange]:
         """The exchanges of OTLP or of one span."""
-        value = _span_of_row(value) if "context.trace_id" in value else value
-        groups: list[Mapping[str, Any]] = [group for key in _GROUPS for group in _objects(value.get(key))]
-        groups = groups or [value]
-        scopes: list[Mapping[str, Any]] = [
-            scope for group in groups for key in _SCOPES for scope in _objects(group.get(key))
-        ]
-        for scope in scopes or groups:
-            logs: list[Mapping[str, Any]] = [record for key in _LOGS for record in _objects(scope.get(key))]
-            spans: list[Mapping[str, Any]] = [record for key in _SPANS for record in _objects(scope.get(key))]
-            if not logs and not spans and "attributes" in scope:
-                (logs if "body" in scope else spans).append(scope)
-            for record in logs:
-                yield from self._log(record)
-            for record in spans:
-                for exchange in _exchanges(record):
-                    if any(isinstance(event, LoggedRequest) for event in exchange.events):
-                        self._asked.add(exchange.trace)
-                    yield exchange
-                if (root := _root(record)) is not None:
-                    self._roots.setdefault(root.trace, root)
+        for is_log, record in _records(_span_of_row(value) if "context.trace_id" in value else value):
+            if is_log:
+                yield self._log(record)
+                continue
+            exchange, root = _read_span(record)
+            if any(isinstance(event, LoggedRequest) for event in exchange.events):
+                self._asked.add(exchange.trace)
+            if root:
+                self._roots.setdefault(exchange.trace, replace(exchange, events=root))
+            yield exchange
 
     def finish(self) -> Iterator[LoggedExchange]:
         """The exchanges that log records make together, each span one; and requests that only a trace's root has."""
-        told = self._asked | {trace for trace, _ in self._spans}
+        told = self._asked | {trace for trace, _ in self._logged}
         yield from (root for trace, root in self._roots.items() if trace not in told)
-        for (trace, _), span in self._spans.items():
-            span.messages.sort(key=lambda pair: pair[0])
-            events = tuple(event for _, batch in span.messages for event in batch)
-            if events:
-                yield LoggedExchange(events, trace, span.conversation, span.messages[0][0] or None)
-        self._spans.clear()
+        for logged in self._logged.values():
+            logged.sort(key=lambda exchange: exchange.time or 0.0)
+            conversation = next((each.conversation for each in logged if each.conversation), "")
+            events = tuple(event for exchange in logged for event in exchange.events)
+            yield replace(logged[0], events=events, conversation=conversation)
 
-    def _log(self, record: Mapping[str, Any]) -> Iterator[LoggedExchange]:
+    def _log(self, record: Mapping[str, Any]) -> LoggedExchange:
         attributes = attributes_of(record.get("attributes"))
         name = first_field(record, "eventName", "event_name") or first_field(attributes, "event.name")
         trace, span = _ids(record)
-        time = _time(record, "timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "timestamp")
-        conversation = first_field(attributes, *_CONVERSATIONS)
+        time = first_time(record, "timeUnixNano", "time_unix_nano", "observedTimeUnixNano", "timestamp")
+        exchange = LoggedExchange((), trace, first_field(attributes, *_CONVERSATIONS), time)
         if name == "gen_ai.client.inference.operation.details":
-            events = [*_request_events(attributes), *_answer_events(attributes)]
-            if events:
-                yield LoggedExchange(tuple(events), trace, conversation, time)
-            return
-        logged = _event(name, _plain(record.get("body")) or attributes)
-        if logged:
-            kept = self._spans.setdefault((trace, span), _Span())
-            kept.conversation = kept.conversation or conversation
-            kept.messages.append((time or 0.0, logged))
+            return replace(exchange, events=(*_request_events(attributes), *_answer_events(attributes)))
+        events = _event(name, _plain(record.get("body")) or attributes)
+        # When all records are read, nobody knows the line of what is unknown.
+        unknown_events = tuple(event for event in events if isinstance(event, Unknown))
+        if said := tuple(event for event in events if not isinstance(event, Unknown)):
+            self._logged[trace, span].append(replace(exchange, events=said, span=span))
+        return replace(exchange, events=unknown_events)
 
 
-def _exchanges(span: Mapping[str, Any]) -> Iterator[LoggedExchange]:
+def _records(value: Mapping[str, Any]) -> Iterator[tuple[bool, Mapping[str, Any]]]:
+    """The log records (True) and spans (False) of OTLP, or the one that the value is."""
+    inner = [(key, each) for key in (*_GROUPS, *_LOGS, "spans") for each in _objects(value.get(key))]
+    for key, each in inner:
+        if key in _GROUPS:
+            yield from _records(each)
+        else:
+            yield key in _LOGS, each
+    if not inner and "attributes" in value:
+        yield "body" in value, value
+
+
+def _read_span(span: Mapping[str, Any]) -> tuple[LoggedExchange, tuple[Event, ...]]:
+    """What a span says; and what it was asked, if it is the first one of a trace."""
     attributes = attributes_of(span.get("attributes"))
-    trace, _ = _ids(span)
-    time = _time(span, *_STARTS)
-    conversation = first_field(attributes, *_CONVERSATIONS)
-    if name := _tool(attributes, first_field(span, *_SPAN_NAMES)):
-        arguments = first_value(attributes, *_ARGUMENTS)
-        ids = (_ids(span)[1], first_field(span, *_PARENTS))
-        call = Call(name, arguments, first_field(attributes, *TOOL_CALL_IDS), _failed(span, attributes), False, *ids)
-        yield LoggedExchange((call,), trace, conversation, time)
-        return
-    request_events, answered = _request_events(attributes), _answer_events(attributes)
+    (trace, own), parent = _ids(span), first_field(span, *_PARENTS)
+    conversation, time = first_field(attributes, *_CONVERSATIONS), first_time(span, *_STARTS)
+    events = tuple(_span_events(span, attributes))
+    exchange = LoggedExchange(events, trace, conversation, time, span=own, parent=parent, end=first_time(span, *_ENDS))
+    # By OpenInference and OpenLLMetry.
+    kind = first_field(attributes, "openinference.span.kind", "traceloop.span.kind").lower()
+    if parent or kind not in {"agent", "chain", "workflow", "llm"}:
+        return exchange, ()
+    return exchange, tuple(request_events(first_value(attributes, "input.value", "traceloop.entity.input")))
+
+
+def _span_events(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> list[Event]:
+    name, tool = first_field(span, *_SPAN_NAMES), first_field(attributes, *TOOL_NAMES)
+    kinds = [(key, kind.lower()) for key in _KINDS if (kind := first_field(attributes, key))]
+    # pydantic-ai's `running tool` until version 2 of its instrumentation.
+    if any(kind == _KINDS[key][0] for key, kind in kinds) or (tool and name.startswith("running tool")):
+        tool = tool or re.sub(r"^(execute_tool|tools/call) ?", "", name)
+        arguments, call_id = first_value(attributes, *_ARGUMENTS), first_field(attributes, *TOOL_CALL_IDS)
+        return [Call(tool, arguments, call_id, _ending(span, attributes), executed=True) if tool else NAMELESS]
+    asked, answered = _request_events(attributes), _answer_events(attributes)
     for event in _objects(span.get("events")):
         more = attributes_of(event.get("attributes"))
         name = first_field(event, "name")
         if name in {"gen_ai.content.prompt", "gen_ai.client.inference.operation.details"}:
-            request_events = request_events or _request_events(more)
+            asked = asked or _request_events(more)
             answered = answered or _answer_events(more)
         elif name == "gen_ai.content.completion":
             answered = answered or _answer_events(more)
-        else:
-            request_events += _event(name, more)
-    if request_events or answered or conversation:
-        # Without events, it still says which conversation the trace belongs to.
-        yield LoggedExchange(exchange_of(request_events, answered), trace, conversation, time)
+        elif name.startswith("gen_ai."):
+            asked += _event(name, more)
+    if asked or answered:
+        return list(exchange_of(asked, answered))
+    if not kinds and not any(map(_GENERATIVE.match, attributes)):
+        return [Unknown("a span of no model, agent or tool", f": {one_line(first_field(span, *_SPAN_NAMES), 80)!r}")]
+    return [unknown(f"a span whose {key} is", kind) for key, kind in kinds if not re.fullmatch(_KINDS[key][1], kind)]
 
 
-def _tool(attributes: Mapping[str, Any], span: str) -> str:
-    """The tool that a span executes; empty if it executes none."""
-    name = first_field(attributes, *TOOL_NAMES)
-    if any(first_field(attributes, key).lower() == kind for key, kind in _TOOL_KINDS):
-        return name or re.sub(r"^(execute_tool|tools/call) ", "", span)
-    # pydantic-ai's `running tool` until version 2 of its instrumentation.
-    return name if span.startswith("running tool") else ""
-
-
-def _failed(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool | None:
-    """Whether a span ended in an error; None where its status is not set, as most leave it."""
+def _ending(span: Mapping[str, Any], attributes: Mapping[str, Any]) -> Ending | None:
+    """How the span of a tool ended; None where neither its status is set, as most leave it, nor a result is there."""
     status = span.get("status")
     code = first_field(status, "code", "status_code") if isinstance(status, dict) else first_field(span, *_STATUSES)
     if code.upper() in {"2", "ERROR", "STATUS_CODE_ERROR"} or first_field(attributes, "error.type"):
-        return True
-    return False if code.upper() in {"1", "OK", "STATUS_CODE_OK"} else None
+        return "error"
+    ok: Ending | None = "ok" if code.upper() in {"1", "OK", "STATUS_CODE_OK"} else None
+    return worst(span_ending(first_value(attributes, *_RESULTS)), ok)
 
 
-def _root(span: Mapping[str, Any]) -> LoggedExchange | None:
-    """What the first span of a trace was asked, by OpenInference and OpenLLMetry; None for other spans."""
-    attributes = attributes_of(span.get("attributes"))
-    kind = first_field(attributes, "openinference.span.kind", "traceloop.span.kind").lower()
-    if first_field(span, *_PARENTS) or kind not in {"agent", "chain", "workflow", "llm"}:
-        return None
-    given = json_of(first_value(attributes, "input.value", "traceloop.entity.input"))
-    given = given.get("inputs", given) if isinstance(given, dict) else given
-    if isinstance(given, dict):
-        given = next((given[key] for key in _REQUESTS if isinstance(given.get(key), str | list) and given[key]), None)
-    events = tuple(events_of(given)) if isinstance(given, str) or is_messages(given) else ()
-    time = _time(span, *_STARTS)
-    return LoggedExchange(events, _ids(span)[0], first_field(attributes, *_CONVERSATIONS), time) if events else None
+def _messages(attributes: Mapping[str, Any], keys: tuple[str, ...], prefixes: tuple[str, ...]) -> Any:
+    """The messages that attributes have, whole or flattened; None if they have none."""
+    flat = (messages for prefix in prefixes if (messages := unflatten(attributes, prefix)))
+    return given if (given := first_value(attributes, *keys)) is not None else next(flat, None)
 
 
 def _request_events(attributes: Mapping[str, Any]) -> list[Event]:
-    for key in _INPUTS:
-        if attributes.get(key) is not None:
-            return events_of(attributes[key])
     prompt = json_of(attributes.get("ai.prompt"))
-    if isinstance(prompt, dict):
-        return events_of(prompt.get("messages") or prompt.get("prompt"))
-    for prefix in _FLAT_INPUTS:
-        if messages := unflatten(attributes, prefix):
-            return events_of(messages)
+    given = prompt.get("messages") or prompt.get("prompt") if isinstance(prompt, dict) else None
+    if (messages := _messages(attributes, _INPUTS, _FLAT_INPUTS)) is not None or given is not None:
+        return events_of(given if messages is None else messages)
     listed = _objects(json_of(first_value(attributes, *_EVENTS)))
     return [event for each in listed for event in _event(first_field(each, "event.name"), each)]
 
 
 def _answer_events(attributes: Mapping[str, Any]) -> list[Event]:
-    for key in _OUTPUTS:
-        if attributes.get(key) is not None:
-            return answer_events(attributes[key])
-    for prefix in _FLAT_OUTPUTS:
-        if messages := unflatten(attributes, prefix):
-            return answer_events(messages)
-    if attributes.get("ai.response.toolCalls") is not None:
-        return answer_events({"tool_calls": json_of(attributes["ai.response.toolCalls"])})
-    return answer_events(attributes.get("ai.response.text"))
+    if (messages := _messages(attributes, _OUTPUTS, _FLAT_OUTPUTS)) is not None:
+        return answer_events(messages)
+    calls = json_of(attributes.get("ai.response.toolCalls"))
+    return answer_events(attributes.get("ai.response.text") if calls is None else {"tool_calls": calls})
 
 
 def _event(name: str, body: Any) -> list[Event]:
@@ -245,7 +236,7 @@ def _event(name: str, body: Any) -> list[Event]:
         message = json_of(body.get("message"))
         whole = message if isinstance(message, dict) else {**body, "message": None}
         return answer_events({**whole, "tool_calls": json_of(whole.get("tool_calls") or body.get("tool_calls"))})
-    return []
+    return [] if re.fullmatch(_OTHER_EVENTS, name) else [unknown("an event", name)]
 
 
 def attributes_of(given: Any) -> dict[str, Any]:
@@ -276,18 +267,17 @@ def _span_of_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return span
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _plain(value: Any) -> Any:
     """A value of OTLP (`{"stringValue": "..."}`) as the JSON data it stands for."""
-    if not isinstance(value, dict) or len(value) != 1 or depth > _MOST_DEPTH:
+    if not isinstance(value, dict) or len(value) != 1:
         return value
     ((kind, inner),) = value.items()
     kind = kind.replace("_value", "Value")
     values = inner.get("values") if isinstance(inner, dict) else None
     if kind == "arrayValue":
-        return [_plain(each, depth + 1) for each in values] if isinstance(values, list) else []
+        return [_plain(each) for each in values] if isinstance(values, list) else []
     if kind == "kvlistValue":
-        pairs = _objects(values)
-        return {pair["key"]: _plain(pair.get("value"), depth + 1) for pair in pairs if isinstance(pair.get("key"), str)}
+        return attributes_of(values)
     return inner if kind in {"stringValue", "intValue", "boolValue", "doubleValue"} else value
 
 
@@ -322,10 +312,6 @@ def _ids(record: Mapping[str, Any]) -> tuple[str, str]:
     context = record.get("context")
     both = {**context, **record} if isinstance(context, dict) else record
     return first_field(both, "traceId", "trace_id"), first_field(both, "spanId", "span_id")
-
-
-def _time(record: Mapping[str, Any], *keys: str) -> float | None:
-    return next((time for key in keys if (time := seconds_of(record.get(key))) is not None), None)
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

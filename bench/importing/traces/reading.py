@@ -1,35 +1,61 @@
-"""Reading logs: line by line, so that a log of any length is read, and what cannot be read is counted."""
+"""Reading logs: line by line, so that a log of any length is read, and what cannot be read is named and counted."""
 
 from __future__ import annotations
 
 import hashlib
-import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from bench.base import strict_json
 from bench.base.errors import DataError, UsageError
 from bench.importing.reading import open_regular
 
 #: Bytes of one record, and of all files together.
 MOST_RECORD, MOST_BYTES = 64 << 20, 4 << 30
+#: Remarks that are kept one by one: of a kind, and of all.
+_MOST_OF_A_KIND, _MOST_REMARKS = 100, 1_000
+#: What is wrong with JSON that has a key twice, and with what Python cannot read.
+CONTRADICTORY, TOO_DEEP = "a field has two values", "it is nested too deeply"
 
 
 @dataclass(frozen=True)
-class Parsed:
-    """A value, and the line that it begins in."""
+class Line:
+    """A line, or all of a file from the first one on.
 
-    line: int
-    value: Any
+    Attributes:
+        number: the line that it begins in.
+        value: what it holds; None for a line that cannot be read.
+        fault: why it cannot be read, without a full stop; empty if it can.
+        more: what tells the fault from others of its kind.
+    """
+
+    number: int
+    value: Any = None
+    fault: str = ""
+    more: str = ""
 
 
-@dataclass(frozen=True)
-class Unread:
-    """A line that holds no value, and why, without a full stop."""
+class Remarks:
+    """What could not be read, is not known or contradicts itself, with its place.
 
-    line: int
-    reason: str
+    Attributes:
+        counts: kind -> how often.
+        first: (place, remark) of the first of each kind. The remark begins with its kind.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.first: list[tuple[str, str]] = []
+
+    def add(self, place: str, kind: str, more: str = "") -> None:
+        """Take a remark; `more`: what is said beside its kind."""
+        self.counts[kind] += 1
+        if self.counts[kind] <= _MOST_OF_A_KIND and len(self.first) < _MOST_REMARKS:
+            self.first.append((place, kind + more))
 
 
 class LogReader:
@@ -44,33 +70,35 @@ class LogReader:
         """The sha256 of all bytes so far."""
         return self._digest.digest()
 
-    def read(self, path: Path) -> Iterator[Parsed | Unread]:
+    def read(self, path: Path) -> Iterator[Line]:
         """The values of a file: one that fills it, or one in each line.
 
         Raises:
             UsageError: the file cannot be read, or all files together are too large.
             DataError: the file is empty, or nothing in it is JSON.
         """
-        known, fault = False, ""
+        first: Line | None = None
         with open_regular(path) as file:
             try:
-                for each in self._values(file):
-                    if isinstance(each, Parsed):
-                        known = True
-                    fault = fault or (f"line {each.line}: {each.reason}" if isinstance(each, Unread) else "")
-                    yield each
+                for line in self._lines(file):
+                    first = line if first is None or (first.fault and not line.fault) else first
+                    yield line
             except OSError as error:
                 raise UsageError(f"cannot read {path}: {error.strerror}.") from None
-        if not known:
-            raise DataError(f"{path} is neither JSON nor JSON Lines ({fault})." if fault else f"{path} is empty.")
+        if first is None:
+            raise DataError(f"{path} is empty.")
+        if first.fault == CONTRADICTORY:
+            raise DataError(f"{path} cannot be read{first.more}.")
+        if first.fault:
+            raise DataError(f"{path} is neither JSON nor JSON Lines (line {first.number}: {first.fault}{first.more}).")
 
-    def _values(self, file: BinaryIO) -> Iterator[Parsed | Unread]:
+    def _lines(self, file: BinaryIO) -> Iterator[Line]:
         head = file.read(MOST_RECORD + 1)
-        first = head.lstrip().partition(b"\n")[0]
-        if len(head) <= MOST_RECORD and isinstance(_parse_line(1, first), Unread):
+        begins = _parse(1, head.lstrip().partition(b"\n")[0])
+        if len(head) <= MOST_RECORD and begins.fault not in ("", CONTRADICTORY):
             # It does not begin with a line of JSON, so one value may fill it, written over many lines.
-            whole = _parse_line(1, head)
-            if isinstance(whole, Parsed):
+            whole = _parse(1, head)
+            if whole.fault in ("", CONTRADICTORY):
                 self._count(head)
                 yield whole
                 return
@@ -83,9 +111,9 @@ class LogReader:
                 while line and not line.endswith(b"\n"):
                     line = file.readline(MOST_RECORD)
                     self._count(line)
-                yield Unread(number, f"it is longer than {MOST_RECORD >> 20} MiB")
+                yield Line(number, fault=f"it is longer than {MOST_RECORD >> 20} MiB")
             elif line.strip():
-                yield _parse_line(number, line)
+                yield _parse(number, line)
 
     def _count(self, data: bytes) -> None:
         self._left -= len(data)
@@ -94,15 +122,18 @@ class LogReader:
         self._digest.update(data)
 
 
-def _parse_line(line: int, data: bytes) -> Parsed | Unread:
+def _parse(number: int, data: bytes) -> Line:
+    more = ""
     try:
-        return Parsed(line, json.loads(data.decode("utf-8-sig")))
+        return Line(number, strict_json.loads(data.decode("utf-8-sig")))
     except UnicodeDecodeError:
-        reason = "it is not UTF-8"
+        fault = "it is not UTF-8"
     except RecursionError:
-        reason = "it is nested too deeply"
-    except json.JSONDecodeError as error:
-        reason = f"it is not JSON from character {error.pos + 1} on"
+        fault = TOO_DEEP
+    except strict_json.RepeatedKey as error:
+        fault, more = CONTRADICTORY, f": {error.sentence(number - 1)}"
+    except JSONDecodeError as error:
+        fault, more = "it is not JSON", f" from character {error.pos + 1} on"
     except ValueError:  # Python refuses whole numbers of more than 4,300 digits
-        reason = "a number has too many digits"
-    return Unread(line, reason)
+        fault = "a number has too many digits"
+    return Line(number, None, fault, more)

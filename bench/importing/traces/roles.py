@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from bench.data.tool_names import ToolNames
-from bench.importing.traces.events import MOST_TEXT, Call, first_field, first_value, object_of, text_of
+from bench.importing.traces.events import Call
+from bench.importing.traces.fields import MOST_TEXT, first_field, first_value, object_of, qualified_name, text_of
 
 #: Why a call is no gold.
 SEARCH = "searches for tools"
@@ -22,6 +23,7 @@ ANSWER = "the agent's way to answer"
 LOOKED_UP = "looks up what tools there are"
 UNNAMED = "calls another tool, and the log does not say which"
 FAILED = "every call failed"
+ASIDE = (SEARCH, BUILT_IN, HANDOFF, ANSWER, LOOKED_UP, UNNAMED, FAILED)
 
 #: Names without their server: as they are, or by their letters and digits in lower case. Hosted searches are
 #: Anthropic's `tool_search_tool_bm25` and OpenAI's `tool_search`; others are those of gateways and frameworks, such as
@@ -94,15 +96,15 @@ class Roles:
 
     def of(self, call: Call, depth: int = 0) -> list[Role]:
         """What a call is; several things where a bridge calls several tools."""
-        if _is_named(call.tool, self._search_tools):
+        if is_named(call.tool, self._search_tools):
             return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
-        known = not call.hosted and self.knows(call.tool)
+        known = not call.hosted and self.meanings(call.tool) > 0
         is_bridge, role = _named_like(call.tool)
-        if is_bridge or _is_named(call.tool, self._bridge_tools):
+        if is_bridge or is_named(call.tool, self._bridge_tools):
             arguments = object_of(call.arguments)
             inside = [self._of_catalogue(each) for each in _inner_calls(arguments, call)]
             if known:
-                inside = [each for each in inside if self.knows(each.tool)]
+                inside = [each for each in inside if self.meanings(each.tool)]
             if inside and depth < _MOST_DEPTH:
                 return [inner for each in inside for inner in self.of(each, depth + 1)]
             if not known and not call.hosted and (inside or not isinstance(arguments, dict) or not arguments):
@@ -113,20 +115,26 @@ class Roles:
             return [Role(call, SEARCH, tuple(search_texts(call.arguments)))]
         return [Role(call, role or (BUILT_IN if call.hosted else ""))]
 
-    def knows(self, tool: str) -> bool:
-        """Whether the catalogue has a tool by this name; False without a catalogue."""
-        return self._names is not None and len(self._names.find(tool)) == 1
+    def meanings(self, tool: str) -> int:
+        """How many tools of the catalogue a name may mean; 0 without a catalogue."""
+        return len(self._names.find(tool)) if self._names is not None else 0
 
     def _of_catalogue(self, call: Call) -> Call:
         """The call by the name that the catalogue has, where the server that the bridge names is not there."""
         alone = call.tool.rpartition("/")[2]
-        return replace(call, tool=alone) if self.knows(alone) and not self.knows(call.tool) else call
+        return replace(call, tool=alone) if self.meanings(alone) == 1 and not self.meanings(call.tool) else call
 
 
 @lru_cache(maxsize=1 << 16)
 def plain_names(tool: str) -> tuple[str, str]:
     """The letters and digits of a tool's name in lower case: of all of it, and without its server or namespace."""
     return _letters(tool), _letters(_tail(tool))
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Whether two names may be one: they are the same but for case, signs, and a server before one of them."""
+    (whole, tail), (whole_too, tail_too) = plain_names(one), plain_names(other)
+    return whole in (whole_too, tail_too) or tail == whole_too
 
 
 def _tail(tool: str) -> str:
@@ -146,7 +154,8 @@ def _named_like(tool: str) -> tuple[bool, str]:
     return bridge, next((role for pattern, role in _ROLES if any(pattern.fullmatch(name) for name in names)), "")
 
 
-def _is_named(tool: str, names: Collection[str]) -> bool:
+def is_named(tool: str, names: Collection[str]) -> bool:
+    """Whether a tool, with its server or without, is among some names."""
     return tool in names or tool.rpartition("/")[2] in names
 
 
@@ -168,7 +177,7 @@ def _inner_call(given: Mapping[str, Any], outer: Call) -> Call | None:
         return None
     name, server = name.removeprefix("functions."), first_field(about, *_INNER_SERVERS)
     arguments = first_value(about, *_INNER_ARGUMENTS)
-    return replace(outer, tool=f"{server}/{name}" if server else name, arguments=arguments, hosted=False)
+    return replace(outer, tool=qualified_name(server, name), arguments=arguments, hosted=False)
 
 
 def search_texts(arguments: Any) -> list[str]:

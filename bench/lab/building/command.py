@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import budget_option, complete_datasets, json_option, source_options
-from bench.cli.output import console, print_json
+from bench.cli.output import console, print_json, say
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
@@ -127,20 +127,15 @@ def _library(library: str) -> tuple[list[Tool], Card]:
     path = Path(library).expanduser()
     with storage_errors(library):
         corpus = next((place for place in (path, path / CORPUS) if place.is_file()), None)
-    summary = "Requests written by a language model for bundles of tools drawn at random."
     if corpus is not None:
-        title = f"Requests for {path.name}"
-        card = Card(
-            id="built", title=title, summary=summary, licence="not stated", redistribution=False, template=_TEMPLATE
-        )
-        return read_corpus(corpus), card
-    loaded = load_dataset(library, progress())
-    card = Card(
-        id="built",
-        title=f"Requests for the tools of {loaded.card.title}",
-        summary=summary,
-        licence=loaded.card.licence,
-        redistribution=loaded.card.redistribution,
-        template=loaded.card.template,
-    )
-    return list(loaded.tools), card
+        notes: list[str] = []
+        tools, title = read_corpus(corpus, notes), f"Requests for {path.name}"
+        terms: dict[str, Any] = {"licence": "not stated", "redistribution": False, "template": _TEMPLATE}
+        for note in notes:
+            say(f"{corpus}: {note}")
+    else:
+        loaded = load_dataset(library, progress())
+        tools, title = list(loaded.tools), f"Requests for the tools of {loaded.card.title}"
+        terms = loaded.card.model_dump(include={"licence", "redistribution", "template"})
+    summary = "Requests written by a language model for bundles of tools drawn at random."
+    return tools, Card(id="built", title=title, summary=summary, **terms)

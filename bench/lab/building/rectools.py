@@ -8,7 +8,6 @@ keeps all replies, so a build that was interrupted goes on where it stopped.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import math
 from collections import Counter
@@ -20,7 +19,7 @@ from bench.base.errors import DataError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.derive import SplitOptions, with_splits
+from bench.data.derive import SplitOptions, order_hash, with_splits
 from bench.data.tables import Query, Tables, Tool
 from bench.methods.ptr.coverage import Assessment
 from bench.methods.ptr.dialogue import listed, request
@@ -159,12 +158,8 @@ def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[in
 
 
 def _draw_positions(ids: Sequence[str], key: str, size: int) -> tuple[int, ...]:
-    positions = heapq.nsmallest(size, range(len(ids)), key=lambda i: _hash(f"{key}:{ids[i]}"))
+    positions = heapq.nsmallest(size, range(len(ids)), key=lambda i: order_hash(f"{key}:{ids[i]}"))
     return tuple(sorted(positions))
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def ask_request(tools: Sequence[Tool]) -> str:
@@ -304,7 +299,7 @@ class Builder:
 
     def _one_less(self, draft: Draft) -> list[Tool]:
         """The bundle without one tool, drawn by a hash of seed and request."""
-        number = int.from_bytes(_hash(f"{self._settings.seed}:{draft.query_id}:{draft.text}")[:8], "big")
+        number = int.from_bytes(order_hash(f"{self._settings.seed}:{draft.query_id}:{draft.text}")[:8], "big")
         left_out = draft.bundle[number % len(draft.bundle)]
         return [self._tools[tool] for tool in draft.bundle if tool != left_out]
 

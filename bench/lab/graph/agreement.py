@@ -53,9 +53,14 @@ class Agreement:
         return 2 * self.right / (self.found + self.annotated) if self.found + self.annotated else 0.0
 
 
+def edge_set(edges: Edges) -> set[tuple[int, int]]:
+    """Edges as pairs (dependent, prerequisite)."""
+    return {(int(a), int(b)) for a, b in edges}
+
+
 def agreement(derived: Edges, annotated: Edges) -> Agreement:
     """Hold found edges against annotated ones."""
-    ours, theirs = ({(int(a), int(b)) for a, b in edges} for edges in (derived, annotated))
+    ours, theirs = edge_set(derived), edge_set(annotated)
     return Agreement(len(ours), len(theirs), len(ours & theirs))
 
 
@@ -88,7 +93,7 @@ def three_way(discriminator: PairClassifier, tools: Sequence[Tool], annotated: E
     Returns:
         precision, recall and f1, means over the three categories; `edges` and `others`: how many pairs of each kind.
     """
-    edges = {(int(a), int(b)) for a, b in annotated}
+    edges = edge_set(annotated)
     codes = len(tools)
     random = np.random.default_rng(0)
     others: dict[tuple[int, int], None] = {}

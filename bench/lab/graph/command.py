@@ -83,23 +83,15 @@ def command(
         write_text(svg, draw(loaded.tools, edges, f"{loaded.spec}: {Path(graph).name} graph", compared))
     report = _report(loaded, source, edges, compared)
     if as_json:
-        report["categories"] = [
-            {"category": row.category, "tools": row.tools, "connected": row.connected, "edges": row.edges}
-            for row in densities(loaded.tools, edges)
-        ]
+        report["categories"] = [vars(row) for row in densities(loaded.tools, edges)]
         print_json(report)
         return
     _print(loaded, graph, report, compared is not None)
     if by_category:
         table = Table(["category", "tools", "connected", "share", "edges inside"], right=(1, 2, 3, 4))
         for row in densities(loaded.tools, edges):
-            table.add(
-                row.category or "no category",
-                str(row.tools),
-                str(row.connected),
-                format_fixed(row.share),
-                str(row.edges),
-            )
+            counts = [str(row.tools), str(row.connected), format_fixed(row.share), str(row.edges)]
+            table.add(row.category or "no category", *counts)
         console().print(table)
     for path in (svg, out):
         if path is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from bench.base.text import one_line
 from bench.data.tables import Tool
+from bench.lab.graph.agreement import edge_set
 from bench.lab.graph.layout import Layout, lay_out
 from bench.methods.tgr.edges import Edges
 from bench.show.figures import escape_text
@@ -57,7 +58,7 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     """
     missed = np.empty((0, 2), dtype=np.int32)
     if annotated is not None:
-        missed = np.array(sorted(_pairs(annotated) - _pairs(edges)), dtype=np.int32).reshape(-1, 2)
+        missed = np.array(sorted(edge_set(annotated) - edge_set(edges)), dtype=np.int32).reshape(-1, 2)
     shown = np.concatenate([edges, missed]) if len(missed) else edges
     codes = np.unique(shown).tolist()
     labels = {code: _label(tools[code]) for code in codes}
@@ -68,7 +69,7 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     width = max(layout.width, _length(caption)) + 2 * _MARGIN
     rows = _legend_rows(legend, width)
     height = _HEAD + layout.height + _LEGEND_ROW * (len(rows) + 1) + 2 * _MARGIN
-    true = None if annotated is None else _pairs(annotated)
+    true = None if annotated is None else edge_set(annotated)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.1f} {height:.1f}" role="img">',
@@ -87,10 +88,6 @@ def draw(tools: Sequence[Tool], edges: Edges, title: str, annotated: Edges | Non
     return "\n".join(parts) + "\n"
 
 
-def _pairs(edges: Edges) -> set[tuple[int, int]]:
-    return {(int(a), int(b)) for a, b in edges}
-
-
 def _kind(edge: tuple[int, int], annotated: set[tuple[int, int]] | None) -> str:
     return " extra" if annotated is not None and edge not in annotated else ""
 
@@ -101,7 +98,7 @@ def _caption(tools: Sequence[Tool], edges: Edges, missed: Edges, annotated: Edge
         f"An arrow leads from a tool to what it needs. {len(edges)} edges; {connected} of {len(tools)} tools have one."
     )
     if annotated is not None:
-        wrong = len(_pairs(edges) - _pairs(annotated))
+        wrong = len(edge_set(edges) - edge_set(annotated))
         text += f" Dashed: {wrong} that are not annotated. Dotted: {len(missed)} annotated that are missing."
     return text
 

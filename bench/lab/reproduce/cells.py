@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from bench.base.errors import DataError
+from bench.base.reading import Reader
 from bench.base.records import Record, read_toml
 
 FOLDER = Path(__file__).parent / "tables"
@@ -143,10 +144,7 @@ def read_cells(path: Path) -> list[PrintedCell]:
     Raises:
         DataError: a column is missing, a number is none, a unit is unknown, or a cell occurs twice; with the line.
     """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read the table {path}: {error}.") from None
+    lines = Reader(f"the table {path}", DataError).read_text(path).splitlines()
     rows = list(csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     if not rows or rows[0] != _COLUMNS:
         raise DataError(f"{path} must begin with the columns {', '.join(_COLUMNS)}.")

@@ -22,17 +22,26 @@ from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import print_json
 from bench.lab.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
 from bench.lab.reproduce.artefacts import command as training_command
-from bench.lab.reproduce.cells import paper_of, papers, table_names
+from bench.lab.reproduce.cells import paper_of, papers, table_cells, table_info, table_names
 from bench.lab.reproduce.claims import Claim, claims
 from bench.lab.reproduce.commands import adding_command
 from bench.lab.reproduce.estimate import estimate_runs, estimate_text
-from bench.lab.reproduce.markdown import markdown
-from bench.lab.reproduce.printing import print_claims, print_list, print_side_by_side, print_summary, print_table
+from bench.lab.reproduce.parts import (
+    Part,
+    block_parts,
+    claim_parts,
+    markdown,
+    paper_table,
+    print_parts,
+    side_by_side,
+    summary_parts,
+)
 from bench.lab.reproduce.recipes import read_roles
 from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns
 from bench.registry import build_method, load_dataset
 from bench.results.store import to_json
+from bench.show.tables import Table
 
 _WORDS = ("list", "all", "claims", "train")
 
@@ -91,7 +100,7 @@ def command(
         _train(what[1:], quiet)
         return
     if what == ("list",):
-        print_list(as_json)
+        _list(as_json)
         return
     models = read_roles(named)
     tables, chosen = _chosen(what)
@@ -117,8 +126,8 @@ def command(
     if executor is not None:
         runs.run_ahead(plan_runs(asked), executor)
     command_line = shlex.join(["bench", "reproduce", *what, *(word for text in named for word in ("--model", text))])
-    printed = print_side_by_side if what == ("all",) else print_table
-    show = None if as_json or as_markdown else printed
+    parts_of = side_by_side if what == ("all",) else block_parts
+    show = None if as_json or as_markdown else lambda *judged: print_parts(parts_of(*judged))
     try:
         report = reproduce(tables, chosen, runs, command_line, bars, show, estimate)
     except KeyboardInterrupt:
@@ -133,9 +142,9 @@ def command(
     elif as_markdown:
         click.echo(markdown(report), nl=False)
     elif what == ("all",):
-        print_summary(report)
+        print_parts(summary_parts(report))
     else:
-        print_claims(report)
+        print_parts([*claim_parts(report.claims), Part(table=paper_table(report, columns=2))])
 
 
 def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
@@ -158,6 +167,30 @@ def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
             names = [*_WORDS, *papers(), *known]
             raise UsageError(f"there is no table {word!r}{suggestion(word, names)}; `bench reproduce list` lists them.")
     return [table for table in known if table in tables], [claim for claim in claims() if claim.paper in wanted]
+
+
+def _list(as_json: bool) -> None:
+    """Tables with their cells, claims, and artefacts with whether they are there."""
+    if as_json:
+        cells = {name: {"cells": len(table_cells(name)), **table_info(name).model_dump()} for name in table_names()}
+        statements = [claim.model_dump(mode="json") for claim in claims()]
+        made = {
+            name: {**item.model_dump(), "folder": str(folder_of(name)), "there": is_there(name)}
+            for name, item in artefacts().items()
+        }
+        print_json({"tables": cells, "claims": statements, "artefacts": made})
+        return
+    tables = Table(["table", "cells", "description"], right=(1,))
+    for name in table_names():
+        tables.add(name, str(len(table_cells(name))), table_info(name).title)
+    claimed = Table(["claim", "paper", "statement"])
+    for claim in claims():
+        claimed.add(claim.id, claim.paper, claim.claim)
+    models = Table(["model", "available", "description"])
+    for name, item in artefacts().items():
+        models.add(name, "yes" if is_there(name) else "no", item.summary)
+    training = Part(table=models, notes=["`bench reproduce train NAME` trains a model"])
+    print_parts([Part(table=tables), Part(table=claimed), training])
 
 
 def _train(names: Sequence[str], quiet: bool) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
+from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.lab.reproduce.commands import commands_for
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
-from bench.lab.reproduce.runs import MethodRuns, MethodValues, fact
+from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact
 from bench.lab.reproduce.verdicts import judge_direction
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
@@ -98,23 +99,7 @@ def compare_methods(
 
 def comparison_of(metric: str, paired: Paired) -> PairedComparison:
     """A comparison for the report, not yet corrected and decided."""
-    return PairedComparison(
-        metric=metric,
-        n=paired.n,
-        units=paired.units,
-        effective=paired.effective,
-        difference=paired.difference,
-        low=paired.low,
-        high=paired.high,
-        p=paired.p,
-        corrected=paired.p,
-        dz=paired.dz,
-        wins=paired.wins,
-        ties=paired.ties,
-        losses=paired.losses,
-        detectable=paired.detectable,
-        outcome="undecided",
-    )
+    return PairedComparison(metric=metric, corrected=paired.p, outcome="undecided", **asdict(paired))
 
 
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
@@ -126,8 +111,10 @@ def decide(comparison: PairedComparison, published: float, corrected: float) -> 
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
 
 
-def measurement_of(method: str, answers: MethodValues, question: RecipeQuestion) -> Measurement:
-    """On what these answers of a method were given."""
+def measurement_of(
+    method: str, answers: MethodValues, question: RecipeQuestion, minus: str | None = None
+) -> Measurement:
+    """On what these answers of a method, less those of another one, were given."""
     manifests = [result.manifest for result in answers.results]
     data = [
         MeasuredData(
@@ -142,6 +129,7 @@ def measurement_of(method: str, answers: MethodValues, question: RecipeQuestion)
     ]
     return Measurement(
         method=method,
+        minus=minus,
         data=data,
         pool=question.pool,
         slices=question.slices,
@@ -151,25 +139,21 @@ def measurement_of(method: str, answers: MethodValues, question: RecipeQuestion)
     )
 
 
-def told(error: Exception) -> BenchError:
-    """An error as it is told; a fault of ours is told as one."""
-    if isinstance(error, BenchError):
-        return error
-    return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
-
-
 def lacking_of(
     methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str], needs: Sequence[str], error: Exception
 ) -> Lacking:
     """Why the first of these methods cannot be measured, and what to type for all of them."""
-    error = told(error)
+    try:
+        commands = commands_for(methods, question, metrics)
+    except BenchError:  # a recipe that names no artefact or spec we know; the reason says so
+        commands = []
     return Lacking(
         method=methods[0],
         data=list(question.on),
         failed=not isinstance(error, UnavailableError),
-        reason=str(error),
+        reason=str(as_bench_error(error)),
         needs=list(needs),
-        commands=_commands(methods, question, metrics),
+        commands=commands,
     )
 
 
@@ -183,10 +167,3 @@ def unrunnable(recipe: Recipe) -> Lacking:
         needs=list(recipe.needs),
         commands=list(recipe.commands),
     )
-
-
-def _commands(methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str]) -> list[str]:
-    try:
-        return commands_for(methods, question, metrics)
-    except BenchError:  # a recipe that names no artefact or spec we know; the reason says so
-        return []

@@ -7,10 +7,10 @@ from bench.base.spec import parse
 from bench.interface import Library
 from bench.lab.reproduce.artefacts import artefact, folder_of, names_in
 from bench.lab.reproduce.claims import ClaimTest, Precondition
-from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, told
+from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import PreconditionReport
-from bench.lab.reproduce.runs import MethodRuns, plans
+from bench.lab.reproduce.runs import MethodRuns, as_bench_error, plans
 
 
 def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport | None:
@@ -24,7 +24,7 @@ def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport 
             return _compared(wanted, report, runs)
         return judged_by_fact(wanted, _fact(wanted, test, runs))
     except Exception as error:
-        return report.model_copy(update={"reason": str(told(error))})
+        return report.model_copy(update={"reason": str(as_bench_error(error))})
 
 
 def question_of(wanted: Precondition) -> RecipeQuestion:

@@ -98,6 +98,7 @@ class Recipe(RecipeQuestion):
         role: the role of a language model: the recipe is for another model than the paper's, which the user names and
             `{given}` stands for.
         note: what else a reader must know.
+        words: what `{name}` means where neither row nor place says it; those of the file.
     """
 
     table: str
@@ -116,6 +117,7 @@ class Recipe(RecipeQuestion):
     commands: tuple[str, ...] = ()
     role: str = ""
     note: str = ""
+    words: dict[str, str] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -151,10 +153,18 @@ class Recipe(RecipeQuestion):
             and (not self.measure or cell.metric in self.measure)
         )
 
+    @property
+    def methods(self) -> list[str]:
+        """The specs that it runs."""
+        return [text for text in (self.method, self.minus, self.rival) if text is not None]
+
+    def measures(self, cells: Sequence[PrintedCell]) -> list[str]:
+        """Our metric, or the fact, for each of these cells."""
+        return [self.measure.get(cell.metric, cell.metric) for cell in cells]
+
     def asks(self, model: str) -> bool:
         """Whether it asks a language model of that name."""
-        texts = [text for text in (self.method, self.minus, self.rival) if text is not None]
-        return any(f"llm={model}{end}" in text for text in texts for end in ",)")
+        return any(f"llm={model}{end}" in text for text in self.methods for end in ",)")
 
     def opponent(self, cell: PrintedCell) -> PrintedCell:
         """The printed cell that a recipe of direction compares a cell with; raises `DataError` if there is none."""
@@ -171,17 +181,15 @@ class Recipe(RecipeQuestion):
         Raises:
             DataError: it lacks a word.
         """
-        values = {**self.rows[cell.row], **self.places.get(cell.place, {})}
-        role = self.role.format_map(_Kept({key: value for key, value in values.items() if isinstance(value, str)}))
+        values = _substitute({**self.words, **self.rows[cell.row], **self.places.get(cell.place, {})})
+        role = self.role.format_map(_Texts.of(values))
         if role:
             model = paper_models()[role]
             values |= {"given": format_value((given or {}).get(role, model.name)), "paper": model.paper}
-        words = {key: value for key, value in values.items() if isinstance(value, str)}
-        # A row's text may leave a word to the place.
-        words = {key: value.format_map(_Kept(words)) for key, value in words.items()}
+        values = _substitute(values)
 
         def fill(text: str) -> str:
-            filled = text.format_map(_Kept(words))
+            filled = text.format_map(_Texts.of(values))
             if missing := _PLACEHOLDER.search(filled):
                 raise DataError(f"the recipe of {cell} has no word for {missing[1]!r}, in {text!r}.")
             return filled
@@ -190,20 +198,17 @@ class Recipe(RecipeQuestion):
         for text in self.on:
             listed = values.get(text.removeprefix("{").removesuffix("}"))
             on.extend(listed if isinstance(listed, list) else [fill(text)])
+        texts = {name: getattr(self, name) for name in ("method", "minus", "against", "rival", "note")}
         return self.model_copy(
             update={
+                **{name: text and fill(text) for name, text in texts.items()},
                 "rows": {cell.row: {}},
                 "places": {cell.place: {}},
                 "on": tuple(on),
-                "method": fill(self.method),
-                "minus": None if self.minus is None else fill(self.minus),
-                "against": None if self.against is None else fill(self.against),
-                "rival": None if self.rival is None else fill(self.rival),
                 # A place without a value for a slice has the queries of all its values.
                 "slices": {name: fill(value) for name, value in self.slices.items() if fill(value)},
                 "needs": tuple(fill(text) for text in self.needs if fill(text)),
                 "role": role,
-                "note": fill(self.note),
                 "standard": self.standard
                 and self.standard.model_copy(update={"method": self.standard.method and fill(self.standard.method)}),
             }
@@ -234,41 +239,32 @@ def recipes() -> tuple[Recipe, ...]:
 def read_recipes(path: Path) -> list[Recipe]:
     """Recipes out of a TOML file; raises `DataError`."""
     file = read_toml(RecipeFile, path, "the recipes", DataError)
-    return [_with_words(_with_places(recipe, file.places), file.words) for recipe in file.recipe]
+    made = []
+    for recipe in file.recipe:
+        printed = {cell.place for cell in table_cells(recipe.table)}
+        places = recipe.places or {name: values for name, values in file.places.items() if name in printed}
+        made.append(recipe.model_copy(update={"places": places, "words": file.words}))
+    return made
 
 
-def _with_places(recipe: Recipe, places: Mapping[str, Substitutions]) -> Recipe:
-    """The recipe with the file's places, as far as its table has them, where it lists none of its own."""
-    if recipe.places:
-        return recipe
-    printed = {cell.place for cell in table_cells(recipe.table)}
-    return recipe.model_copy(update={"places": {name: places[name] for name in places if name in printed}})
+class _Texts(dict[str, str]):
+    """Values that are one text, to fill a text in with; a name that is not among them stays as it is."""
 
-
-class _Kept(dict[str, str]):
-    """Leaves unknown placeholders unchanged."""
+    @classmethod
+    def of(cls, values: Substitutions) -> _Texts:
+        return cls({name: value for name, value in values.items() if isinstance(value, str)})
 
     def __missing__(self, key: str) -> str:
         return f"{{{key}}}"
 
 
-def _with_words(recipe: Recipe, words: Mapping[str, str]) -> Recipe:
-    """The recipe with the file's words in the values of its rows and places, and as values of their own."""
-
-    # A word that the file does not have is left for the row or place to fill in.
-    known = _Kept(words)
-
-    def fill(value: str | list[str]) -> str | list[str]:
-        return value.format_map(known) if isinstance(value, str) else [text.format_map(known) for text in value]
-
-    def filled(values: Substitutions) -> Substitutions:
-        return {**words, **{key: fill(value) for key, value in values.items()}}
-
-    update = {
-        "rows": {name: filled(values) for name, values in recipe.rows.items()},
-        "places": {name: {key: fill(value) for key, value in values.items()} for name, values in recipe.places.items()},
+def _substitute(values: Substitutions) -> Substitutions:
+    """The values, filled in with each other: a row's text may leave a word to the place or to the file."""
+    texts = _Texts.of(values)
+    return {
+        name: value.format_map(texts) if isinstance(value, str) else [text.format_map(texts) for text in value]
+        for name, value in values.items()
     }
-    return recipe.model_copy(update=update)
 
 
 @cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from bench.base.errors import BenchError
 from bench.base.progress import QUIET, Progress
@@ -78,9 +79,8 @@ def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns)
     """
     asked: list[Asked] = []
 
-    def ask(question: RecipeQuestion, *methods: str | None) -> bool:
-        texts = tuple(text for text in methods if text is not None)
-        asked.append(Asked(texts, question, runs.possible(texts, question)))
+    def ask(question: RecipeQuestion, *methods: str) -> bool:
+        asked.append(Asked(methods, question, runs.possible(methods, question)))
         return asked[-1].plans is not None
 
     for table in tables:
@@ -88,7 +88,7 @@ def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns)
             pending = list(line)
             for recipe in _recipes_of_line(line, runs.models):
                 mine = [cell for cell in pending if recipe.covers(cell)]
-                if mine and recipe.runnable and ask(recipe, recipe.method, recipe.minus, recipe.rival):
+                if mine and recipe.runnable and ask(recipe, *recipe.methods):
                     pending = [cell for cell in pending if cell not in mine]
     for claim in claims:
         for test in with_models(claim, runs.models).tests:
@@ -197,18 +197,13 @@ class _Book:
             try:
                 block, judged = _measure(recipe, mine, self.runs, len(self.blocks))
             except Exception as error:  # whatever went wrong, a fault of ours included, is this recipe's alone
-                methods = [text for text in (recipe.method, recipe.minus, recipe.rival) if text is not None]
-                metrics = [recipe.measure.get(cell.metric, cell.metric) for cell in mine]
-                lacking.append(lacking_of(methods, recipe, metrics, recipe.needs, error))
+                lacking.append(lacking_of(recipe.methods, recipe, recipe.measures(mine), recipe.needs, error))
             else:
                 self.blocks.append(block.model_copy(update={"lacking": list(lacking)}))
                 self.cells += judged
                 pending = [cell for cell in pending if cell not in mine]
         if pending:
-            first = pending[0]
-            self.blocks.append(
-                Block(table=first.table, row=first.row, dataset=first.dataset, split=first.split, lacking=lacking)
-            )
+            self.blocks.append(_block(pending[0], lacking=lacking))
             self.cells += [_report(cell, len(self.blocks) - 1, verdict="not run") for cell in pending]
 
     def correct(self, begun: int) -> None:
@@ -217,33 +212,30 @@ class _Book:
         A comparison that several cells show, of whichever of the two rows, is one test. A cell whose published
         difference is 0 asks for no direction, so it is none.
         """
-        directed = [i for i in range(begun, len(self.cells)) if self.cells[i].direction is not None]
+        directed = [
+            (i, cell, cell.direction, cell.published_difference)
+            for i, cell in enumerate(self.cells[begun:], begun)
+            if cell.direction is not None and cell.published_difference is not None
+        ]
         family: dict[tuple[object, ...], float] = {}
-        for i in directed:
-            cell = self.cells[i]
-            assert cell.direction is not None
-            if cell.published_difference != 0:
-                test = self._test(cell)
-                family[test] = max(cell.direction.p, family.get(test, 0.0))
+        for _, cell, direction, published in directed:
+            if published != 0:
+                test = _test_of(self.blocks[cell.block], direction.metric)
+                family[test] = max(direction.p, family.get(test, 0.0))
         corrected = dict(zip(family, map(float, holm(list(family.values()))), strict=True))
-        for i in directed:
-            cell = self.cells[i]
-            assert cell.direction is not None
-            assert cell.published_difference is not None
-            p = cell.direction.p if cell.published_difference == 0 else corrected[self._test(cell)]
-            direction = decide(cell.direction, cell.published_difference, p)
-            self.cells[i] = cell.model_copy(update={"direction": direction})
+        for i, cell, direction, published in directed:
+            p = direction.p if published == 0 else corrected[_test_of(self.blocks[cell.block], direction.metric)]
+            self.cells[i] = cell.model_copy(update={"direction": decide(direction, published, p)})
 
-    def _test(self, cell: CellReport) -> tuple[object, ...]:
-        """What makes a direction the same test as another's: the two systems in either order, the metric, the data."""
-        block = self.blocks[cell.block]
-        assert cell.direction is not None
-        assert block.measurement is not None
-        assert block.rival is not None
-        ours = block.measurement
-        data = tuple((item.dataset, item.split, item.template) for item in ours.data)
-        systems = frozenset((ours.method, block.rival.method))
-        return systems, cell.direction.metric, data, ours.pool, tuple(sorted(ours.slices.items()))
+
+def _test_of(block: Block, metric: str) -> tuple[object, ...]:
+    """What makes a direction the same test as another's: the two systems in either order, the metric, the data."""
+    assert block.measurement is not None
+    assert block.rival is not None
+    ours = block.measurement
+    data = tuple((item.dataset, item.split, item.template) for item in ours.data)
+    systems = frozenset((ours.method, block.rival.method))
+    return systems, metric, data, ours.pool, tuple(sorted(ours.slices.items()))
 
 
 def _recipes_of_line(line: Sequence[PrintedCell], models: Mapping[str, str]) -> list[Recipe]:
@@ -258,12 +250,8 @@ def _measure(
     recipe: Recipe, cells: Sequence[PrintedCell], runs: MethodRuns, block: int
 ) -> tuple[Block, list[CellReport]]:
     """A block and the judged cells of one recipe."""
-    first = cells[0]
-    made = Block(
-        table=first.table,
-        row=first.row,
-        dataset=first.dataset,
-        split=first.split,
+    made = _block(
+        cells[0],
         against=recipe.against,
         follows=list(recipe.follows),
         differences=list(recipe.differences),
@@ -272,11 +260,9 @@ def _measure(
     )
     if recipe.rival is not None:
         return _direction(recipe, cells, runs, made, block)
-    names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
+    names = recipe.measures(cells)
     answers, estimated = estimates(recipe.method, recipe, names, runs, recipe.minus)
-    measurement = measurement_of(recipe.method, answers, recipe)
-    if recipe.minus is not None:
-        measurement = measurement.model_copy(update={"minus": recipe.minus})
+    measurement = measurement_of(recipe.method, answers, recipe, recipe.minus)
     standard, others = _standard(recipe, cells, names, runs)
     judged = []
     for cell, estimate, other in zip(cells, estimated, others, strict=True):
@@ -320,7 +306,7 @@ def _direction(
 ) -> tuple[Block, list[CellReport]]:
     """Cells whose number cannot be compared, but whose standing to another row's can."""
     assert recipe.rival is not None
-    names = [recipe.measure.get(cell.metric, cell.metric) for cell in cells]
+    names = recipe.measures(cells)
     first, second, pairs = compare_methods(recipe.method, recipe.rival, recipe, names, runs)
     _, estimated = estimates(recipe.method, recipe, names, runs)
     judged = []
@@ -337,19 +323,11 @@ def _direction(
     return made.model_copy(update=update), judged
 
 
+def _block(cell: PrintedCell, **fields: Any) -> Block:
+    """The block of a cell's row and place."""
+    return Block(table=cell.table, row=cell.row, dataset=cell.dataset, split=cell.split, **fields)
+
+
 def _report(cell: PrintedCell, block: int, **fields: object) -> CellReport:
-    return CellReport.model_validate(
-        {
-            "paper": paper_of(cell.table),
-            "table": cell.table,
-            "row": cell.row,
-            "dataset": cell.dataset,
-            "split": cell.split,
-            "metric": cell.metric,
-            "printed": cell.printed,
-            "unit": cell.unit,
-            "published": cell.value,
-            "block": block,
-            **fields,
-        }
-    )
+    made = {"paper": paper_of(cell.table), "published": cell.value, "block": block}
+    return CellReport.model_validate({**asdict(cell), **made, **fields})

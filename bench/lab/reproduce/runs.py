@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from bench.lab.reproduce.recipes import FACT, RecipeQuestion
 from bench.metrics import Metric, parse_metric
 from bench.results.store import StoredResult
 from bench.results.units import number_units
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 #: Methods state the connected share rounded to four digits: it may be off by half of the last.
 _SHARE_ROUNDING = 0.00005
@@ -194,33 +198,15 @@ class MethodRuns:
         Raises:
             BenchError: the run is not possible here, or it failed.
         """
-        if plan not in self._done:
-            self._done[plan] = self._run(plan)
-        outcome = self._done[plan]
-        if isinstance(outcome, BenchError):
-            raise outcome
-        return outcome
+        return _make_once(self._done, plan, lambda: self._run(plan))
 
     def _run(self, plan: Plan) -> StoredResult | BenchError:
-        try:
-            with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
-                return next(self._runner.run([plan]))
-        except BenchError as error:
-            return error
-        except Exception as error:  # a fault of ours must not take the other cells with it
-            return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
+        with self.progress.stage(f"{plan.method} @ {plan.dataset}"):
+            return next(self._runner.run([plan]))
 
     def dataset(self, spec: Spec) -> Dataset:
         """A dataset, loaded once; raises `BenchError`."""
-        if spec not in self._datasets:
-            try:
-                self._datasets[spec] = self.load(spec)
-            except BenchError as error:
-                self._datasets[spec] = error
-        outcome = self._datasets[spec]
-        if isinstance(outcome, BenchError):
-            raise outcome
-        return outcome
+        return _make_once(self._datasets, spec, lambda: self.load(spec))
 
     def _in_slices(self, plan: Plan, result: StoredResult, slices: dict[str, str]) -> NDArray[np.bool_]:
         """(queries,) which rows of a result have these slices."""
@@ -241,6 +227,26 @@ class MethodRuns:
         if not any(labels.values()):
             raise UsageError(f"{plan.dataset} has no slice {pool!r} to take the mean over.")
         return [labels[name] for name in ids]
+
+
+def as_bench_error(error: Exception) -> BenchError:
+    """An error as it is reported; a fault of ours is reported as one."""
+    if isinstance(error, BenchError):
+        return error
+    return MethodError(f"an error of bench itself ({type(error).__name__}: {error}).")
+
+
+def _make_once(made: dict[K, V | BenchError], key: K, make: Callable[[], V | BenchError]) -> V:
+    """The value of a key, made when it is first asked for; an error is raised again each time."""
+    if key not in made:
+        try:
+            made[key] = make()
+        except Exception as error:  # a fault of ours must not take the other cells with it
+            made[key] = as_bench_error(error)
+    outcome = made[key]
+    if isinstance(outcome, BenchError):
+        raise outcome
+    return outcome
 
 
 def plans(method: str, question: RecipeQuestion) -> list[Plan]:

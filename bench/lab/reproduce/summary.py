@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, OUTCOMES, ClaimVerdict, Outcome
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, OUTCOMES, CellVerdict, ClaimVerdict, Outcome
 from bench.lab.reproduce.report import CellReport, ClaimReport, PaperReport
 
 
@@ -22,13 +22,14 @@ def summarise(cells: Sequence[CellReport], claims: Sequence[ClaimReport]) -> lis
     ]
 
 
-def count_directions(cells: Iterable[CellReport]) -> Counter[Outcome]:
-    """Cells whose direction was tested, by outcome."""
-    return Counter(cell.direction.outcome for cell in cells if cell.direction is not None)
+def count_cells(cells: Sequence[CellReport]) -> tuple[Counter[CellVerdict], Counter[Outcome]]:
+    """Cells by verdict, and those whose direction was tested by outcome."""
+    directions = Counter(cell.direction.outcome for cell in cells if cell.direction is not None)
+    return Counter(cell.verdict for cell in cells), directions
 
 
 def _summary(paper: str, cells: Sequence[CellReport], claims: Counter[ClaimVerdict]) -> PaperReport:
-    verdicts, directions = Counter(cell.verdict for cell in cells), count_directions(cells)
+    verdicts, directions = count_cells(cells)
     numbers = verdicts["reproduced"] + verdicts["not reproduced"] + verdicts["not decided"]
     asked = directions.total() - directions["no direction"]
     tested = claims["holds"] + claims["does not hold"] + claims["undecided"]

@@ -150,12 +150,7 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> N
     tallies = {kind: tally for kind, tally in writer.tallies.items() if tally.asked}
     if as_json:
         kinds = {
-            kind: {
-                "asked": tally.asked,
-                "written": tally.written,
-                "kept": tally.kept,
-                "dropped": {reason: tally.dropped[reason] for reason in DROPPED},
-            }
+            kind: {**vars(tally), "dropped": {reason: tally.dropped[reason] for reason in DROPPED}}
             for kind, tally in tallies.items()
         }
         print_json({"output": str(output), "kept": len(writer.queries), "kinds": kinds, **usage.to_dict()})

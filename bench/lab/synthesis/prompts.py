@@ -7,16 +7,15 @@ bounded length.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import Field, StringConstraints, ValidationError, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
-from bench.base.records import StrictRecord
 from bench.base.text import one_line
 from bench.data.tables import Tool
 from bench.lab.synthesis.targets import Kind
+from bench.methods.ptr.replies import DialogueReply
 from bench.models.llm.messages import Message, Request
-from bench.models.llm.replies import json_object
 
 #: Characters of a name and of a description that a prompt shows; some upstream texts run to thousands of words.
 _NAME, _DESCRIPTION = 120, 600
@@ -41,7 +40,7 @@ _STYLE = (
 _NONE = "none of these tools"
 
 
-class WrittenRequest(StrictRecord):
+class WrittenRequest(DialogueReply):
     """A request that was written."""
 
     request: Annotated[str, StringConstraints(max_length=2000)]
@@ -55,13 +54,10 @@ class WrittenRequest(StrictRecord):
         return request
 
 
-class Picked(StrictRecord):
+class Picked(DialogueReply):
     """The numbers of the list that a request calls for."""
 
     numbers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=100)]
-
-
-R = TypeVar("R", bound=StrictRecord)
 
 
 def writing_request(kind: Kind, gold: Sequence[Tool], rivals: Sequence[Tool], sample: int) -> Request:
@@ -110,17 +106,6 @@ def picking_request(text: str, choices: Sequence[Tool | None]) -> Request:
         '{"numbers": [2]}.'
     )
     return Request((Message("system", _PICKER), Message("user", task)), temperature=_PICKING)
-
-
-def read_reply(form: type[R], text: str) -> R | None:
-    """The reply in its form; None where it has another one."""
-    value = json_object(text)
-    if value is None:
-        return None
-    try:
-        return form.model_validate(value)
-    except ValidationError:
-        return None
 
 
 def _list(tools: Sequence[Tool]) -> str:

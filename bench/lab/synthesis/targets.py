@@ -6,13 +6,13 @@ whose stream a new version may change. More queries of a kind begin with the sam
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from bench.base.errors import UsageError
+from bench.data.derive import order_hash
 from bench.data.parents import families
 from bench.interface import Library
 from bench.lab.synthesis.neighbours import Neighbours
@@ -69,8 +69,8 @@ def draw_targets(
     ids = [tool.tool_id for tool in library.tools]
     pairs = neighbours.pairs
     group = dict(enumerate(ids)) | {tool: f"{ids[a]} + {ids[b]}" for a, b in pairs for tool in (a, b)}
-    drawn = sorted(range(len(ids)), key=lambda tool: _hash(f"{seed}:single:{ids[tool]}"))
-    around = sorted(range(len(ids)), key=lambda tool: _hash(f"{seed}:no-tool:{ids[tool]}"))
+    drawn = sorted(range(len(ids)), key=lambda tool: order_hash(f"{seed}:single:{ids[tool]}"))
+    around = sorted(range(len(ids)), key=lambda tool: order_hash(f"{seed}:no-tool:{ids[tool]}"))
     near = [row[: _AROUND - 1] for row in neighbours.of_tools]
     # (gold, rivals, group) of each kind, in the order in which they are taken.
     by_kind: dict[Kind, list[tuple[tuple[int, ...], tuple[int, ...], str]]] = {
@@ -118,17 +118,17 @@ def _chains(library: Library, derived: Edges, seed: int) -> list[tuple[int, ...]
     # Where no tool names a server, all are of one.
     named = any(tool.parent for tool in library.tools)
     for members in families(library.tools) if named else [range(len(ids))]:
-        order = sorted(members, key=lambda tool: _hash(f"{seed}:chain:{ids[tool]}"))
+        order = sorted(members, key=lambda tool: order_hash(f"{seed}:chain:{ids[tool]}"))
         while len(order) > 1:
             size = 3 if len(chains) % 2 and len(order) > 2 else 2
             chains.append(tuple(order[:size]))
             order = order[size:]
-    return sorted(chains, key=lambda chain: _hash(f"{seed}:chain:{[ids[tool] for tool in chain]}"))
+    return sorted(chains, key=lambda chain: order_hash(f"{seed}:chain:{[ids[tool] for tool in chain]}"))
 
 
 def _along(edges: Sequence[tuple[int, int]], ids: Sequence[str], seed: int) -> list[tuple[int, ...]]:
     """A chain for each (prerequisite, dependent); every other one goes on to a third tool where there is one."""
-    order = sorted(edges, key=lambda edge: _hash(f"{seed}:chain:{ids[edge[0]]}:{ids[edge[1]]}"))
+    order = sorted(edges, key=lambda edge: order_hash(f"{seed}:chain:{ids[edge[0]]}:{ids[edge[1]]}"))
     following: defaultdict[int, list[int]] = defaultdict(list)
     leading: defaultdict[int, list[int]] = defaultdict(list)
     for before, after in order:
@@ -143,7 +143,3 @@ def _along(edges: Sequence[tuple[int, int]], ids: Sequence[str], seed: int) -> l
             chain = (*chain, later[0]) if later else (earlier[0], *chain) if earlier else chain
         chains[chain] = None
     return list(chains)
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

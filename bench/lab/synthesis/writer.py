@@ -6,7 +6,6 @@ a spending limit, Ctrl-C. The model's journal keeps all replies, so the same com
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,21 +13,22 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from bench.base.progress import QUIET, Progress
-from bench.base.records import StrictRecord
+from bench.data.derive import order_hash
 from bench.data.origins import written_by
 from bench.data.tables import Query
 from bench.interface import Library
 from bench.lab.synthesis.naming import spells_out
 from bench.lab.synthesis.neighbours import Neighbours
-from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, read_reply, writing_request
+from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, writing_request
 from bench.lab.synthesis.targets import KINDS, Kind, Target
+from bench.methods.ptr.replies import DialogueReply, read_reply
 from bench.models.llm.messages import Failure, Request
 from bench.search.words import words
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel
 
-R = TypeVar("R", bound=StrictRecord)
+R = TypeVar("R", bound=DialogueReply)
 
 #: Queries that are written before they are checked.
 BATCH = 64
@@ -189,7 +189,7 @@ class QueryWriter:
 
     def _place(self, text: str, tool: int | None) -> bytes:
         name = "" if tool is None else self._library.tools[tool].tool_id
-        return hashlib.sha256(f"{self._seed}:{text}:{name}".encode("utf-8", "surrogatepass")).digest()
+        return order_hash(f"{self._seed}:{text}:{name}")
 
     def _replies(self, kinds: Sequence[Kind], form: type[R], requests: Sequence[Request]) -> list[R | None]:
         """The replies that have the form; the others are counted."""

@@ -17,7 +17,7 @@ from bench.cli.options import complete_datasets, json_option, settings_options, 
 from bench.cli.output import console, print_json
 from bench.data.tables import Template
 from bench.evaluation.ray_cluster import Cluster
-from bench.lab.training.train import KINDS, train_model, trainer_class
+from bench.lab.training.train import KINDS, plain_setting, train_model, trainer_class
 from bench.models.trainingcard import Kind
 from bench.registry import load_dataset
 from bench.show.numbers import duration, format_fixed
@@ -105,7 +105,7 @@ def _print_settings(kind: Kind, as_json: bool) -> None:
     fields = trainer_class(kind).Parameters.model_fields
     if as_json:
         described = {
-            name: {"default": _plain(field.get_default()), "description": field.description}
+            name: {"default": plain_setting(field.get_default()), "description": field.description}
             for name, field in fields.items()
         }
         print_json(described)
@@ -114,8 +114,3 @@ def _print_settings(kind: Kind, as_json: bool) -> None:
     for name, field in fields.items():
         table.add(name, str(field.get_default()), field.description or "")
     console().print(table)
-
-
-def _plain(value: object) -> object:
-    """A default as JSON has it: methods among them as their text."""
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

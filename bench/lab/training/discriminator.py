@@ -32,8 +32,9 @@ from bench.lab.training.pairs import (
     pairs_digest,
     split_by_group,
 )
-from bench.lab.training.pretrained import TransformerSettings, arithmetic, classifier_and_tokenizer
-from bench.lab.training.trainer import Examples, Trainer
+from bench.lab.training.pretrained import arithmetic, classifier_and_tokenizer
+from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
+from bench.lab.training.trainer import Examples
 from bench.lab.training.weak import weak_pairs
 from bench.methods.tgr.candidates import NEAREST, candidate_pairs
 from bench.methods.tgr.discriminator import SETTINGS, DiscriminatorSettings, best_threshold, mean_of_orders
@@ -55,14 +56,13 @@ _BUDGET = 1024
 Source = Literal["weak", "edges", "llm"]
 
 
-class DiscriminatorTrainer(Trainer):
+class DiscriminatorTrainer(SequenceTrainer):
     """Learns dependencies from pairs of tools; needs no queries."""
 
-    class Parameters(TransformerSettings):
+    class Parameters(SequenceSettings):
         epochs: int = Field(10, ge=1, description="passes over the pairs, including the first stage")
         pretraining_epochs: int = Field(2, ge=0, description="epochs of the balanced first stage")
         batch_size: int = Field(16, ge=1, description="pairs per step")
-        learning_rate: float = Field(1e-4, gt=0, description="peak learning rate of AdamW")
         source: Source = Field(
             "weak",
             description="first stage: `weak` labels from the schemas, annotated `edges`, or pairs that a language "
@@ -81,12 +81,9 @@ class DiscriminatorTrainer(Trainer):
 
     parameters: Parameters
     kind = "discriminator"
+    labels = LABELS
     measure = "macro F1 of the three categories on the validation pairs"
     needs_queries = False
-
-    @property
-    def base_revision(self) -> str:
-        return Encoder(self.base).revision
 
     def prepare(
         self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
@@ -105,7 +102,7 @@ class DiscriminatorTrainer(Trainer):
             f"{sum(pair.label != NEITHER for pair in self._validation)} of them dependencies, not learnt from",
         )
         # Later: making pairs with a language model may fail, and loading takes time.
-        self._network, self._tokenizer = classifier_and_tokenizer(self.base, LABELS, chosen.most_tokens, chosen.seed)
+        self.model, self._tokenizer = classifier_and_tokenizer(self.base, LABELS, chosen.most_tokens, chosen.seed)
         both = [*self._validation, *(pair.turn() for pair in self._validation)]
         self._validation_tokens = self._encode_pairs(both)
         self.begin_epoch(0, Path())
@@ -151,11 +148,6 @@ class DiscriminatorTrainer(Trainer):
         tokens = self._tokenizer([pair.first for pair in pairs], [pair.second for pair in pairs], truncation=True)
         return [{name: rows[i] for name, rows in tokens.items()} for i in range(len(pairs))]
 
-    @property
-    def model(self) -> torch.nn.Module:
-        network: torch.nn.Module = self._network
-        return network
-
     def examples(self) -> Examples:
         return self._examples
 
@@ -164,7 +156,7 @@ class DiscriminatorTrainer(Trainer):
         self._balanced = epoch < self.parameters.pretraining_epochs
         stage = self._stages[0 if self._balanced else 1]
         self._pairs = [pair.turn() for pair in stage] if epoch % 2 else stage
-        self._tokens = self._encode_pairs(self._pairs)
+        self._encoded = self._encode_pairs(self._pairs)
         counts = label_counts(self._pairs)
         # Eq. 2 sums over a category and divides by its size; so scaled, the mean over all pairs is that sum.
         self._weights = np.divide(len(stage), counts, out=np.zeros(len(LABELS)), where=counts > 0)
@@ -176,7 +168,7 @@ class DiscriminatorTrainer(Trainer):
         import torch
 
         with arithmetic(self.model, self.parameters.precision):
-            logits = self._logits([self._tokens[i] for i in examples])
+            logits = self._logits([self._encoded[i] for i in examples])
         labels = torch.tensor([self._pairs[i].label for i in examples], device=logits.device)
         weights = None if self._balanced else torch.tensor(self._weights, dtype=torch.float32, device=logits.device)
         return stage_loss(logits.float(), labels, weights)
@@ -190,7 +182,7 @@ class DiscriminatorTrainer(Trainer):
         parts = []
         for batch in batches:
             padded = self._tokenizer.pad([tokens[i] for i in batch], return_tensors="pt")
-            parts.append(self._network(**{name: rows.to(device) for name, rows in padded.items()}).logits)
+            parts.append(self.model(**{name: rows.to(device) for name, rows in padded.items()}).logits)
         place = np.empty(len(tokens), dtype=np.int64)
         place[np.concatenate(batches)] = np.arange(len(tokens))
         return torch.cat(parts)[torch.from_numpy(place).to(device)]
@@ -203,8 +195,7 @@ class DiscriminatorTrainer(Trainer):
         return macro_scores(labels, probabilities.argmax(axis=1))[2]
 
     def save(self, folder: Path) -> None:
-        self._network.save_pretrained(str(folder))
-        self._tokenizer.save_pretrained(str(folder))
+        super().save(folder)
         assert self._chosen is not None
         write_text(folder / SETTINGS, self._chosen.model_dump_json(indent=1) + "\n")
 

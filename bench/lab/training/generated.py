@@ -8,7 +8,6 @@ it does not are dropped. The prompts are our own.
 from __future__ import annotations
 
 import ast
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.base.paths import expand_path, read_regular
 from bench.base.progress import QUIET, Progress
+from bench.base.reading import Reader
 from bench.base.records import Record
 from bench.data.tables import Parameter, Tool
 from bench.lab.training.pairs import ToolPair
@@ -59,15 +59,13 @@ class _ModelReply(Record):
     model_config = ConfigDict(extra="ignore")
 
 
-class _Input(_ModelReply):
-    name: str = Field(min_length=1, max_length=100)
-    description: str = Field("", max_length=1000)
-    required: bool = True
-
-
 class _Output(_ModelReply):
     name: str = Field(min_length=1, max_length=100)
     description: str = Field("", max_length=1000)
+
+
+class _Input(_Output):
+    required: bool = True
 
 
 class _ToolDocument(_ModelReply):
@@ -166,12 +164,10 @@ def read_functions(path: Path) -> list[str]:
         elif path.suffix == ".py":
             codes = _python_functions(read_regular(path).decode("utf-8", "replace"))
         else:
-            lines = io.StringIO(read_regular(path).decode("utf-8"), newline=None)
+            lines = Reader(f"the functions {path}", UnavailableError).read_text(path).removesuffix("\n").split("\n")
             codes = [_line_code(path, number, line) for number, line in enumerate(lines, start=1)]
     except OSError as error:
         raise UnavailableError(f"cannot read functions from {error.filename}: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise UnavailableError(f"cannot read functions from {path}: {error}.") from None
     kept = [code[:_MOST_CHARACTERS] for code in dict.fromkeys(codes) if len(code.strip().splitlines()) in _LINES]
     if not kept:
         raise UnavailableError(f"{path} holds no functions of {_LINES.start} to {_LINES.stop - 1} lines.")
@@ -196,10 +192,9 @@ def _python_functions(source: str) -> list[str]:
 
 
 def _line_code(path: Path, number: int, line: str) -> str:
-    try:
-        row = json.loads(line)
-        return next(str(row[field]) for field in _CODE_FIELDS if isinstance(row.get(field), str))
-    except (ValueError, AttributeError, RecursionError, StopIteration):
-        raise DataError(
-            f"{path}, line {number}: expected a JSON object with code in one of {', '.join(_CODE_FIELDS)}."
-        ) from None
+    place = f"{path}, line {number}"
+    row = Reader(place, DataError).parse(line, number - 1)
+    for field in _CODE_FIELDS if isinstance(row, dict) else ():
+        if isinstance(row.get(field), str):
+            return str(row[field])
+    raise DataError(f"{place}: expected a JSON object with code in one of {', '.join(_CODE_FIELDS)}.")

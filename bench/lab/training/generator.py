@@ -148,12 +148,13 @@ class GeneratorTrainer(Trainer):
         texts = [dataset.queries[row].text for row in train]
         targets = [gold_lines([dataset.tools[tool] for tool in dataset.gold.row(int(row))]) for row in train]
         self._causal = self._begin([*texts, *dict.fromkeys(targets)])
-        make_ready(self._causal.network, chosen.dropout)
+        self.model = self._causal.network
+        make_ready(self.model, chosen.dropout)
         trained: Prompt = (
             "utterance" if self.base == SCRATCH else trained_prompt(self._causal.trained_prompt) or "plain"
         )
         self._prompt: Prompt = trained if chosen.prompt == "auto" else chosen.prompt
-        setattr(self._causal.network.config, PROMPT_KEY, self._prompt)
+        setattr(self.model.config, PROMPT_KEY, self._prompt)
         self._search = Searcher(chosen.retriever, dataset, template, chosen.include_utterance, self.progress)
         size = min(len(validation), chosen.validation_queries)
         validation = validation[np.linspace(0, len(validation) - 1, size).round().astype(np.int64)]
@@ -196,11 +197,6 @@ class GeneratorTrainer(Trainer):
             return query_prompt(self._prompt, utterance, _QUERIES)
 
         return [self._causal.prompt(write, text, self.parameters.most_tokens) for text in texts]
-
-    @property
-    def model(self) -> torch.nn.Module:
-        network: torch.nn.Module = self._causal.network
-        return network
 
     def __len__(self) -> int:
         return len(self._examples)
@@ -338,9 +334,9 @@ class GeneratorTrainer(Trainer):
         return self._search.recall(self._validation, lines, self._validation_gold, _CUTOFF)
 
     def save(self, folder: Path) -> None:
-        network = self._causal.network
         # Merged: a folder as any other model's, which needs neither peft nor the base.
-        network.save_pretrained(str(folder), state_dict=merged_weights(network) if self.parameters.lora_rank else None)
+        weights = merged_weights(self.model) if self.parameters.lora_rank else None
+        self.model.save_pretrained(str(folder), state_dict=weights)
         self._causal.tokenizer.save_pretrained(str(folder))
         if self.parameters.calibrate:
             with self.progress.stage("calibrate the temperature", len(TEMPERATURES), "temperatures") as bar:
@@ -354,13 +350,12 @@ class GeneratorTrainer(Trainer):
             self._remember(self._calibration, facts)
 
     def facts(self) -> Facts:
-        device = next(self.model.parameters()).device.type
         return {
             "parameters": sum(part.numel() for part in self.model.parameters()),
             "learnt_parameters": sum(part.numel() for part in self.model.parameters() if part.requires_grad),
             "prompt": self._prompt,
             "learning_rate": self.parameters.learning_rate,
-            "bfloat16": uses_bfloat16(device, self.parameters.precision),
+            "bfloat16": uses_bfloat16(self.model, self.parameters.precision),
             "validated_on": len(self._validation),
             **self._facts,
         }

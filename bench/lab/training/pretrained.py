@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from bench.base.errors import UnavailableError
+from bench.base.reading import Reader
 from bench.lab.training.trainer import TrainingSettings
 from bench.models.files import model_folder, quiet_transformers
 
@@ -38,14 +38,25 @@ def transformer_folder(base: str) -> Path:
     folder = model_folder(base)
     if (folder / "config.json").is_file():
         return folder
+    path = folder / "modules.json"
+    reader = Reader(f"the modules of the model {path}", UnavailableError)
     try:
-        modules = json.loads((folder / "modules.json").read_text("utf-8"))
-        first = folder / str(modules[0]["path"])
-    except (OSError, ValueError, LookupError, TypeError):
+        first = folder / str(reader.parse(reader.read_bytes(path))[0]["path"])
+    except (LookupError, TypeError):
         first = folder
     if not (first / "config.json").is_file():
         raise UnavailableError(f"the model {base!r} has no transformer to train (no config.json in {first}).")
     return first
+
+
+@contextmanager
+def loading(base: str, folder: Path) -> Iterator[None]:
+    """Raise what the readers of a model's files raise, errors of many kinds, as `UnavailableError`."""
+    try:
+        yield
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnavailableError(f"the model {base!r} cannot be loaded from {folder}: {first}.") from None
 
 
 def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int, seed: int) -> tuple[Any, Any]:
@@ -63,7 +74,7 @@ def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int,
 
     folder = transformer_folder(base)
     torch.manual_seed(seed)
-    try:
+    with loading(base, folder):
         model = AutoModelForSequenceClassification.from_pretrained(
             str(folder),
             num_labels=len(labels),
@@ -73,9 +84,6 @@ def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int,
             dtype=torch.float32,
         )
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    except Exception as error:  # the readers of these files raise errors of their own kinds
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"the model {base!r} cannot be loaded from {folder}: {first}.") from None
     longest = getattr(model.config, "max_position_embeddings", most_tokens)
     # Stored with the model, so that it is used with the length it was trained with.
     tokenizer.model_max_length = min(most_tokens, longest)
@@ -106,24 +114,18 @@ def arithmetic(model: torch.nn.Module, precision: Precision) -> AbstractContextM
     import torch
 
     device = next(model.parameters()).device.type
-    return torch.autocast(device, dtype=torch.bfloat16, enabled=uses_bfloat16(device, precision))
+    return torch.autocast(device, dtype=torch.bfloat16, enabled=uses_bfloat16(model, precision))
 
 
-def uses_bfloat16(device: str, precision: Precision) -> bool:
-    """Whether matrix products are computed in bfloat16 on this machine."""
-    if precision != "auto":
-        return precision == "bfloat16"
-    if device == "cuda":
-        import torch
-
-        return bool(torch.cuda.is_bf16_supported())
-    return _processor_has_bfloat16()
-
-
-def _processor_has_bfloat16() -> bool:
-    """Without the instructions for it, a processor computes bfloat16 slower than float32."""
+def uses_bfloat16(model: torch.nn.Module, precision: Precision) -> bool:
+    """Whether a model's matrix products are computed in bfloat16 on this machine."""
     import torch
 
+    if precision != "auto":
+        return precision == "bfloat16"
+    if next(model.parameters()).device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    # Without the instructions for it, a processor computes bfloat16 slower than float32.
     checks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
     return any(bool(getattr(torch.cpu, name, bool)()) for name in checks)
 

@@ -115,7 +115,7 @@ class RerankerTrainer(SequenceTrainer):
 
     def _freeze(self) -> None:
         """Leave word vectors and the lowest layers of an encoder as they are."""
-        transformer = getattr(self._network, self._network.base_model_prefix)
+        transformer = getattr(self.model, self.model.base_model_prefix)
         layers = getattr(getattr(transformer, "encoder", None), "layer", [])
         for part in (transformer.get_input_embeddings(), *layers[: self.parameters.frozen_layers]):
             part.requires_grad_(False)
@@ -178,7 +178,7 @@ class RerankerTrainer(SequenceTrainer):
         offset = fit_offset(scores[there], self._relevant[there])
         with torch.no_grad():
             self._bias.add_(offset)
-        self._network.config.retriever = Retriever(revision=self._retriever, weight=weight).model_dump()
+        self.model.config.retriever = Retriever(revision=self._retriever, weight=weight).model_dump()
         return self._recall(scores)
 
     def _validation_logits(self) -> Numbers:

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.pretrained import (
     TransformerSettings,
     arithmetic,
+    loading,
     make_ready,
     pad_ids,
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
 from bench.models.cache import token_batches
-from bench.models.files import folder_revision, model_folder, quiet_transformers
+from bench.models.files import model_folder, quiet_transformers
 from bench.search.dense import normalize, search
 from bench.search.progressive import progressive_search
 
@@ -73,10 +73,6 @@ class RetrieverTrainer(Trainer):
     kind = "retriever"
     measure = "recall@5 of the validation queries over the whole library"
 
-    @property
-    def base_revision(self) -> str:
-        return folder_revision(model_folder(self.base))
-
     def prepare(
         self, dataset: Dataset, template: Template, train: NDArray[np.int64], validation: NDArray[np.int64]
     ) -> None:
@@ -85,14 +81,11 @@ class RetrieverTrainer(Trainer):
 
         chosen = self.parameters
         folder = model_folder(self.base)
-        try:
-            self._encoder: Any = SentenceTransformer(str(folder), device="cpu")
-        except Exception as error:  # the readers of these files raise errors of their own kinds
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UnavailableError(f"the model {self.base!r} cannot be loaded from {folder}: {first}.") from None
-        longest = min(chosen.most_tokens, self._encoder.max_seq_length or chosen.most_tokens)
-        self._encoder.max_seq_length = longest
-        make_ready(self._encoder, chosen.dropout)
+        with loading(self.base, folder):
+            self.model = SentenceTransformer(str(folder), device="cpu")
+        longest = min(chosen.most_tokens, self.model.max_seq_length or chosen.most_tokens)
+        self.model.max_seq_length = longest
+        make_ready(self.model, chosen.dropout)
         if len(validation) > _MOST_VALIDATION:
             validation = validation[np.linspace(0, len(validation) - 1, _MOST_VALIDATION).round().astype(np.int64)]
         self._gold = dataset.gold.take(train)
@@ -102,13 +95,8 @@ class RetrieverTrainer(Trainer):
         self._validation = self._tokens([dataset.queries[row].text for row in validation], longest)
 
     def _tokens(self, texts: list[str], longest: int) -> list[list[int]]:
-        ids: list[list[int]] = self._encoder.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
+        ids: list[list[int]] = self.model.tokenizer(texts, truncation=True, max_length=longest)["input_ids"]
         return ids
-
-    @property
-    def model(self) -> torch.nn.Module:
-        network: torch.nn.Module = self._encoder
-        return network
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -153,9 +141,9 @@ class RetrieverTrainer(Trainer):
         import torch
 
         device = next(self.model.parameters()).device
-        padding = self._encoder.tokenizer.pad_token_id or 0
+        padding = self.model.tokenizer.pad_token_id or 0
         batches = token_batches([len(row) for row in ids], _BUDGET)
-        parts = [self._encoder(pad_ids([ids[i] for i in batch], padding, device)) for batch in batches]
+        parts = [self.model(pad_ids([ids[i] for i in batch], padding, device)) for batch in batches]
         place = np.empty(len(ids), dtype=np.int64)
         place[np.concatenate(batches)] = np.arange(len(ids))
         return torch.cat([part["sentence_embedding"] for part in parts])[torch.from_numpy(place).to(device)]
@@ -178,14 +166,13 @@ class RetrieverTrainer(Trainer):
         return float(np.mean(recalls))
 
     def save(self, folder: Path) -> None:
-        self._encoder.save_pretrained(str(folder), create_model_card=False)
+        self.model.save_pretrained(str(folder), create_model_card=False)
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        device = next(self.model.parameters()).device.type
         return {
             "pairs": int(self._gold.counts.sum()),
             "tools": len(self._tools),
-            "bfloat16": uses_bfloat16(device, self.parameters.precision),
+            "bfloat16": uses_bfloat16(self.model, self.parameters.precision),
         }
 
 

@@ -19,7 +19,6 @@ from bench.lab.training.pretrained import (
 )
 from bench.lab.training.trainer import Trainer
 from bench.models.cache import token_batches
-from bench.models.files import folder_revision, model_folder
 
 if TYPE_CHECKING:
     import torch
@@ -46,28 +45,17 @@ class SequenceTrainer(Trainer):
     labels: ClassVar[tuple[str, ...]]
     parameters: SequenceSettings
 
-    @property
-    def base_revision(self) -> str:
-        return folder_revision(model_folder(self.base))
-
     def load(self) -> None:
         """Read the base and give it a head; called by `prepare`."""
         chosen = self.parameters
-        self._network, self._tokenizer = classifier_and_tokenizer(
-            self.base, self.labels, chosen.most_tokens, chosen.seed
-        )
-        make_ready(self._network, chosen.dropout)
-
-    @property
-    def model(self) -> torch.nn.Module:
-        network: torch.nn.Module = self._network
-        return network
+        self.model, self._tokenizer = classifier_and_tokenizer(self.base, self.labels, chosen.most_tokens, chosen.seed)
+        make_ready(self.model, chosen.dropout)
 
     def logits(self, inputs: Sequence[tuple[str, ...]]) -> torch.Tensor:
         """(inputs, labels) float32, with gradients where the context has them."""
         tokens = self._tokens(inputs, padding=True, return_tensors="pt")
         with arithmetic(self.model, self.parameters.precision):
-            output = self._network(**tokens.to(self._network.device)).logits
+            output = self.model(**tokens.to(self.model.device)).logits
         logits: torch.Tensor = output.float()
         return logits
 
@@ -80,7 +68,7 @@ class SequenceTrainer(Trainer):
         with torch.inference_mode():
             for batch in token_batches(lengths, _BUDGET):
                 tokens = self._tokens([inputs[i] for i in batch], padding=True, return_tensors="pt")
-                logits[batch] = self._network(**tokens.to(self._network.device)).logits.float().cpu().numpy()
+                logits[batch] = self.model(**tokens.to(self.model.device)).logits.float().cpu().numpy()
         return logits
 
     def _tokens(self, inputs: Sequence[tuple[str, ...]], **options: Any) -> Any:
@@ -88,8 +76,8 @@ class SequenceTrainer(Trainer):
         return self._tokenizer(*columns, truncation=True, **options)
 
     def save(self, folder: Path) -> None:
-        self._network.save_pretrained(str(folder))
+        self.model.save_pretrained(str(folder))
         self._tokenizer.save_pretrained(str(folder))
 
     def facts(self) -> dict[str, str | int | float | bool]:
-        return {"bfloat16": uses_bfloat16(self._network.device.type, self.parameters.precision)}
+        return {"bfloat16": uses_bfloat16(self.model, self.parameters.precision)}

@@ -125,7 +125,7 @@ def train_model(
             examples=len(trainer),
             queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
             tools=sorted(seen | set(learnt.tools)),
-            settings={name: _plain(value) for name, value in parameters.model_dump().items()},
+            settings={name: plain_setting(value) for name, value in parameters.model_dump().items()},
             validation=examples.validation if examples else validated_on,
             measure=trainer.measure,
             evaluations=state.evaluations,
@@ -195,5 +195,6 @@ def _check_place(out: Path, replace: bool) -> None:
         raise UsageError(f"{out} already contains {what}; use --replace to replace it.")
 
 
-def _plain(value: object) -> str | int | float | bool | None:
+def plain_setting(value: object) -> str | int | float | bool | None:
+    """A setting as JSON has it: methods among them as their text."""
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -15,6 +15,7 @@ from bench.base.parameters import ParameterSet
 from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.models.files import folder_revision, model_folder
 from bench.models.trainingcard import Kind
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Trainer(ABC):
     measure: ClassVar[str]
     #: False for a kind that learns from tools alone: it takes datasets without train queries, and gives `examples`.
     needs_queries: ClassVar[bool] = True
+    #: The `torch.nn.Module` that is trained; `prepare` sets it.
+    model: Any
 
     def __init__(self, parameters: Any, base: str, progress: Progress = QUIET) -> None:
         self.parameters = parameters
@@ -82,9 +85,9 @@ class Trainer(ABC):
         self.progress = progress
 
     @property
-    @abstractmethod
     def base_revision(self) -> str:
         """sha256 over the files of the model it begins with; empty when it begins from scratch."""
+        return folder_revision(model_folder(self.base))
 
     @abstractmethod
     def prepare(
@@ -95,11 +98,6 @@ class Trainer(ABC):
         Raises:
             BenchError: the dataset has nothing to learn this from.
         """
-
-    @property
-    @abstractmethod
-    def model(self) -> torch.nn.Module:
-        """The parameters that are learnt."""
 
     @abstractmethod
     def __len__(self) -> int:

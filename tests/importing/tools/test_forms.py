@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.base.errors import DataError, UsageError
 from bench.cli.data_import import command
@@ -15,6 +17,7 @@ from bench.importing.reading import Document
 from bench.importing.tools import catalogue
 from bench.importing.tools.catalogue import Catalogue, Source, catalogue_of, read_catalogue
 from bench.importing.tools.forms import FORMS, Form
+from bench.importing.tools.tool import as_listed
 
 SCHEMA = {
     "type": "object",
@@ -270,6 +273,37 @@ def test_an_equal_copy_is_dropped_and_told() -> None:
     content = read([MCP, FIND, MCP])
     assert [tool.name for tool in content.tools] == ["send", "find"]
     assert content.remarks == (("the file, /2", "it is equal to the file, /0, which is kept"),)
+    # The order of keys says nothing.
+    turned = json.loads(json.dumps({**MCP, "inputSchema": dict(reversed(SCHEMA.items()))}, sort_keys=True))
+    assert read([MCP, FIND, turned]).remarks == content.remarks
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("ab{é\u2028", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("a$é", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.fixed_dictionaries({"type": st.just("object"), "properties": st.dictionaries(st.text("xyz"), JSON)})
+LISTED: Any = st.fixed_dictionaries(
+    {"name": st.text("abc/é", min_size=1, max_size=3)},
+    optional={
+        **dict.fromkeys(("title", "description"), st.none() | st.text("a \n", max_size=4)),
+        **dict.fromkeys(("inputSchema", "outputSchema"), OBJECTS | JSON),
+        "annotations": st.dictionaries(st.sampled_from(["title", "readOnlyHint", "read_only_hint", "x"]), JSON),
+        "deprecated": st.booleans(),
+        **dict.fromkeys(("server", "namespace"), st.just("other")),
+    },
+)
+
+
+@given(st.lists(LISTED, max_size=5, unique_by=lambda tool: tool["name"]))
+def test_a_tool_as_a_server_lists_it_is_read_again_as_the_same(tools: list[dict[str, Any]]) -> None:
+    try:
+        listed = read({"tools": tools}, server="a b").tools
+    except DataError:
+        return
+    text = json.dumps({"server": "a b", "tools": list(map(as_listed, listed))}, ensure_ascii=False)
+    assert read(json.loads(text)).tools == listed
 
 
 def test_a_folder_may_hold_other_files(tmp_path: Path) -> None:

@@ -199,6 +199,30 @@ def test_a_reference_that_leads_out_or_nowhere_is_told_and_nothing_is_fetched(ta
     assert told == f"the reference {target} {reason}; any value is allowed there"
 
 
+def test_operations_that_share_an_id_are_called_by_method_and_path() -> None:
+    shown = {"operationId": "show", "summary": "Shows it."}
+    paths = {
+        "/cats/{id}": {"$ref": "#/components/pathItems/one"},
+        "/dogs/{id}": {"$ref": "#/components/pathItems/one", "parameters": [{"name": "kind", "in": "query"}]},
+        "/cats": {"get": shown, "post": {"operationId": "add", "summary": "Adds one."}},
+    }
+    value = {"openapi": "3.1.0", "paths": paths, "components": {"pathItems": {"one": {"get": shown, "delete": {}}}}}
+    content = read(value)
+    names = ["GET /cats/{id}", "DELETE /cats/{id}", "GET /dogs/{id}", "DELETE /dogs/{id}", "GET /cats", "add"]
+    assert [tool.tool_id for tool in content.tools] == names
+    told = (
+        "the file, /paths/~1cats~1{id}/get and the file, /paths/~1dogs~1{id}/get",
+        "the operationId 'show' is that of 3 operations; they are called GET /cats/{id}, GET /dogs/{id}, GET /cats",
+    )
+    assert told in content.remarks
+    # Of two documents of one server; another server's are apart, and the same document twice is a copy.
+    first, second = ({"openapi": "3.1.0", "paths": {path: {"get": shown}}} for path in ("/cats", "/dogs"))
+    sources = [(first, "zoo"), (second, "zoo"), (second, "farm"), (second, "farm")]
+    content = catalogue_of([(Document(value, "f", "f"), Source(Path(), server)) for value, server in sources])
+    assert [tool.tool_id for tool in content.tools] == ["zoo/GET /cats", "zoo/GET /dogs", "farm/show"]
+    assert len(content.remarks) == 2
+
+
 def test_references_in_a_circle_end() -> None:
     parameters = {"p": {"$ref": "#/components/parameters/q"}, "q": {"$ref": "#/components/parameters/p"}}
     value = document({"$ref": "#/components/schemas/A"}, components={"parameters": parameters, "schemas": {}})

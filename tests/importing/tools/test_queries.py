@@ -24,7 +24,7 @@ TOOLS = [
 ROWS: list[dict[str, Any]] = [
     {"query": "Send it", "tools": ["post/send"]},
     {"query": "Find, then send", "tools": ["find_letter", "archive/send"], "split": "train", "id": "both"},
-    {"query": "Which pet?", "tools": {"GET /pets/{id}": 2, "pets/getPet": 1}},
+    {"query": "Which pet?", "tools": {"GET /pets/{id}": 2, "pets/getPet": 2}},
     {"query": "Nothing", "tools": []},
 ]
 FOUND = [
@@ -104,8 +104,11 @@ def test_csv_separates_tools_by_semicolons_and_has_no_grades(tmp_path: Path, tex
         ({"query": "x", "tools": [], "origin": "model "}, "the origin is neither traces nor model NAME"),
         ({"query": "x", "tools": ["post/send"] * 1001}, "it names more than 1000 tools"),
         ({"query": "x", "tools": [], "split": "valid"}, "the split 'valid' is none of train, dev, test"),
-        ({"query": "x", "tools": {"post/send": -1}}, "tools: the relevance of 'post/send' is not a whole number of 0"),
-        ({"query": "x", "tools": {"post/send": 1.5}}, "tools: the relevance of 'post/send' is not a whole number of 0"),
+        ({"query": "x", "tools": {"post/send": 1.5}}, "tools: the relevance of 'post/send' is not a whole number"),
+        (
+            {"query": "x", "tools": {"GET /pets/{id}": 2, "pets/getPet": 0}},
+            "tools: 'pets/getPet' is judged twice, with 2 and with 0",
+        ),
         ({"query": "x", "tools": {"post/send": True}}, "tools: the relevance of 'post/send' is not a whole number"),
         (["x"], "it is not an object with query and tools"),
         (None, "it is not an object with query and tools"),
@@ -203,7 +206,7 @@ def test_unknown_names_in_a_large_catalogue_take_no_time() -> None:
         ("q.csv", b"query,tools\nx\n", "line 2: expected 2 columns."),
         ("q.csv", b"query,tools\nx,y,z\n", "line 2: expected 2 columns."),
         ("q.csv", b"query,tools\n\xff,y\n", "is not UTF-8"),
-        ("q.csv", b'query,tools\n"x,y\n', "is not CSV: "),
+        ("q.csv", b'query,tools\n"x,y\n', "line 2: it is not CSV ("),
         ("q.csv", b"query,tools\n", "has no queries."),
         ("q.json", b"[]", "has no queries."),
         ("q.jsonl", b'{"query": "x", "tools": []}\n{', "line 2 is not JSON"),

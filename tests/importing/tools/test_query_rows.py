@@ -26,7 +26,7 @@ Gold = tuple[str, list[str], list[str]]
 def read(tmp_path: Path, content: str, name: str = "q.yaml", **fields: str) -> tuple[list[Query], list[str]]:
     (tmp_path / name).write_text(content, "utf-8")
     notes: list[str] = []
-    return read_queries(tmp_path / name, TOOLS, fields=FieldNames.of(fields), notes=notes), notes
+    return read_queries(tmp_path / name, TOOLS, fields=FieldNames.of(fields.items()), notes=notes), notes
 
 
 def gold(queries: list[Query]) -> list[Gold]:
@@ -57,7 +57,8 @@ def test_rows_with_many_names_of_fields(tmp_path: Path) -> None:
         ("nothing", [], []),
     ]
     assert queries[5].query_id == "7"
-    assert [note.partition(" (")[0] for note in notes] == ["6 names of tools were mapped to ids"]
+    assert notes[0].startswith("6 names of tools were mapped to ids (")
+    assert notes[1:] == ["2 queries are answered by no tool, as their tools say: null (1), empty (1)"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_relevance_of_0_is_a_judgement_and_no_gold(tmp_path: Path) -> None:
     queries, notes = read(tmp_path, rows.replace('"fs/send": 0, ', ""), "q.json")
     assert gold(queries) == [("a", ["fs/read"], []), ("b", [], [])]
     assert queries[0].gold == {"fs/read": 2}
-    told = "2 judgements of relevance 0, which is no gold; 1 queries have no other and count as answered by no tool"
+    told = "2 judgements of relevance 0, which is no gold; queries with no other, which no tool answers: 1"
     assert told in notes
 
 
@@ -245,8 +246,12 @@ tests:
         ("in turn", ["fs/read", "mail/send"], []),
         ("as text", ["fs/read", "mail/send"], []),
     ]
-    assert "fields that are not read (rows): description (1)" in notes
-    with pytest.raises(DataError, match=r"tests 1: assert: no assertion names a tool \(expected tool-call-f1"):
+    assert notes[1:] == [
+        "1 query is answered by no tool, as their tools say: empty (1)",
+        "assertions that may be about tools and are not read: tests 1 (javascript)",
+        "fields that are not read (rows): prompts of the file (1), providers of the file (1), description (1)",
+    ]
+    with pytest.raises(DataError, match=r"tests 1: assert: no assertion names a tool \(of the kinds latency\)"):
         read(tmp_path, "tests: [{vars: {prompt: x}, assert: [{type: latency, threshold: 5}]}]")
 
 
@@ -274,7 +279,7 @@ cases:
         ("Open notes.txt", ["fs/read"], []),
         ("Open and save", ["fs/read", "fs/write"], ["fs/delete_file"]),
     ]
-    with pytest.raises(DataError, match="cases 1: evaluators: no evaluator names a tool"):
+    with pytest.raises(DataError, match="cases 1: evaluators: no assertion names a tool"):
         read(tmp_path, "cases: [{inputs: x, evaluators: [{ResponseContains: {text: x}}]}]")
 
 
@@ -294,6 +299,273 @@ def test_others_with_calls_or_names(tmp_path: Path) -> None:
     ]
     queries, _ = read(tmp_path, json.dumps(rows), "q.json")
     assert gold(queries) == [(letter, ["fs/read"], []) for letter in "abcdefghij"]
+
+
+USED = "trajectory:tool-used"
+
+
+@pytest.mark.parametrize(
+    ("test", "expected", "note"),
+    [
+        # Sets of assertions, in each other; with a threshold that one of them meets; weights.
+        (
+            "assert: [{type: assert-set, assert: [{type: assert-set, assert: [{type: USED, value: read}]}]}, "
+            "{type: not-USED, value: send}]",
+            (["fs/read"], ["mail/send"]),
+            "",
+        ),
+        (
+            "assert: [{type: assert-set, threshold: 0.5, assert: [{type: USED, value: read}, {type: USED, value: "
+            "[send]}]}]",
+            (["fs/read|mail/send"], []),
+            "",
+        ),
+        (
+            "threshold: 1, assert: [{type: USED, value: read}, {type: USED, value: send}]",
+            (["fs/read", "mail/send"], []),
+            "",
+        ),
+        (
+            "threshold: 0.3, assert: [{type: USED, value: read}, {type: USED, value: send}]",
+            (["fs/read|mail/send"], []),
+            "",
+        ),
+        (
+            "assert: [{type: USED, value: read, weight: 0}, {type: USED, value: send}]",
+            (["mail/send"], []),
+            "assertions that do not say which tools are right: USED of weight 0 (1)",
+        ),
+        # Kinds that say nothing, and kinds that may say something.
+        (
+            "assert: [{type: contains, value: read}, {type: contains, value: x}, {type: llm-rubric}, {type: USED, "
+            "value: send}]",
+            (["mail/send"], []),
+            "assertions that do not say which tools are right: contains (2), llm-rubric (1)",
+        ),
+        (
+            "assert: [{type: python, value: x}, {type: not-trajectory:tool-sequence, value: [read, send]}, {type: "
+            "USED, value: send}]",
+            (["mail/send"], []),
+            "assertions that may be about tools and are not read: tests 1 (python), tests 1 "
+            "(not-trajectory:tool-sequence)",
+        ),
+        (
+            "assert: [{type: assert-set, threshold: 0.5, assert: [{type: USED, value: read}, {type: python}]}, {type: "
+            "USED, value: send}]",
+            (["mail/send"], []),
+            "assertions that may be about tools and are not read: tests 1 (python), tests 1 (assert-set of threshold "
+            "0.5)",
+        ),
+        # Bounds, also turned around.
+        (
+            "assert: [{type: not-USED, value: {name: read, max: 0}}, {type: USED, value: {name: write, min: 0}}]",
+            (["fs/read"], []),
+            "assertions that do not say which tools are right: USED with min 0 (1)",
+        ),
+        (
+            "assert: [{type: not-USED, value: send}]",
+            ([], ["mail/send"]),
+            "1 query is answered by no tool, as their tools say: only forbidden tools (1)",
+        ),
+        (
+            "assert: [{type: USED, value: '{{tool}}'}], vars: {prompt: x, tool: [read, send]}",
+            (["fs/read", "mail/send"], []),
+            "",
+        ),
+    ],
+)
+def test_assertions_of_promptfoo(tmp_path: Path, test: str, expected: Any, note: str) -> None:
+    variables = "" if "vars:" in test else "vars: {prompt: x}, "
+    queries, notes = read(tmp_path, f"tests: [{{{variables}{test}}}]".replace("USED", USED))
+    assert gold(queries) == [("x", *expected)]
+    assert notes[1:] == [note.replace("USED", USED)] * bool(note)
+
+
+SHARED = """
+assertionTemplates: {send: {type: USED, value: send}}
+defaultTest:
+  vars: {prompt: usual, other: 1}
+  assert: [{type: USED, value: read}]
+tests:
+  - assert: [{$ref: '#/assertionTemplates/send'}]
+  - vars: {prompt: alone}
+    options: {disableDefaultAsserts: true}
+    assert: [{type: USED, value: write}]
+scenarios:
+  - config: [{vars: {prompt: one}}, {vars: {prompt: two}}]
+    tests: [{assert: [{type: USED, value: send}]}, {}]
+"""
+
+
+def test_what_holds_for_all_tests_is_read_with_each(tmp_path: Path) -> None:
+    queries, _ = read(tmp_path, SHARED.replace("USED", USED))
+    assert gold(queries) == [
+        ("usual", ["fs/read", "mail/send"], []),
+        ("alone", ["fs/write"], []),
+        *((text, tools, []) for text in ("one", "two") for tools in (["fs/read", "mail/send"], ["fs/read"])),
+    ]
+
+
+def test_evaluators_of_a_dataset_are_those_of_each_case(tmp_path: Path) -> None:
+    queries, notes = read(
+        tmp_path,
+        """
+name: pydantic
+cases:
+  - {name: one, inputs: Open it}
+  - {name: two, inputs: Open and send, evaluators: [EqualsExpected, {ToolWasCalled: send}]}
+  - {name: three, inputs: Save, evaluators: [{name: MaxDuration, arguments: [1.0]}]}
+evaluators: [ToolWasCalled: {tool_name: read}, IsInstance: str, HasMatchingSpan: {query: {name_contains: read}}]
+""",
+    )
+    assert gold(queries) == [
+        ("Open it", ["fs/read"], []),
+        ("Open and send", ["fs/read", "mail/send"], []),
+        ("Save", ["fs/read"], []),
+    ]
+    assert notes[1:3] == [
+        "assertions that do not say which tools are right: IsInstance (3), EqualsExpected (1), MaxDuration (1)",
+        "assertions that may be about tools and are not read: cases 1 (HasMatchingSpan), cases 2 (HasMatchingSpan), "
+        "cases 3 (HasMatchingSpan)",
+    ]
+    # Evaluators that name no tool stand beside a field that does.
+    case = "cases: [{inputs: Save, expected_tools: [write]}]\nevaluators: [IsInstance: str]"
+    assert gold(read(tmp_path, case)[0]) == [("Save", ["fs/write"], [])]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("defaultTest: file://x.yaml\ntests: [{vars: {prompt: x}}]", "defaultTest: 'file://x.yaml' is not followed"),
+        ("tests: file://x.yaml", "tests 1: 'file://x.yaml' is not followed"),
+        ("tests: [{vars: {prompt: x}}, file://x.yaml]", "tests 2: 'file://x.yaml' is not followed"),
+        ("scenarios: [{config: [file://x.yaml], tests: [{}]}]", "config 1, tests 1: 'file://x.yaml' is not followed"),
+        ("tests: [{$ref: '#/no'}]", "tests 1: the query is missing or no text; it has $ref"),
+        ("a: {$ref: '#/a'}\ntests: [{$ref: '#/a'}]", "tests 1: the query is missing or no text; it has $ref"),
+        ("tests: [{vars: {prompt: x}, assert: [{$ref: '#/no'}]}]", "no assertion names a tool (of the kinds $ref)"),
+        ("tests: [{vars: {prompt: x}, assert: [{type: USED}]}]", "a requirement names no tool"),
+        ("tests: [{vars: {prompt: x}, assert: [{type: USED, value: ''}]}]", "(of the kinds USED without a tool)"),
+        ("tests: [{vars: {prompt: x}, assert: [{type: javascript, value: read}]}]", "(of the kinds javascript)"),
+        (
+            "tests: [{vars: {prompt: x}, assert: [{type: USED, value: {name: read, min: 0}}]}]",
+            "(of the kinds USED with min 0)",
+        ),
+        ("tests: [{vars: {prompt: x}, assert: []}]", "assert: no assertion names a tool (of the kinds none)"),
+        (
+            "cases: [{inputs: x}]\nevaluators: [IsInstance: str]",
+            "evaluators: no assertion names a tool (of the kinds Is",
+        ),
+        (
+            "tests: [{vars: {prompt: x}, threshold: 0.5, assert: [{type: USED, value: read}, {type: cost}]}]",
+            "threshold 0.5",
+        ),
+        (
+            "{id: 1, question: [[{role: user, content: a}], [{role: user, content: b}]], ground_truth: [[read()]]}",
+            "question has 2 turns, and ground_truth no list of calls for each",
+        ),
+    ],
+)
+def test_what_other_projects_say_in_a_way_that_is_not_read(tmp_path: Path, content: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, content.replace("USED", USED))
+    assert sentence.replace("USED", USED) in str(caught.value)
+
+
+def test_templates_that_double_each_other_are_not_written_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.importing.query_files.MOST_VALUES", 10_000)
+    doubled = "".join(f"a{n}: [{{$ref: '#/a{n + 1}'}}, {{$ref: '#/a{n + 1}'}}]\n" for n in range(15))
+    with pytest.raises(DataError, match="references written out, it has more than 10000 values"):
+        read(tmp_path, f"{doubled}a15: []\ntests: [{{$ref: '#/a0'}}]")
+
+
+# Tables and words -----------------------------------------------------------------------------------------------------
+
+TABLE = 'query;tools\n"open; read it";read\nsend;"send; read"\n\n;\nnothing;None\n'
+READ: list[Gold] = [("open; read it", ["fs/read"], []), ("send", ["mail/send", "fs/read"], []), ("nothing", [], [])]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        TABLE.encode(),
+        TABLE.encode("utf-8-sig"),
+        TABLE.encode("utf-16"),
+        TABLE.replace(";", "\t").replace("open\t", "open;").replace("send\t read", "send; read").encode("utf-16"),
+        TABLE.replace("\n", "\r\n").encode(),
+        f"sep=;\r\n{TABLE}".encode("utf-8-sig"),
+        f'"sep=;"\n{TABLE}'.encode(),
+        TABLE.replace("query;tools", '"query";tools;;').replace("read\n", "read;;\n").encode(),
+    ],
+)
+@pytest.mark.parametrize("name", ["q.csv", "q.tsv"])
+def test_a_table_is_read_as_a_spreadsheet_writes_it(tmp_path: Path, data: bytes, name: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert gold(read_queries(tmp_path / name, TOOLS)) == READ
+
+
+def test_a_fault_in_a_table_has_the_first_line_of_its_row(tmp_path: Path) -> None:
+    for first in ("", "sep=;\n"):
+        with pytest.raises(DataError, match=f"q.csv, line {3 + bool(first)}: tools: there is no tool 'raed'"):
+            read(tmp_path, f'{first}query;tools\na;read\n"two\nlines";raed\nb;read', "q.csv")
+    with pytest.raises(DataError, match=r"commas or semicolons may separate its columns; write `sep=,` above"):
+        read(tmp_path, "text,tools;x;query;tools\n", "q.csv", text="text", tools="tools;x;query;tools")
+
+
+def test_expectations_of_promptfoo_stand_in_columns(tmp_path: Path) -> None:
+    rows = f"prompt,__expected1,__expected2\na,{USED}: read,contains: x\nb,not-{USED}: send,{USED}(1):write\n"
+    queries, notes = read(tmp_path, rows, "q.csv")
+    assert gold(queries) == [("a", ["fs/read"], []), ("b", ["fs/write"], ["mail/send"])]
+    assert notes[1:] == ["assertions that do not say which tools are right: contains (1)"]
+
+
+NO_TOOL = ["none", "None", "NULL", "no_tool", "No tool", "", "[]"]
+
+
+def test_words_for_no_tool_are_the_same_at_each_door(tmp_path: Path) -> None:
+    cells = "".join(f'{number},"{word}"\n' for number, word in enumerate(NO_TOOL))
+    values = [*NO_TOOL, None, [], {}, ["none"], [None], {"name": "no_tool"}, {"none": 1}]
+    rows = [{"query": str(n), "expected_tool": value} for n, value in enumerate(values)]
+    asserted = "".join(
+        f"  - {{vars: {{prompt: x}}, assert: [{{type: {kind}, value: {value}}}]}}\n"
+        for kind, value in (("tool-call-f1", "[]"), ("tool-call-f1", "none"), (USED, "None"))
+    )
+    for content, name in (
+        (f"query,tools\n{cells}", "q.csv"),
+        (json.dumps(rows), "q.json"),
+        ("\n".join(map(json.dumps, rows)), "q.jsonl"),
+        (f"tests:\n{asserted}", "q.yaml"),
+    ):
+        queries, notes = read(tmp_path, content, name)
+        assert not any(query.gold for query in queries)
+        assert notes[0].startswith(f"{len(queries)} queries are answered by no tool, as their tools say: ")
+    # A library that has a tool of that name means the tool.
+    (query,) = queries_of([("a", {"query": "x", "tools": "None"})], [*TOOLS, Tool("fs/none", "none", "")], "f")
+    assert list(query.gold) == ["fs/none"]
+    for tools in (["none", "read"], "read; none", ["read", None]):
+        with pytest.raises(DataError, match=r"it names tools, and 'n.*' beside them"):
+            queries_of([("a", {"query": "x", "tools": tools})], TOOLS, "f")
+
+
+def test_a_relevance_below_0_is_0_and_counted(tmp_path: Path) -> None:
+    queries, notes = read(tmp_path, '[{"query": "a", "tools": {"read": -2, "write": 0, "send": 1}}]', "q.json")
+    assert (gold(queries), queries[0].gold) == ([("a", ["mail/send"], [])], {"mail/send": 1})
+    assert "2 judgements of relevance 0 (1 below 0, which is read as 0), which is no gold" in notes
+
+
+def test_rows_that_contradict_each_other_are_told_with_both_places(tmp_path: Path) -> None:
+    rows = [{"id": "a", "query": "x", "tools": ["read"]}, {"id": "a", "query": "y", "tools": ["read"]}]
+    with pytest.raises(DataError, match=r"q\.jsonl, line 2: the id 'a' is that of line 1, too\."):
+        read(tmp_path, "\n".join(map(json.dumps, rows)), "q.jsonl")
+    texts = [("x", ["read"]), ("X ", ["send"]), ("x", ["read", "send"]), ("x", [])]
+    queries, notes = read(tmp_path, json.dumps([{"query": text, "tools": tools} for text, tools in texts]), "q.json")
+    assert len(queries) == 4
+    told = "2 queries have the text of an earlier one and no tool in common with it; the first: entry 1 and entry 2"
+    assert notes[-1] == told
+    with pytest.raises(DataError, match="line 1: in a text, an object has the key 'a' twice in line 1"):
+        read(tmp_path, '{"query": "x", "tools": "{\\"a\\": 1, \\"a\\": 2}"}\n{}', "q.jsonl")
+
+
+# Files beside the file ------------------------------------------------------------------------------------------------
 
 
 def gevals(tmp_path: Path, assertions: str, path: str = "../tasks/*.yaml") -> Path:
@@ -417,7 +689,7 @@ def test_names_of_columns_may_be_given(tmp_path: Path) -> None:
 )
 def test_fields_that_are_none_are_said(fields: dict[str, str], sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
-        FieldNames.of(fields)
+        FieldNames.of(fields.items())
     assert str(caught.value).startswith(sentence)
 
 
@@ -461,7 +733,7 @@ def test_paths_lead_through_objects_lists_and_texts() -> None:
         ({"prompt": [{"role": "assistant", "content": "x"}], "tools": []}, "the query (prompt) is missing or no text"),
         ({"query": "x"}, "the tools are missing; write an empty list for a query that no tool answers"),
         ({"query": "x", "expected_tools": [{"arguments": {}, "b": 1}]}, "expected_tools: a requirement names no tool"),
-        ({"query": "x", "tools": [], "toolsNotUsed": [[]]}, "toolsNotUsed must be a list of texts"),
+        ({"query": "x", "tools": [], "toolsNotUsed": [[]]}, "toolsNotUsed: a requirement names no tool"),
         ({"query": "x", "tools": [], "forbiden": ["read"]}, "the field 'forbiden' is none of query, tools, id, split"),
         ({"query": "x", "tools": [3.5]}, "tools: a requirement names no tool: '3.5'"),
         ({"query": "x", "tools": [True]}, "tools: a requirement names no tool: 'True'"),

@@ -16,7 +16,7 @@ from kit.trafficlogs import HOURS, IMAGE, LETTER, SEARCH
 from bench.base.errors import BenchError, DataError, UsageError
 from bench.importing.traces import reading
 from bench.importing.traces import traces as traffic
-from bench.importing.traces.events import MOST_TEXT, seconds_of
+from bench.importing.traces.fields import MOST_TEXT, seconds_of
 from bench.importing.traces.traces import Traffic, read_traffic
 
 USER = {"role": "user", "content": HOURS}
@@ -356,24 +356,108 @@ def test_calls_outside_the_catalogue_are_listed(tmp_path: Path) -> None:
         ["my mail/post_letter"],
         ["places/open"],
     ]
-    assert content.dropped == {traffic.UNKNOWN: 6}
+    assert content.dropped == {traffic.UNKNOWN: 5, traffic.AMBIGUOUS: 1}
     assert [(tool.name, tool.requests) for tool in content.unknown_tools] == [
         ("hour", 2),
         ("a|b", 1),
-        ("find", 1),
         ("mail/open", 1),
         ("x", 1),
     ]
     assert content.unknown_tools[0].near == ("places/hours",)
-    assert content.unknown_tools[2].near == ("my mail/find", "places/find")
+    assert content.ambiguous_tools == (traffic.CalledName("find", 1, ("my mail/find", "places/find")),)
     # A catalogue that names no server has the tool of whichever server the log names.
     (tmp_path / "alone.json").write_text(json.dumps(catalogue["places"]))
     assert tools(tmp_path, *rows[:2], tools=[tmp_path / "alone.json"]) == {
         f"{HOURS} 0": ["open"],
         f"{HOURS} 1": ["find"],
     }
-    with pytest.raises(DataError, match=r"no tool of the catalogue was called \(requests: 1\)"):
+    says = r"may mean several tools of the catalogue \(requests: 1\); 'find' may mean my mail/find, places/find\."
+    with pytest.raises(DataError, match=says):
         read(tmp_path, rows[5], tools=[tmp_path / "tools.json"])
+
+
+def said(*messages: Any) -> dict[str, Any]:
+    return {"messages": [USER, *messages]}
+
+
+def calling(identifier: str, *names: str) -> dict[str, Any]:
+    return {"role": "assistant", "tool_calls": [logs.chat_call(name, {}, identifier) for name in names]}
+
+
+def result(identifier: str, content: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": identifier, "content": content}
+
+
+def span(**fields: Any) -> dict[str, Any]:
+    return {
+        "traceId": "t",
+        "spanId": "s",
+        "name": "GET",
+        "attributes": {key.replace("__", "."): fields[key] for key in fields},
+    }
+
+
+OBSERVATION = {"id": "o", "type": "DREAM", "input": HOURS, "output": ""}
+
+
+@pytest.mark.parametrize(
+    ("row", "remark"),
+    [
+        (said({"role": "critic", "content": "no"}), "a message of role 'critic'"),
+        (said({"type": "tool_notice", "content": "no"}), "a message of type 'tool_notice'"),
+        (said("no"), "a message that is no object but 'no'"),
+        (said({"role": "user", "content": [{"type": "hologram"}]}), "a part of type 'hologram'"),
+        (said({"role": "assistant", "content": [{"toolUse": {"name": "b"}}]}), "a part with the field 'toolUse'"),
+        (said({"role": "assistant", "content": [5]}), "a part of type 'int'"),
+        (said({"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}), "a call without a name"),
+        (said({"role": "assistant", "tool_calls": ["b"]}), "a call that is no object but 'b'"),
+        ({"input": HOURS, "output": [{"type": "dream_call"}], "object": "response"}, "a part of type 'dream_call'"),
+        (span(gen_ai__operation__name="dream"), "a span whose gen_ai.operation.name is 'dream'"),
+        (span(openinference__span__kind="DREAM"), "a span whose openinference.span.kind is 'dream'"),
+        (span(http__method="GET"), "a span of no model, agent or tool: 'GET'"),
+        (span(mcp__method__name="tools/call") | {"name": ""}, "a call without a name"),
+        ({**span(event__name="gen_ai.dream"), "body": "x"}, "an event 'gen_ai.dream'"),
+        ({"id": "t", "observations": [OBSERVATION]}, "an observation of type 'DREAM'"),
+        ({"run_type": "dream", "id": "r", "inputs": {}}, "a run of type 'dream'"),
+        ({"event": "on_dream_end", "run_id": "r", "data": {}}, "a run of type 'on_dream_end'"),
+        (
+            {"object": "trace.span", "trace_id": "t", "id": "s", "span_data": {"type": "dream"}},
+            "a span of type 'dream'",
+        ),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}, "a call without a name"),
+        ({"type": "dream", "x": 1}, "it is in no known form (type 'dream')"),
+        ([[["x"]]], 'it is in no known form ("x")'),
+        (said(calling("1", "b", "c"), result("1", "ok")), "one call has two names: 'b' and 'c', by the id '1'"),
+        (
+            said(calling("1", "b"), result("1", "ok"), result("1", "Error: no")),
+            "one call has a result and an error: '1', read as a retry",
+        ),
+        (
+            [said(calling("1", "b"), result("1", "ok")), said(calling("1", "b"), result("1", "Error: no"))],
+            "one call has a result and an error: '1', in two records",
+        ),
+        (
+            {**span(), "attributes": {"gen_ai.input.messages": '[{"role": "user", "role": "system"}]'}},
+            "a field has two values: in a text of JSON, an object has the key 'role' twice",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_what_is_unknown_or_contradicts_itself_is_named(row: Any, remark: str, tmp_path: Path) -> None:
+    content = read(tmp_path, {"messages": [USER], "response": logs.chat_answer("a")}, row)
+    assert content.queries[0]["tools"][:1] == ["a"]
+    ((place, told),) = content.remarks
+    assert told == remark
+    assert place.startswith("log.jsonl, line 2" if "two records" not in told else "log.jsonl, line")
+    assert sum(content.skipped.values()) == 1
+
+
+def test_a_line_that_has_a_key_twice_is_named(tmp_path: Path) -> None:
+    good = json.dumps({"messages": [USER], "response": logs.chat_answer("a")})
+    (tmp_path / "log.jsonl").write_text(good + "\n\n" + '{"messages": [], "messages": []}\n')
+    content = read_traffic(tmp_path / "log.jsonl")
+    told = "a field has two values: an object has the key 'messages' twice in line 3"
+    assert (content.remarks, content.unread) == ((("log.jsonl, line 3", told),), 1)
 
 
 def test_groups_do_not_tell_whose_they_are(tmp_path: Path) -> None:
@@ -397,9 +481,13 @@ def test_groups_do_not_tell_whose_they_are(tmp_path: Path) -> None:
         ("time,user\n1,bob\n", "is neither JSON nor JSON Lines"),
         (
             "null\n",
-            r"has no query: records could not be read \(1; the first: log.jsonl, line 1: it is in no known form",
+            r"has no query: log.jsonl, line 1: it is in no known form \(null\)\.",
         ),
-        ('{"messages": []}', r"has no query: records could not be read \(1;"),
+        ('{"messages": []}', r"has no query: log.jsonl, line 1: it is in no known form \(fields 'messages'\)\."),
+        (
+            '{"a": 1,\n "b": {"c": 1,\n "c": 2}}',
+            r"log.jsonl cannot be read: an object has the key 'c' in line 2 and in line 3\.",
+        ),
         ("[" * 100_000, r"is neither JSON nor JSON Lines \(line 1: it is nested too deeply\)"),
         ("9" * 5000, r"line 1: a number has too many digits"),
         ('{"messages": [{"role": "user", "content": "hi"}]}', r"has no query: no tool was called \(requests: 1\)"),
@@ -440,7 +528,7 @@ def test_lines_that_are_too_long_or_broken_are_skipped(tmp_path: Path, monkeypat
     assert list(result.remarks[:3]) == [
         ("log.jsonl, line 2", "it is longer than 0 MiB"),
         ("log.jsonl, line 4", "it is not UTF-8"),
-        ("log.jsonl, line 5", "it is in no known form"),
+        ("log.jsonl, line 5", "it is in no known form (fields 'a')"),
     ]
     place, why = result.remarks[3]
     assert place == "log.jsonl, line 11"

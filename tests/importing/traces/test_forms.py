@@ -172,7 +172,11 @@ def test_several_forms_mix_in_one_file_and_in_several(tmp_path: Path) -> None:
     traffic = read(tmp_path, rows)
     assert set(traffic.records) == {"otel", "mcp", "langfuse"}
     assert traffic.unread == 2
-    assert traffic.remarks[0] == (f"log.jsonl, line {len(logs.otel_log()) + 1}", "it is in no known form")
+    assert traffic.remarks[0] == (
+        f"log.jsonl, line {len(logs.otel_log()) + 1}",
+        "it is in no known form (fields 'hello')",
+    )
+    assert traffic.skipped == {"it is in no known form (fields 'hello')": 1, "it is in no known form (5)": 1}
     # The same words with the same tools are one query, whatever log they come from.
     assert len(traffic.queries) == 2
     assert traffic.dropped["another request has the same text and tools"] >= 2

@@ -12,7 +12,8 @@ from kit import trafficlogs as logs
 from kit.trafficlogs import HOURS, LETTER
 
 from bench.base.errors import DataError
-from bench.importing.traces.events import Call, failed_of
+from bench.importing.traces.events import Call
+from bench.importing.traces.results import ending_of, has_failed
 from bench.importing.traces.roles import BUILT_IN, FAILED, HANDOFF, LOOKED_UP, SEARCH, UNNAMED, Roles, plain_names
 from bench.importing.traces.traces import NO_CALL, Traffic, read_traffic
 
@@ -255,19 +256,29 @@ def test_a_tool_whose_every_call_failed_is_no_gold(tmp_path: Path) -> None:
         ({"output": '{"error": {"code": 4}}'}, True),
         ({"content": [{"type": "text", "text": '{"isError": true}'}]}, True),
         ({"content": "Error executing tool read: no such file"}, True),
+        ({"content": "Error: permission denied"}, True),
+        ({"content": "ERROR: permission denied\n"}, True),
+        ({"content": "Error: ToolException('no rights')\n Please fix your mistakes."}, True),
+        ({"result": {"content": [{"type": "text", "text": "MCP error -32602: no such tool"}]}}, True),
+        ({"output": {"type": "error-text", "value": "no"}}, True),
+        ({"output": {"type": "json", "value": {"isError": True}}}, True),
+        ({"output": '"<tool_use_error>no such file</tool_use_error>"'}, True),
         ("An error occurred while running the tool. Please try again. Error: x", True),
         ({"is_error": False, "content": "ok"}, False),
         ({"status": "success", "content": "the build has failed"}, False),
         ({"output": '{"status": "failed", "build": 7}'}, False),
         ({"output": '{"error": null, "rows": []}'}, False),
-        ({"content": "Error: 3 lines in the log"}, False),
+        ({"content": "3 lines in the log, the last: Error: disk full"}, False),
+        ({"content": "Error: disk full\nError: disk full"}, False),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "Error: b"}]}, False),
+        ({"output": {"rows": 1, "result": "Error: a"}}, False),
         ("ok", False),
         (None, False),
         ([], False),
     ],
 )
 def test_results_that_say_that_a_call_failed(result: Any, failed: bool) -> None:
-    assert failed_of(result) is failed
+    assert has_failed(ending_of(result)) is failed
 
 
 def test_failures_of_a_bridge_are_those_of_the_tool_inside(tmp_path: Path) -> None:

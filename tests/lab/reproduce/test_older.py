@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.lab.reproduce.page import read_reproduction
-from bench.lab.reproduce.wording import cell_row, claim_state, preconditions_of
+from bench.lab.reproduce.parts import cell_row, claim_state, preconditions_of
 
 KEPT = Path(__file__).resolve().parents[3] / "board" / "reproduction.json"
 

@@ -18,11 +18,11 @@ from bench.evaluation.worker import RunCell as Work
 from bench.lab.reproduce.cells import PrintedCell, Unit
 from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.outcomes import CELL_VERDICTS
+from bench.lab.reproduce.parts import cell_row, lacking_text
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import CellReport, Lacking, Reproduction
 from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
 from bench.lab.reproduce.runs import MethodRuns, count_range
-from bench.lab.reproduce.wording import cell_row, lacking_text
 from bench.results.store import StoredResult
 
 Written = Callable[[Sequence[PrintedCell], Sequence[dict[str, Any]]], None]
@@ -184,6 +184,7 @@ def test_a_fault_of_ours_is_told_as_one(written: Written, runs: RunsOf) -> None:
         return inner(spec)
 
     inner, here.load = here.load, load
+    assert [item.plans is None for item in look_ahead(["tgr-2"], [], here)] == [True, False]
     report = reproduce(["tgr-2"], [], here, "bench reproduce tgr-2")
     assert [item.verdict for item in report.cells] == ["not run", "not decided"]
     assert report.blocks[0].lacking[0].reason == "an error of bench itself (KeyError: 'lost')."

@@ -1,4 +1,4 @@
-"""Which older scoring code gives today's numbers: `python -m bench.evaluation.scoring_equivalence [RESULTS ...]`.
+"""Which older scoring code gives today's numbers: `python benchmarks/samescoring.py [RESULTS ...]`.
 
 A change of the scoring code that changes no number, such as a renamed helper, gives it another hash. This command shows
 that it changed none: it scores the stored rankings again and compares every per-query value, mean, interval,
@@ -32,7 +32,7 @@ from bench.registry import load_dataset
 from bench.results.comparability import SAME_SCORING, same_scoring
 from bench.results.store import StoredResult, find_results
 
-RESULTS = Path(__file__).resolve().parents[2] / "board" / "results"
+RESULTS = Path(__file__).resolve().parents[1] / "board" / "results"
 
 
 @dataclass
@@ -111,7 +111,7 @@ class ScoringComparison:
             if (same := measure.merge_earlier(earlier.measures.get(name, {})))
         }
         content = {
-            "made_by": "python -m bench.evaluation.scoring_equivalence",
+            "made_by": "python benchmarks/samescoring.py",
             "scored_again": {"results": self.results, "values": self.values},
             "measures": measures,
             "intervals": self.intervals.merge_earlier(earlier.intervals),

@@ -1,0 +1,229 @@
+"""What files of other projects say about tools: calls, patterns of names, and assertions by their kind.
+
+A kind of assertion names tools, says nothing about which tools are right, or may be about tools in a way that is not
+read here (`dialects.toml`). The last are never passed over: whoever reads a row tells of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.base.text import one_line
+from bench.importing.dialects import TABLE, words
+from bench.importing.reading import parse_cell
+
+#: Kinds that name tools, and kinds that say nothing about which tools are right, without case and signs.
+_NAMING, _SILENT = (
+    frozenset(kind for dialect in TABLE["assertions"] for kind in words("assertions", dialect, part))
+    for part in ("naming", "silent")
+)
+#: Where an assertion has what it is about, the outer one first.
+_INSIDE = ("value", "steps", "expected_sequence", "expected_tool_sequence", "sequence")
+#: How often a tool must be called, and may be.
+_LEAST, _MOST = ("min", "min_times", "min_calls"), ("max", "max_times", "max_calls", "expected_count")
+#: `not-trajectory:tool-used: NAME`, as promptfoo's tables have it.
+_IN_A_CELL = re.compile(r"((?:not-)?(?:trajectory:)?[\w-]+)(?:\([^()]*\))?(?::\s*(.*))?", re.DOTALL)
+
+#: Where an object names a tool, and its server.
+_TOOL_KEYS = ("tool_id", "tool", "tool_name", "toolName", "name", "function", "id")
+_SERVER_KEYS = ("server", "server_name", "serverName", "server_label")
+#: A name with its arguments, as BFCL writes a call: `cd(folder='a')`.
+_CALL = re.compile(r"([^\s()]{1,256})\(.*\)", re.DOTALL)
+#: A pattern of names that can be read without trying: names, `.*` and `|`.
+_SIMPLE_PATTERN = re.compile(r"\^?\(?(?:[\w/-]|\.\*|\.|\|)+\)?\$?")
+_LONGEST_PATTERN = 200
+
+
+class UnreadablePatternError(Exception):
+    """What is wrong with a pattern of names."""
+
+
+@dataclass(frozen=True)
+class ToolPattern:
+    """All tools of a server, or those whose names match.
+
+    Attributes:
+        server: empty for any.
+        pattern: a glob, in which `*` stands for any text.
+    """
+
+    server: str
+    pattern: str = "*"
+
+
+def fold(name: str) -> str:
+    """A name without case and signs."""
+    return re.sub(r"[^a-z0-9]", "", name[:100].lower())
+
+
+def call_of(entry: Any) -> str | ToolPattern | None:
+    """The name of the tool that an entry calls; None if it names none.
+
+    An entry is a name, a call `name(...)`, an object that has the name and maybe the server, or BFCL's
+    `{name: arguments}`.
+
+    Raises:
+        UnreadablePatternError: its pattern of names is more than names, `.*` and `|`.
+    """
+    if isinstance(entry, str):
+        return entry.strip() or None
+    if isinstance(entry, ToolPattern):
+        return entry
+    if not isinstance(entry, Mapping):
+        return str(entry) if isinstance(entry, int) and not isinstance(entry, bool) else None
+    server = next((entry[key] for key in _SERVER_KEYS if isinstance(entry.get(key), str) and entry[key]), "")
+    for key in _TOOL_KEYS:
+        inner = entry.get(key)
+        name = call_of(inner) if isinstance(inner, Mapping) and key in {"tool", "function"} else inner
+        if isinstance(name, str) and name.strip():
+            return f"{server}/{name.strip()}" if server else name.strip()
+    if isinstance(pattern := entry.get("toolPattern"), str) and pattern:
+        return ToolPattern(server, glob_of(pattern))
+    if len(entry) == 1 and isinstance(next(iter(entry.values())), Mapping):
+        return str(next(iter(entry)))
+    return ToolPattern(server) if server else None
+
+
+def without_arguments(name: str) -> str:
+    """The name in `name(arguments)`; else the text."""
+    match = _CALL.fullmatch(name)
+    return match[1] if match is not None else name
+
+
+def glob_of(pattern: str) -> str:
+    """A regular expression of names, `.*` and `|` as a glob with `|`; raises for others, which could take for ever."""
+    if len(pattern) > _LONGEST_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
+        raise UnreadablePatternError(
+            f"the pattern {one_line(pattern, 60)!r} is more than names, `.*` and `|`; name the tools instead"
+        )
+    # Go's `MatchString` looks anywhere in a name.
+    starts, ends = pattern.startswith("^"), pattern.endswith("$")
+    inner = pattern.removeprefix("^").removesuffix("$")
+    inner = inner[1:-1] if inner.startswith("(") and inner.endswith(")") else inner
+    parts = [part.replace(".*", "*").replace(".", "?") for part in inner.split("|")]
+    return "|".join(f"{'' if starts else '*'}{part}{'' if ends else '*'}" for part in parts)
+
+
+@dataclass
+class Assertions:
+    """What the assertions of a row say about tools.
+
+    Attributes:
+        tools: what must be called, each an entry of `call_of`, or a list of them of which any will do.
+        forbidden: what must not be called.
+        is_told: whether any of them names tools, or says that there are none.
+        silent: kinds that say nothing about which tools are right, counted.
+        unclear: kinds that may be about tools and are not read.
+    """
+
+    tools: list[Any] = field(default_factory=list)
+    forbidden: list[Any] = field(default_factory=list)
+    is_told: bool = False
+    silent: Counter[str] = field(default_factory=Counter)
+    unclear: list[str] = field(default_factory=list)
+
+    def take(self, value: Any) -> None:
+        """Take assertions in any form: a list, an object by kind, an object with its `type`, a text."""
+        for kind, about in _by_kind(value):
+            self._take(kind, about)
+
+    def _take(self, kind: str, about: Any) -> None:
+        # promptfoo's `not-` before a kind turns it around.
+        folded, negated = fold(kind.removeprefix("not-")), kind.startswith("not-")
+        known = about if isinstance(about, Mapping) else {}
+        if known.get("weight") == 0:  # it is measured and cannot fail
+            self.silent[f"{kind} of weight 0"] += 1
+        elif folded == "assertset" and not negated:
+            self._take_set(known)
+        elif about is None and folded in _NAMING | _SILENT:  # the key of an object has no value
+            self.is_told = self.is_told or folded == "actions"
+        elif folded == "maxtoolcalls" and about == 0:
+            self.is_told = True
+        elif folded in _SILENT:
+            self.silent[kind] += 1
+        elif folded not in _NAMING or (negated and folded in {"trajectorytoolargsmatch", "trajectorytoolsequence"}):
+            # Not to be called in this order, or with these arguments, forbids no tool.
+            self.unclear.append(kind)
+        elif (entries := _entries(about)) is None:
+            self.unclear.append(f"{kind} without a tool")
+        elif folded == "requireany" or not entries:
+            self.is_told = True
+            self.tools += [entries] if entries else []
+        else:
+            for entry in entries:
+                self._need(entry, kind, negated or folded == "toolsnotused")
+            self.is_told = bool(self.is_told or self.tools or self.forbidden)
+
+    def _need(self, entry: Any, kind: str, negated: bool) -> None:
+        bounds = entry if isinstance(entry, Mapping) else {}
+        least = next((bounds[key] for key in _LEAST if key in bounds), 1)
+        most = next((bounds[key] for key in _MOST if key in bounds), None)
+        pattern = entry if isinstance(entry, str) and "*" in entry else bounds.get("pattern")
+        named = ToolPattern("", pattern[:_LONGEST_PATTERN]) if isinstance(pattern, str) else entry
+        if negated and (least != 1 or most not in {None, 0}):
+            self.unclear.append(kind)
+        elif (most == 0) != negated:
+            self.forbidden.append(named)
+        elif least == 0 and most is None:
+            self.silent[f"{kind} with min 0"] += 1
+        else:
+            self.tools.append(named)
+
+    def _take_set(self, about: Mapping[str, Any]) -> None:
+        """promptfoo's `assert-set`: all of its assertions must hold, or with a threshold a share of their weights."""
+        inner = Assertions()
+        inner.take(about.get("assert"))
+        weights = [each.get("weight", 1) for _, each in _by_kind(about.get("assert")) if isinstance(each, Mapping)]
+        threshold = about.get("threshold", 1)
+        numbers = [each for each in (threshold, *weights) if isinstance(each, int | float)]
+        share = min(weights) / sum(weights) if len(numbers) == len(weights) + 1 and sum(weights) > 0 else 0
+        names_alone = len(inner.tools) == len(weights) and not (inner.forbidden or inner.silent or inner.unclear)
+        self.silent += inner.silent
+        self.unclear += inner.unclear
+        if share and threshold > 1 - share:
+            self.tools += inner.tools
+            self.forbidden += inner.forbidden
+        elif share and 0 < threshold <= share and names_alone:
+            self.tools.append(
+                [each for entry in inner.tools for each in (entry if isinstance(entry, list) else [entry])]
+            )
+        elif inner.is_told:
+            self.unclear.append(f"assert-set of threshold {one_line(str(threshold), 20)}")
+            return
+        self.is_told = self.is_told or inner.is_told
+
+
+def _by_kind(value: Any) -> Iterator[tuple[str, Any]]:
+    """(kind, what it is about) of each assertion."""
+    value = parse_cell(value)
+    if isinstance(value, list):
+        for each in value:
+            yield from _by_kind(each)
+    elif isinstance(value, Mapping) and "type" in value:
+        yield one_line(str(value["type"]), 60), value
+    elif isinstance(value, Mapping) and value.keys() == {"name", "arguments"}:  # pydantic-evals, in full
+        yield one_line(str(value["name"]), 60), value["arguments"]
+    elif isinstance(value, Mapping):
+        yield from ((one_line(str(kind), 60), about) for kind, about in value.items())
+    elif value is not None:
+        match = _IN_A_CELL.fullmatch(str(value).strip())
+        yield (match[1], {"value": match[2]}) if match else (one_line(str(value), 60), None)
+
+
+def _entries(about: Any) -> list[Any] | None:
+    """The tools that an assertion is about, without what a user calls and what is none; None where it names none."""
+    about = parse_cell(about)
+    if isinstance(about, Mapping):
+        inside = next((key for key in _INSIDE if key in about), None)
+        return [about] if inside is None else _entries(about[inside])
+    if isinstance(about, str):
+        return [part.strip() for part in about.split(",") if part.strip()] or None
+    if not isinstance(about, list):
+        return None
+    calls = (each if isinstance(each, Mapping) else {} for each in about)
+    is_tool = [call.get("requestor") != "user" and call.get("type") not in {"resource", "prompt"} for call in calls]
+    return [each for each, keep in zip(about, is_tool, strict=True) if keep]
