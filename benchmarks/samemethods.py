@@ -4,9 +4,10 @@ A change of code that changes no ranking gives a method another hash, and with i
 ones it changes alone: for the code of each method that made results in `board/results`, it checks out the commit that
 made them, runs some of them again with the old code and with today's, in the same environment, and compares rankings,
 tool sets and values of queries to the last bit. (Scores of embeddings may differ in their last bits, as they do between
-two runs that encode other texts together.) Old code whose every ranking is equal is written to
-`bench/results/same_methods.json`, by which `bench rescore` renames results. What the file said before stands where it
-led to code that is shown now to give what today's gives. What was run before with the same code is kept.
+two runs that encode other texts together.) Where every ranking is equal, `bench/results/same_methods.json` says that
+today's code goes by the hash of the old, so that no result gets another id. If several old codes give today's rankings,
+`bench rescore` renames the results of all but one. What the file said before stands where it led to code that is shown
+now to give what today's gives. What was run before with the same code is kept.
 
 A change may be meant to change rankings on some data, such as a rule that splits Chinese texts. Then name the function
 that has changed (`--through bench.base.words:words`) and the datasets on which it gives something else (`--not-on`):
@@ -253,7 +254,12 @@ def main() -> int:
     same = {code: today[code] for code in groups if code not in refused}
     before = same_methods() if SAME_METHODS.is_file() else SameMethods(made_by="", rankings=0, texts={}, methods={})
     shown = set(today.values()) | set(same)
-    stands = {old: same.get(new, new) for old, new in before.methods.items() if new in shown and old not in refused}
+    names, renamed = dict(before.names), dict[str, str]()
+    for code, new in same.items():
+        # What gives other rankings on some data is other code, and its results get other ids.
+        if code in changed or names.setdefault(new, code) != code:
+            renamed[code] = names.get(new, new)
+    stands = {old: renamed.get(new, new) for old, new in before.methods.items() if new in shown and old not in refused}
     kept = {template: code for template, code in before.texts.items() if template_hash(template) == code}
     unchanged = sorted(
         {item.manifest.dataset.content_hash for item in results if item.manifest.dataset.spec not in meant}
@@ -268,7 +274,8 @@ def main() -> int:
         made_by="python benchmarks/samemethods.py",
         rankings=compared or before.rankings,
         texts=dict(sorted((kept | texts).items())),
-        methods=dict(sorted((stands | same).items())),
+        methods=dict(sorted((stands | renamed).items())),
+        names=dict(sorted((new, code) for new, code in names.items() if code not in refused)),
         nearly=sorted((nearly | set(before.nearly)) & {*stands, *same}),
         only=dict(sorted(only.items())),
     )

@@ -7,7 +7,9 @@ What each hash covers is said here: where `bench.identity.reach` starts, and wha
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import CellType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,6 +37,8 @@ from bench.metrics.ties import tie_band
 from bench.models.tokens import count_tokens
 from bench.stats.bootstrap import bca_intervals
 
+#: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
+SAME_METHODS = Path(__file__).with_name("same_methods.json")
 #: What methods and measures are given, so that no name in their code leads there.
 _GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
 _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
@@ -82,7 +86,14 @@ def method_code(method: Method) -> str:
                 f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
                 "that the old code would run under the name of the new; start the process (or the notebook) again."
             )
-    return code
+    return standing_names().get(code, code)
+
+
+@functools.cache
+def standing_names() -> Mapping[str, str]:
+    """Hash of code -> that of older code which is known to give the same rankings, by whose hash results are named."""
+    names: Mapping[str, str] = json.loads(SAME_METHODS.read_bytes()).get("names", {})
+    return names
 
 
 def method_packages(method: Method) -> frozenset[str]:

@@ -12,7 +12,6 @@ import re
 import shlex
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from bench.base.config import config_context
 from bench.base.errors import BenchError
@@ -22,13 +21,11 @@ from bench.interface import Method
 from bench.interface.parts import revisions, tree
 from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
-from bench.results.code_versions import method_code, template_hash
+from bench.results.code_versions import SAME_METHODS, method_code, template_hash
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.manifest import Manifest
 from bench.results.settings import known_settings, option
 
-#: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
-SAME_METHODS = Path(__file__).with_name("same_methods.json")
 #: Parameters of methods that ask a service, when all that is asked is its version.
 _BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
 #: Signs of a method's spec, where nobody here has chosen it.
@@ -46,6 +43,8 @@ class SameMethods(Record):
         rankings: how many rankings were compared.
         texts: template -> the hash of its code, with which they were made.
         methods: hash of older code -> of newer code.
+        names: hash of newer code -> of older code that gives the same rankings, and whose results keep their names
+            (`method_code`).
         nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
             encode other texts together; all values of queries are the same.
         only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
@@ -56,6 +55,7 @@ class SameMethods(Record):
     rankings: int
     texts: dict[str, str]
     methods: dict[str, str]
+    names: dict[str, str] = {}
     nearly: list[str] = []
     only: dict[str, list[str]] = {}
 

@@ -405,8 +405,7 @@ def test_the_command_of_every_row_of_the_board_gives_its_id(tmp_path: Path, monk
     assert len(collected) > 500
     built: bench_today.Built = {}
     other = [item.label for item in collected if is_of_today(item.manifest, built=built) is not True]
-    again = "run `python benchmarks/samemethods.py`, then `bench rescore --results board/results`"
-    assert not other, f"{again}; what it leaves is made anew by `make board`"
+    assert not other, "run `python benchmarks/samemethods.py`; what it leaves is made anew by `make board`"
 
 
 def test_what_is_known_of_older_code_leads_to_today_s() -> None:
