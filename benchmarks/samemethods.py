@@ -46,8 +46,8 @@ from bench.interface.parts import methods_of  # noqa: E402
 from bench.methods.tgr.edges import LABELS  # noqa: E402
 from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
 from bench.registry import build_method  # noqa: E402
-from bench.results.code_versions import method_code, of_methods, template_hash  # noqa: E402
-from bench.results.current import SAME_METHODS, SameMethods, same_methods  # noqa: E402
+from bench.results.code_versions import SAME_METHODS, method_code, of_methods, template_hash  # noqa: E402
+from bench.results.current import SameMethods, same_methods  # noqa: E402
 from bench.results.store import PER_QUERY, RUN, StoredResult, find_results  # noqa: E402
 
 RESULTS = ROOT / "board" / "results"
@@ -255,10 +255,10 @@ def main() -> int:
     before = same_methods() if SAME_METHODS.is_file() else SameMethods(made_by="", rankings=0, texts={}, methods={})
     shown = set(today.values()) | set(same)
     names, renamed = dict(before.names), dict[str, str]()
-    for code, new in same.items():
+    for code, todays in same.items():
         # What gives other rankings on some data is other code, and its results get other ids.
-        if code in changed or names.setdefault(new, code) != code:
-            renamed[code] = names.get(new, new)
+        if code in changed or names.setdefault(todays, code) != code:
+            renamed[code] = names.get(todays, todays)
     stands = {old: renamed.get(new, new) for old, new in before.methods.items() if new in shown and old not in refused}
     kept = {template: code for template, code in before.texts.items() if template_hash(template) == code}
     unchanged = sorted(

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from unicodedata import normalize
 
 import numpy as np
@@ -22,9 +22,9 @@ from bench.interface.ranking import PAD
 from bench.models.llm.client import Failure, LanguageModel, Message, Request
 from bench.models.llm.local import ModelName
 from bench.models.llm.messages import Reply, ToolDefinition
-from bench.models.llm.replies import json_object, text_lines
+from bench.models.llm.replies import json_object, parse_json, text_lines
 
-Fault = Literal["unreadable", "unknown name", "arguments", "call in text", "cut short"]
+Fault = Literal["unreadable", "unknown name", "arguments", "call in text", "cut short", "filtered"]
 
 #: Providers take names of so many letters, digits, `_` and `-`, and descriptions of so many characters.
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
@@ -39,6 +39,8 @@ _BYTES = 4
 _KEPT = 20
 #: What is wrong with a reply of which nothing may be left.
 _UNUSABLE: frozenset[Fault] = frozenset({"unreadable", "unknown name", "call in text", "cut short"})
+#: The note of a request that is not asked since its base failed.
+_LOST = json.dumps({"failed": "the search failed"})
 #: Types of JSON Schema -> how datasets write them.
 _TYPES = {
     "string": ("string", "str", "enum", "date", "datetime", "file"),
@@ -90,9 +92,9 @@ class Choose(Method):
     order that is drawn for each request, unless `order=ranked`.
 
     A call of a name that was not shown, arguments that break the tool's schema, a reply that cannot be read, a call
-    that is written as text, and a reply cut short are counted, and kept in a note beside each query; what else is in
-    the reply counts. A tool called with wrong arguments is chosen all the same. A request fails without a reply, and
-    with one of which nothing is left: nonsense is no abstention. The order has no scores.
+    that is written as text, and a reply cut short or filtered are counted, and kept in a note beside each query; what
+    else is in the reply counts. A tool called with wrong arguments is chosen all the same. A request fails without a
+    reply, and with one of which nothing is left: nonsense is no abstention. The order has no scores.
     """
 
     batch_size = 16
@@ -175,10 +177,10 @@ class Choose(Method):
                 zip(open_, self.model.complete([self._request(asked.texts[i], orders[i]) for i in open_]), strict=True)
             )
             for i, key in enumerate(_keys(asked)):
-                outcome = _Chosen((), shown[i], failed=bool(lost[i]))
                 if i in replies:
-                    outcome = self._outcome(replies[i], shown[i], orders[i])
-                self._outcomes[key] = outcome
+                    self._outcomes[key] = self._outcome(replies[i], shown[i], orders[i])
+                else:
+                    self._outcomes[key] = _Chosen((), shown[i], _LOST if lost[i] else "null", failed=bool(lost[i]))
         return [self._outcomes[key] for key in _keys(queries)]
 
     def _in_order(self, text: str, tools: Sequence[int]) -> list[int]:
@@ -227,9 +229,17 @@ class Choose(Method):
         return Request(messages, max_tokens=256, reply_schema=json.dumps(schema))
 
     def _outcome(self, reply: Reply | Failure, shown: tuple[int, ...], order: Sequence[int]) -> _Chosen:
-        note: dict[str, Any] = {"shown": [self._tools[tool].tool_id for tool in order]}
+        note: dict[str, Any] = {
+            "shown": [self._tools[tool].tool_id for tool in order],
+            "input_tokens": reply.input_tokens,
+            "cached_tokens": reply.cached_tokens,
+            "output_tokens": reply.output_tokens,
+            **({"estimated": True} if reply.estimated else {}),
+        }
         if isinstance(reply, Failure):
-            return _Chosen((), shown, json.dumps({**note, "failed": reply.reason}), failed=True)
+            cut: tuple[Fault, ...] = ("filtered",) if reply.filtered else ()
+            told = json.dumps({**note, "failed": reply.reason, "faults": cut})
+            return _Chosen((), shown, told, cut, failed=True)
         codes = {self._names[tool]: tool for tool in order}
         called, faults = self._read(reply, codes)
         known = [codes[name] for name in called if name in codes]
@@ -237,16 +247,9 @@ class Choose(Method):
             faults.append("unknown name")
         if reply.finish == "length":
             faults.append("cut short")
-        told = {
-            "called": called[:_KEPT],
-            "faults": faults,
-            "input_tokens": reply.input_tokens,
-            "cached_tokens": reply.cached_tokens,
-            "output_tokens": reply.output_tokens,
-            "seconds": reply.seconds,
-        }
+        told = json.dumps({**note, "called": called[:_KEPT], "faults": faults, "seconds": reply.seconds})
         unusable = not known and not _UNUSABLE.isdisjoint(faults)
-        return _Chosen(tuple(dict.fromkeys(known)), shown, json.dumps({**note, **told}), tuple(faults), unusable)
+        return _Chosen(tuple(dict.fromkeys(known)), shown, told, tuple(faults), unusable)
 
     def _read(self, reply: Reply, codes: Mapping[str, int]) -> tuple[list[str], list[Fault]]:
         """The names that a reply calls, and what is wrong with it."""
@@ -278,8 +281,7 @@ class Choose(Method):
 
     def facts(self) -> dict[str, str | int | float | bool]:
         outcomes = list(self._outcomes.values())
-        kinds: tuple[Fault, ...] = ("unreadable", "unknown name", "arguments", "call in text", "cut short")
-        return {f"replies: {kind}": sum(kind in one.faults for one in outcomes) for kind in kinds}
+        return {f"replies: {kind}": sum(kind in one.faults for one in outcomes) for kind in get_args(Fault)}
 
 
 def _keys(queries: Queries) -> list[tuple[str, int]]:
@@ -339,7 +341,7 @@ def arguments_fit(arguments: str, tool: Tool) -> bool:
     from jsonschema import Draft202012Validator
 
     try:
-        given = json.loads(arguments or "{}")
+        given = parse_json(arguments or "{}")
     except (ValueError, RecursionError):
         return False
     if not isinstance(given, dict):

@@ -117,9 +117,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/evaluation/machine", "bench/gating/comment", "bench/gating/source"),
     ),
     "its loaders read files whose sha256 is in their cards": ("bench/data/files",),
-    "a reply of a language model that is out of form is a failure, and counted": (
-        *("methods/choose", "bench/models/llm/transport"),
-    ),
+    "a reply of a language model that is out of form is a failure, and counted": ("bench/models/llm/transport",),
     "the MCP SDK parses its messages, and what a search answers is read by bench/remote/answers": ("bench/remote/mcp",),
     "the version of a service is a text of its own, shown as it is": ("methods/http",),
 }

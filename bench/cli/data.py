@@ -31,13 +31,11 @@ from bench.cli.output import console, print_field, print_json, say, whoever_read
 from bench.data.entries import broken_datasets, dataset_entries
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.tables import SPLITS, Template
-from bench.show.numbers import format_fixed
-from bench.show.tables import Cell, Table, lines
+from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.dataset import Dataset
     from bench.remote.servers import Server
-    from bench.validation.ceilings import Ceilings
 
 _DATASET = click.argument("dataset", shell_complete=complete_datasets)
 
@@ -277,84 +275,43 @@ def stats(dataset: str, as_json: bool) -> None:
     shell_complete=complete_datasets,
     help="Another dataset: which queries and tools are in both. May be given several times.",
 )
+@click.option(
+    "--fail-on",
+    metavar="CHECK",
+    multiple=True,
+    help="Exit with code 1 if this check counts something, such as confusable. May be given several times.",
+)
 @results_option
 @source_options
 @json_option
-def audit(dataset: str, against: tuple[str, ...], results: Path | None, as_json: bool) -> None:
+def audit(
+    dataset: str, against: tuple[str, ...], fail_on: tuple[str, ...], results: Path | None, as_json: bool
+) -> None:
     """Report problems of a dataset, and what it can show.
 
     Duplicates, leaks, contradictions, scripts that methods cannot read, how many queries show a difference, ceilings,
     and which queries are dependent.
     """
     from bench.registry import load_dataset
-    from bench.validation.audit import CHEAP, Audit, power_table, scripts_table
+    from bench.validation.audit import Audit, check_kinds
 
+    check_kinds(fail_on, bool(against))
     bars = progress()
     loaded = load_dataset(dataset, bars)
     shared = Audit.of(loaded, [load_dataset(other, bars) for other in against], results or results_folder())
-    if as_json:
-        print_json(shared.to_dict())
-        return
-    table = Table(["check", "what", "count", "share", "examples"], right=(2, 3))
-    for finding in shared.findings:
-        table.add(
-            Cell(finding.check, emphasis="bad" if finding.harmful and finding.count else ""),
-            finding.what,
-            f"{finding.count} of {finding.total}",
-            format_fixed(finding.share),
-            lines(finding.examples),
-        )
-    out = console()
-    out.print(f"{loaded.spec}  (red: defects and leaks; the others are properties)")
-    out.print(table)
-    if shared.scripts.plain:
-        out.print("scripts: all texts are in Latin letters")
-    else:
-        by_script = scripts_table(shared.scripts)
-        out.print(by_script)
-        for note in by_script.notes:
-            out.print(note)
-    needed = power_table(shared.power)
-    out.print(needed.title)
-    out.print(needed)
-    for note in needed.notes:
-        out.print(note)
-    best, dependence = shared.ceilings, shared.dependence
-    if best is None or dependence is None:
-        return
-    _print_ceilings(best)
-    out.print(f"unit of independence: {loaded.unit}, {dependence.card.sizes}")
-    out.print("recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of")
-    out.print("independent queries")
-    named = [heading for method in CHEAP for heading in (f"{method} r", "deff")]
-    units = Table(["rule", "units", "largest", "effective", *named], right=range(1, 4 + len(named)))
-    for rule in dependence.rules:
-        sizes = rule.sizes
-        alike = [format_fixed(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
-        units.add(rule.name, str(sizes.units), str(sizes.largest), format_fixed(sizes.effective, 1), *alike)
-    out.print(units)
-    if dependence.proposed != loaded.unit:
-        out.print(f"The data speak for the unit {dependence.proposed}; the card's reason: {loaded.card.unit.reason}")
-
-
-def _print_ceilings(best: Ceilings) -> None:
-    from bench.validation.ceilings import CUTOFFS
-
-    out = console()
-    causes = {
-        f"{best.more_gold} have more than {CUTOFFS[0]} gold tools": best.more_gold,
-        f"{best.same_tool_text} a gold tool whose text ({best.template}) another tool has, too": best.same_tool_text,
-        f"{best.same_query_text} the text of a query with other gold": best.same_query_text,
-    }
-    told = [cause for cause, count in causes.items() if count]
-    out.print(f"ceilings: of {best.judged} judged queries, {', '.join(told)}" if told else "ceilings: none below 1")
-    if not told:
-        return
-    names = ("metric", "any ranking", "by texts of tools", "and of queries")
-    table = Table([*names], right=range(1, len(names)))
-    for item in best.metrics:
-        table.add(item.metric, format_fixed(item.gold), format_fixed(item.tools), format_fixed(item.queries))
-    out.print(table)
+    failed = shared.failed(fail_on)
+    with whoever_reads():
+        if as_json:
+            print_json({**shared.to_dict(), **({"failed": [finding.check for finding in failed]} if fail_on else {})})
+        for table in () if as_json else shared.tables():
+            console().print(table.title)
+            if table.heads:
+                console().print(table)
+            for note in table.notes:
+                console().print(note)
+    if failed:
+        told = ", ".join(f"{finding.check} {finding.count} of {finding.total}" for finding in failed)
+        raise CheckFailed(f"the audit of {loaded.spec} found what --fail-on names: {told}.")
 
 
 @command.command("export")

@@ -20,7 +20,6 @@ from bench.show.tables import Table, lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.comparison.confused_words import ConfusedPair, WordEffect
     from bench.comparison.edits import EditReport, RankChange
     from bench.comparison.tool_report import Confusion, ToolDetail, ToolRow, ToolsReport
 
@@ -126,33 +125,27 @@ def _plain(text: str, most: int = 200) -> str:
 
 
 def _print_head(report: ToolsReport) -> None:
-    from rich.text import Text
-
     out = console()
     which = "" if report.repeat is None else f", repeat {report.repeat}"
-    out.print(Text(f"{_plain(report.label)} ({report.split}{which})", style="bold"))
+    out.print(f"{_plain(report.label)} ({report.split}{which})", style="bold")
     out.print(
         f"{report.library} tools, {report.wanted_tools} of them wanted by {report.judged} of {report.queries} queries; "
         f"found in the first {report.k}: {report.found} of {report.requirements}"
     )
     for note in report.warnings:
-        out.print(Text(f"note: {_plain(note, 600)}", style="yellow"))
+        out.print(f"note: {_plain(note, 600)}", style="yellow")
 
 
 def _print_all(report: ToolsReport) -> None:
-    from rich.text import Text
-
     out = console()
     _print_head(report)
     rows = [row for row in report.tools if row.missed or row.unwanted]
     if rows:
         _print_rows(rows)
         out.print(
-            Text(
-                "found: of the queries that want the tool; share: its 95% interval, for 20 groups of queries or more; "
-                "rank: median; unwanted: queries that show it and do not want it",
-                style="dim",
-            )
+            "found: of the queries that want the tool; share: its 95% interval, for 20 groups of queries or more; "
+            "rank: median; unwanted: queries that show it and do not want it",
+            style="dim",
         )
     if report.confused:
         _print_pairs(report)
@@ -168,7 +161,7 @@ def _print_all(report: ToolsReport) -> None:
         out.print(f"shown to queries that forbid them: {report.forbidden_shown}")
     left = report.library - len(report.tools)
     rest = f"{left} more tools: --json, --html FILE; " if left > 0 else ""
-    out.print(Text(f"{rest}one tool with its queries: --tool ID", style="dim"))
+    out.print(f"{rest}one tool with its queries: --tool ID", style="dim")
 
 
 def _print_rows(rows: list[ToolRow]) -> None:
@@ -210,9 +203,7 @@ def _print_rows(rows: list[ToolRow]) -> None:
 
 def _print_id(text: str, indent: int = 0) -> None:
     """A line with an id, which a terminal may break and bench does not: it is copied from there."""
-    from rich.text import Text
-
-    console().print(Text(" " * indent + _plain(text, 400)), soft_wrap=True)
+    console().print(" " * indent + _plain(text, 400), soft_wrap=True)
 
 
 def _share(row: ToolRow) -> str:
@@ -227,9 +218,7 @@ def _rank(row: ToolRow) -> str:
 
 def _print_pairs(report: ToolsReport) -> None:
     """The pairs that are confused most often, with the words that decide."""
-    from rich.text import Text
-
-    console().print(Text("\nConfused most often: a tool that is wanted, and one shown in its place", style="bold"))
+    console().print("\nConfused most often: a tool that is wanted, and one shown in its place", style="bold")
     for pair in report.confused:
         place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
         count = "1 query" if pair.queries == 1 else f"{pair.queries} queries"
@@ -240,108 +229,80 @@ def _print_pairs(report: ToolsReport) -> None:
         else:
             _print_id(missed)
             _print_id(behind, indent=2)
-        alike = f"; the texts read nearly the same ({format_fixed(pair.cosine, 2)})" if _alike(pair.cosine) else ""
-        both = ", ".join(f"'{_plain(word, 40)}'" for word in pair.both)
-        _print_below(f"both have {both or 'no word'}{alike}")
-        loses, gains = ("loses by", "gains by") if pair.by == "method" else ("lacks", "alone has")
-        for verb, effects in ((loses, pair.for_shown), (gains, pair.for_missed)):
-            if effects:
-                _print_below(f"it {verb} {_effects(effects, pair)}")
+        for sentence in pair.sentences():
+            _print_below(sentence)
     if any(pair.by == "method" for pair in report.confused):
         told = "loses and gains by: what a word of the queries adds to one score more than to the other, on average"
-        told += ", and in how many queries; decides: without it in the other text, it would be ahead"
-        console().print(Text(told, style="dim"))
+        told += ", and in how many queries; decides: without it in the other text, it would be ahead; common words: "
+        told += "function words, and those of more than a third of the descriptions"
+        console().print(told, style="dim")
     if any(pair.by == "words" for pair in report.confused):
         note = f" {_plain(report.why_note, 400)}" if report.why_note else ""
         told = "Counted are words of the queries that one of the two texts has and the other has not."
-        console().print(Text(f"{told}{note}", style="dim"))
-
-
-def _effects(effects: Sequence[WordEffect], pair: ConfusedPair) -> str:
-    """The words that speak for one tool of a pair: what each adds, in how many queries, and how many it decides."""
-    words = []
-    for effect in effects:
-        adds = "" if effect.adds is None else f" {format_fixed(effect.adds, 2)}"
-        often = f" in {effect.queries}" if pair.explained > 1 else ""
-        decides = f" (decides {effect.decides})" if effect.decides else ""
-        words.append(f"'{_plain(effect.word, 40)}'{adds}{often}{decides}")
-    return ", ".join(words)
+        console().print(f"{told}{note}", style="dim")
 
 
 def _print_below(text: str) -> None:
     """A line that belongs to the one above."""
     from rich.padding import Padding
-    from rich.text import Text
 
-    console().print(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
-
-
-def _alike(cosine: float) -> bool:
-    from bench.data.nearcopies import COSINE
-
-    return cosine >= COSINE
+    console().print(Padding(text, (0, 0, 0, 2)), style="dim")
 
 
 def _print_sources(report: ToolsReport, pairs: list[Confusion]) -> None:
     """Whose reasons these are, where they are not all the method's."""
-    from rich.text import Text
-
     by_words = [pair.why_by == "words" for pair in pairs]
     if any(by_words):
         which = "Reasons" if all(by_words) else "Some reasons"
         note = f" {_plain(report.why_note, 400)}" if report.why_note else ""
-        console().print(Text(f"{which} compare the words of the texts with those of the query.{note}", style="dim"))
+        console().print(f"{which} compare the words of the texts with those of the queries.{note}", style="dim")
 
 
 def _print_tool(report: ToolsReport) -> None:
-    from rich.text import Text
-
     out = console()
     (row,), detail = report.tools, report.detail
     assert detail is not None
     _print_head(report)
-    out.print(Text(f"\n{_plain(row.tool_id)}", style="bold"))
+    out.print(f"\n{_plain(row.tool_id)}", style="bold")
     out.print(_plain(_sentence(row, detail, report.k), 1000))
     if row.loses_to:
-        table = Table(["loses to", "queries", "cosine", "why, in one query"], right=(1, 2))
+        table = Table(["loses to", "queries", "cosine", "why, and where it ranks best"], right=(1, 2))
         for pair in row.loses_to:
-            why = f"{_plain(pair.example)}: {_plain(pair.why or '', 400)}"
+            why = f"{_plain(pair.why or '', 600)} ({_plain(pair.example)})"
             table.add(_plain(pair.tool_id), str(pair.queries), format_fixed(pair.cosine, 2), why)
         table.widths = {0: min(_ID_WIDTH, max(len("loses to"), *(len(pair.tool_id) for pair in row.loses_to)))}
         out.print(table)
         _print_sources(report, row.loses_to)
     if detail.missed:
-        out.print(Text(f"\nMissed: queries that want it, and what they show ({row.missed})", style="bold"))
+        out.print(f"\nMissed: queries that want it, and what they show ({row.missed})", style="bold")
         for query in detail.missed[:_MOST_QUERIES]:
             rank = "not ranked" if query.rank is None else f"rank {query.rank}"
-            out.print(Text(f"{_plain(query.query_id)} ({rank}): {_plain(query.text, _MOST_TEXT)}"))
+            out.print(f"{_plain(query.query_id)} ({rank}): {_plain(query.text, _MOST_TEXT)}")
             first = ", ".join(("*" if place.wanted else "") + _plain(place.tool_id, 60) for place in query.first)
             _print_below(f"first: {first or 'nothing'}")
             if query.why:
                 _print_below(_plain(query.why, 400))
         _print_rest(row.missed, len(detail.missed))
     if detail.unwanted:
-        out.print(Text(f"\nNot wanted: queries that show it and want something else ({row.unwanted})", style="bold"))
+        out.print(f"\nNot wanted: queries that show it and want something else ({row.unwanted})", style="bold")
         for wrong in detail.unwanted[:_MOST_QUERIES]:
             wanted = ", ".join(_plain(name, 60) for name in wrong.wanted) or "no tool"
             banned = ", forbidden" if wrong.forbidden else ""
-            out.print(Text(f"{_plain(wrong.query_id)} (rank {wrong.rank}{banned}): {_plain(wrong.text, _MOST_TEXT)}"))
+            out.print(f"{_plain(wrong.query_id)} (rank {wrong.rank}{banned}): {_plain(wrong.text, _MOST_TEXT)}")
             _print_below(f"wanted: {wanted}")
         _print_rest(row.unwanted, len(detail.unwanted))
     if detail.missed:
-        out.print(Text("* wanted by the query", style="dim"))
+        out.print("* wanted by the query", style="dim")
 
 
 def _print_edits(report: EditReport) -> None:
     """What an edit of tools does."""
-    from rich.text import Text
-
     out = console()
     edited = [tool for tool in report.tools if tool.fields]
     count = "1 tool" if len(edited) == 1 else f"{len(edited)} tools"
-    out.print(Text(f"{_plain(report.label)} ({report.split}), {count} edited", style="bold"))
+    out.print(f"{_plain(report.label)} ({report.split}), {count} edited", style="bold")
     for note in report.notes:
-        out.print(Text(f"note: {_plain(note, 600)}", style="yellow"))
+        out.print(f"note: {_plain(note, 600)}", style="yellow")
     table = Table(["metric", "before", "after", "difference", "95% interval", "p, corr.", "better", "worse"])
     table.right = (1, 2, 3, 5, 6, 7)
     for change in report.metrics:
@@ -351,11 +312,9 @@ def _print_edits(report: EditReport) -> None:
     out.print(table)
     groups = "" if report.groups == report.queries else f" in {report.groups} groups"
     out.print(
-        Text(
-            f"{report.queries} judged queries{groups}; interval: of the difference; p: paired randomisation test over "
-            f"groups, corrected by Holm over {len(report.metrics)} metrics",
-            style="dim",
-        )
+        f"{report.queries} judged queries{groups}; interval: of the difference; p: paired randomisation test over "
+        f"groups, corrected by Holm over {len(report.metrics)} metrics",
+        style="dim",
     )
     out.print()
     for tool in report.tools[: len(edited) + _MOST_ROWS]:
@@ -368,13 +327,11 @@ def _print_edits(report: EditReport) -> None:
 
 
 def _print_moves(title: str, moves: Sequence[RankChange], count: int) -> None:
-    from rich.text import Text
-
     if not count:
         return
-    console().print(Text(f"\n{title} ({count})", style="bold"))
+    console().print(f"\n{title} ({count})", style="bold")
     for move in moves[:_MOST_ROWS]:
-        console().print(Text(f"{_plain(move.query_id, 80)}  {_plain(move.text, _MOST_TEXT)}"))
+        console().print(f"{_plain(move.query_id, 80)}  {_plain(move.text, _MOST_TEXT)}")
         _print_below(f"{_plain(move.tool_id)}: rank {move.before or 'none'} to {move.after or 'none'}")
     if count > min(len(moves), _MOST_ROWS):
         console().print(f"and {count - min(len(moves), _MOST_ROWS)} more; --json lists {len(moves)}")

@@ -23,6 +23,7 @@ _SPLIT: dict[str, tuple[Outcome, ...]] = {
     "not retrieved": ("not retrieved",),
     "not chosen": ("not all chosen", "abstained"),
     "wrong": ("wrong tools", "wrong tools too", "called without need"),
+    "filtered": ("filtered",),
     "no usable reply": ("failed", "unreadable", "unknown name"),
 }
 _AMONG = {"random": "random tools", "hard": "hard tools", "reordered": "hard, reordered", "alone": "none"}
@@ -71,7 +72,7 @@ def estimate(runs: Sequence[ChoiceRun], plans: Sequence[Plan], price: Priced | N
     for plan in plans:
         source = known[str(plan.dataset)]
         queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
-        each = source.metrics.tokens.get("definitions_top_5", 0.0) / 5
+        each = source.metrics.tokens.get("definitions_top_5", 0.0) / min(5, source.manifest.dataset.tools)
         arguments = dict(plan.method.arguments)
         shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
         calls += queries
@@ -104,6 +105,7 @@ class ChoiceReport:
                     **choice.to_dict(),
                     "faults": choice.choices.faults(),
                     "mean_tokens": dict(zip(("input", "cached", "output"), choice.choices.mean_tokens(), strict=True)),
+                    "estimated_replies": choice.choices.estimated(),
                     "median_seconds": choice.choices.median_seconds(),
                     "cost_of_100": self._cost(choice),
                     "break_even": _break_even_dict(self._break_even(choice)),
@@ -118,9 +120,13 @@ class ChoiceReport:
             verdict = f"NOT fit to judge: {'; '.join(calibration.faults)}" if calibration.faults else "fit to judge"
             again = f"the same choice in another order of the hard tools: {calibration.same_reordered:.2f} of queries"
             yield f"{dataset}: {verdict}", _calibration_table(calibration), [again]
-        yield "", self.accuracy_table(), []
+        sizes = [(choice.run.shown, choice.run.source.manifest.dataset) for choice in self.choices]
+        small = {f"k is {data.tools}: {data.spec} has no more tools." for k, data in sizes if k >= data.tools}
+        yield "", self.accuracy_table(), sorted(small)
         yield "", self._outcome_table(), []
         told = [] if self.price is None else [f"Costs of 100 requests in {self.price}."]
+        if any(choice.choices.estimated() for choice in self.choices):
+            told.append("~ estimated: the endpoint counted no tokens in so many replies; upper bounds stand for them.")
         if any(self._break_even(choice) is not None for choice in self.choices):
             told.append(
                 f"All tools, cached: their definitions in a prompt that {HIT_SHARE:.0%} of the requests find in the "
@@ -144,28 +150,33 @@ class ChoiceReport:
     def _outcome_table(self) -> Table:
         faults = [choice.choices.faults() for choice in self.choices]
         counted = [fault for fault in BESIDE if any(each[fault] for each in faults)]
-        columns = ["method", "shown", *_SPLIT, *(BESIDE[fault] for fault in counted)]
+        filtered = any(each["filtered"] for each in faults)
+        outcomes_by_column = {name: outcomes for name, outcomes in _SPLIT.items() if filtered or name != "filtered"}
+        columns = ["method", "shown", *outcomes_by_column, *(BESIDE[fault] for fault in counted)]
         table = Table(columns, right=range(1, len(columns)))
         for choice, had in zip(self.choices, faults, strict=True):
             counts = choice.choices.counts()
-            split = (str(sum(counts[one] for one in outcomes)) for outcomes in _SPLIT.values())
+            split = (str(sum(counts[one] for one in outcomes)) for outcomes in outcomes_by_column.values())
             table.add(choice.label, _shown(choice), *split, *(str(had[fault]) for fault in counted))
         return table
 
     def _cost_table(self) -> Table:
-        """One row a choice: tokens, time and money."""
-        columns = ["method", "shown", "tokens in", "cached", "out", "seconds"]
+        """One row a choice: tokens, time and money; `~` where the endpoint counted the tokens of some replies only."""
+        guessed = [choice.choices.estimated() for choice in self.choices]
+        columns = ["method", "shown", "tokens in", "cached", "out", *["estimated"] * any(guessed), "seconds"]
         columns += ["cost of 100", "all tools, cached", "search cheaper from"] * (self.price is not None)
         table = Table(columns, right=range(1, len(columns)), whole=(0,))
-        for choice in self.choices:
-            choices, against = choice.choices, self._break_even(choice)
+        for choice, count in zip(self.choices, guessed, strict=True):
+            choices, against, about = choice.choices, self._break_even(choice), "~" if count else ""
             seconds = choices.median_seconds()
-            cells = [f"{number:,.0f}" for number in choices.mean_tokens()]
+            given, cached, made = choices.mean_tokens()
+            cells = [f"{about}{given:,.0f}", f"{cached:,.0f}", f"{about}{made:,.0f}"]
+            cells += [str(count)] * any(guessed)
             cells.append("" if seconds is None else f"{seconds:.1f}")
             if self.price is not None:
                 least = None if against is None else against.from_tools
-                cells.append(money(self._cost(choice)))
-                cells.append("" if against is None else money(100 * against.library_cost))
+                cells.append(about + money(self._cost(choice)))
+                cells.append("" if against is None else about + money(100 * against.library_cost))
                 cells.append("" if against is None else "never" if least is None else f"{least:,} tools")
             table.add(choice.label, _shown(choice), *cells)
         return table
@@ -181,7 +192,7 @@ class ChoiceReport:
         if self.price is None or not priced or not {"definitions", "definitions_top_5"} <= counts.keys():
             return None
         given, _, made = choice.choices.mean_tokens()
-        shown = counts["definitions_top_5"] / 5 * choice.run.shown
+        shown = counts["definitions_top_5"] / min(5, tools) * choice.run.shown
         return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
 
 

@@ -25,7 +25,7 @@ from bench.base.records import Record
 from bench.base.text import one_line
 from bench.comparison.explain import unexplainable
 from bench.comparison.tool_counts import ToolCounts, count_tools
-from bench.comparison.tool_report import requirements
+from bench.comparison.tool_report import cut_to_library, requirements
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
@@ -282,8 +282,7 @@ def try_edits(
     if why := unexplainable(manifest):
         raise UsageError(f"{result.label} cannot be asked of edited tools. {why}")
     _check_given(result.label, {mark.text: mark.why for mark in manifest.marks})
-    if k > (depth := min(manifest.depth, len(dataset.tools))):
-        raise UsageError(f"k is {k}, and the rankings of {result.label} have at most {depth} tools.")
+    k, cut = cut_to_library(k, result, dataset)
     template = identity.template
     if all(dataset.tools[code].text(template) == edited.tools[code].text(template) for code in fields):
         changed = ", ".join(sorted({field for names in fields.values() for field in names}))
@@ -311,7 +310,7 @@ def try_edits(
         metrics=_compare(metrics, before, after, one.units),
         tools=_tool_changes(dataset, fields, before.counts, after.counts),
         **_moves(dataset, rows, before.counts, after.counts),
-        notes=[*_older(one, before), *manifest.notes],
+        notes=[*cut, *_older(one, before), *manifest.notes],
     )
 
 

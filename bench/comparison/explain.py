@@ -7,7 +7,7 @@ result's full spec on the same data, and are shown only where it gives the store
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -203,7 +203,7 @@ def explain(
     row = dataset.query_codes[query_id]
     query = dataset.queries[row]
     place = result.per_query["query_id"].to_pylist().index(query_id)
-    ranking, scores = _read_ranking(result, query_id)
+    ranking, scores = read_ranking(result, query_id)
     shown = _select_tools(dataset, query, ranking, scores)
     answer, missing = None, unexplainable(result.manifest)
     failed = bool(result.per_query["failed"][place].as_py())
@@ -228,7 +228,7 @@ def explain(
     )
 
 
-def _read_ranking(result: StoredResult, query_id: str) -> tuple[list[str], list[float | None]]:
+def read_ranking(result: StoredResult, query_id: str) -> tuple[list[str], list[float | None]]:
     """The stored ranking of one query: tool ids, best first, and their scores."""
     import pyarrow.compute as pc
 
@@ -247,6 +247,14 @@ def _select_tools(
             wanted.update(range(max(0, ranks[tool] - _RIGHT_ABOVE), ranks[tool] + 1))
     ids = [ranking[place] for place in sorted(wanted)]
     ids += sorted(set(query.gold) - set(ranks))
+    return show_tools(dataset, query, ids, ranking, scores)
+
+
+def show_tools(
+    dataset: Dataset, query: Query, ids: Iterable[str], ranking: list[str], scores: list[float | None]
+) -> tuple[ShownTool, ...]:
+    """Some tools, as the stored ranking of a query has them."""
+    ranks = {tool: place for place, tool in enumerate(ranking)}
     shown = []
     for tool in ids:
         place = ranks.get(tool)

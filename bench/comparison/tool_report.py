@@ -19,8 +19,7 @@ from bench.base.errors import ResultError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
 from bench.base.text import one_line
-from bench.comparison.confused_words import ConfusedPair, Pair, explain_pairs
-from bench.comparison.confusions import Rivalry, Why, whys
+from bench.comparison.confusions import ConfusedPair, Pair, Why, Wording, explain_pairs
 from bench.comparison.tool_counts import Confusions, ToolCounts, count_tools
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
@@ -49,6 +48,11 @@ _MOST_LISTED = 50
 _MOST_IDS = 5
 #: Tools that a representation shows; DataFrames hold all.
 _MOST_SHOWN = 15
+#: What is counted of a tool under the name that it has in a row.
+_COUNTED = (
+    *("wanted", "groups", "found", "by_other", "absent", "accepted", "shown", "unwanted"),
+    *("forbidden", "forbidden_shown"),
+)
 #: Places of all rankings together, filled or not: a gigabyte.
 _MOST_CELLS = 1 << 28
 
@@ -62,8 +66,9 @@ class Confusion(Record):
         example: the id of one of them, the one in which the missed tool ranks best.
         rank: of the missed tool in it; null if it is not in the ranking.
         cosine: of the two texts, by their words (TF-IDF).
-        why: what decides in the example; null where nobody was asked.
-        why_by: `method` for the method's own explanation, `words` for the words of the query that the two texts have.
+        why: what decides between the two, over these queries or, where the method says it in its own words, in the
+            example; null where nobody was asked.
+        why_by: `method` for the method's own explanation, `words` for the words of the queries that the two texts have.
     """
 
     tool_id: str
@@ -292,6 +297,7 @@ class CountedRanking:
         depth: the most tools that a ranking has.
         counts: what the ranking did with each tool.
         confusions: pairs of missed and shown tools.
+        notes: what a reader must know of the counts, in sentences.
     """
 
     result: StoredResult
@@ -301,6 +307,7 @@ class CountedRanking:
     depth: int
     counts: ToolCounts
     confusions: Confusions
+    notes: list[str]
 
     @property
     def never_found(self) -> list[str]:
@@ -316,7 +323,7 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
     Args:
         result: the result.
         dataset: the data it was made on.
-        k: how many tools of each ranking count as shown.
+        k: how many tools of each ranking count as shown; all of a library of fewer than `FIRST`.
         repeat: which repeat of a result with several.
 
     Raises:
@@ -329,9 +336,7 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
             f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
             f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
         )
-    depth = min(result.manifest.depth, len(dataset.tools))
-    if k > depth:
-        raise UsageError(f"k is {k}, and the rankings of {result.label} have at most {depth} tools.")
+    k, notes = cut_to_library(k, result, dataset)
     one = result.of_repeat(repeat)
     ids = one.per_query["query_id"].to_pylist()
     rows = np.array(_codes(ids, dataset.query_codes, "query", one), dtype=np.int64)
@@ -344,7 +349,25 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
         len(dataset.tools),
         k,
     )
-    return CountedRanking(one, dataset, repeat, rows, depth, counts, counts.confusions())
+    depth = min(result.manifest.depth, len(dataset.tools))
+    return CountedRanking(one, dataset, repeat, rows, depth, counts, counts.confusions(), notes)
+
+
+def cut_to_library(k: int, result: StoredResult, dataset: Dataset) -> tuple[int, list[str]]:
+    """How many tools of a ranking count as shown, and a sentence where a library of fewer than `FIRST` has not so many.
+
+    Raises:
+        UsageError: rankings are shorter than k.
+    """
+    tools = len(dataset.tools)
+    depth = min(result.manifest.depth, tools)
+    if k <= depth:
+        return k, []
+    if tools >= FIRST:
+        raise UsageError(f"k is {k}, and the rankings of {result.label} have at most {depth} tools.")
+    return depth, [
+        f"k is {depth} and not {k}: the {'library has' if depth == tools else 'rankings have'} no more tools"
+    ]
 
 
 def tools_report(
@@ -378,41 +401,33 @@ def tools_report(
     codes = codes[:most]
     vectors = tool_texts(dataset, counted_ranking.result.manifest.dataset.template) if library is None else library
     listed = {code: counted_ranking.confusions.of(code)[:_MOST_NAMED] for code in codes.tolist()}
+    worst = _worst_first(counted_ranking, None if tool is None else int(codes[0]))[:confused].tolist()
     # Of every tool the pair with most queries; of a single tool all that are listed.
-    pairs = [listed[code][: None if tool else 1] for code in codes[:explained].tolist()]
-    chosen = np.concatenate(pairs) if pairs else np.zeros(0, dtype=np.int64)
+    chosen = [pair for code in codes[:explained].tolist() for pair in listed[code][: None if tool else 1].tolist()]
+    pairs = {pair: _pair(counted_ranking, pair) for pair in dict.fromkeys((*worst, *chosen))}
     lost = counts.missed_cases(int(codes[0]))[:_MOST_LISTED] if tool is not None else np.zeros(0, dtype=np.int64)
-    rivals = [_first_unwanted(counts, case) for case in lost.tolist()]
-    rivalries = [
-        _rivalry(counted_ranking, int(counted_ranking.confusions.example[i]), int(counted_ranking.confusions.shown[i]))
-        for i in chosen.tolist()
-    ]
-    rivalries += [
-        _rivalry(counted_ranking, case, rival)
-        for case, rival in zip(lost.tolist(), rivals, strict=True)
-        if rival is not None
-    ]
-    said, note = whys(
-        counted_ranking.result, dataset, rivalries, vectors, repeat=counted_ranking.repeat, ask=ask, progress=progress
+    alone = {case: pair for case in lost.tolist() if (pair := _pair_of_case(counted_ranking, case)) is not None}
+    wording = Wording(vectors, dataset, counted_ranking.rows.tolist())
+    said, note = explain_pairs(
+        counted_ranking.result,
+        dataset,
+        [*pairs.values(), *alone.values()],
+        wording,
+        repeat=counted_ranking.repeat,
+        ask=ask,
+        progress=progress,
     )
-    reasons = dict(zip(chosen.tolist(), said, strict=False))
-    left = iter(said[len(chosen) :])
+    reasons = dict(zip(pairs, said, strict=False))
+    reasons_alone = dict(zip(alone, said[len(pairs) :], strict=True))
     detail = None
     if tool is not None:
-        missed = [
-            _report_missed(counted_ranking, case, None if rival is None else next(left))
-            for case, rival in zip(lost.tolist(), rivals, strict=True)
-        ]
+        missed = [_report_missed(counted_ranking, case, reasons_alone.get(case)) for case in lost.tolist()]
         code = int(codes[0])
         same = [dataset.tools[other].tool_id for other in alternatives(dataset.tools, [code]).get(code, ())]
         detail = ToolDetail(
             missed=missed, unwanted=_list_unwanted(counted_ranking, code), alternatives=same[:_MOST_LISTED]
         )
-    rows = _rows(counted_ranking, codes, listed, reasons, vectors)
-    worst = _worst_pairs(counted_ranking, confused, None if tool is None else int(codes[0]))
-    pairs_explained, silence = explain_pairs(
-        counted_ranking.result, dataset, worst, vectors, repeat=counted_ranking.repeat, progress=progress
-    )
+    rows = _rows(counted_ranking, codes, listed, {pair: reasons[pair] for pair in chosen}, vectors)
     manifest = counted_ranking.result.manifest
     wanted = counts.wanted > 0
     return ToolsReport(
@@ -432,27 +447,39 @@ def tools_report(
         never_found=counted_ranking.never_found,
         near_duplicate_tools=int((vectors.near_duplicates.count > 0).sum()),
         forbidden_shown=int(counts.forbidden_shown.sum()),
-        warnings=manifest.notes,
-        why_note=note or silence,
+        warnings=[*manifest.notes, *counted_ranking.notes],
+        why_note=note,
         tools=rows,
         detail=detail,
-        confused=pairs_explained,
+        confused=[reasons[pair].pair for pair in worst],
     )
 
 
-def _worst_pairs(counted_ranking: CountedRanking, most: int, tool: int | None) -> list[Pair]:
-    """The pairs that are confused in most queries; those in which one tool is missed, if it is given."""
-    every, counts = counted_ranking.confusions, counted_ranking.counts
+def _worst_first(counted_ranking: CountedRanking, tool: int | None) -> NDArray[np.int64]:
+    """Pairs, those that are confused in most queries first; those in which one tool is missed, if it is given."""
+    every = counted_ranking.confusions
     chosen = np.arange(len(every.missed)) if tool is None else every.of(tool)
-    order = chosen[np.lexsort((every.shown[chosen], every.missed[chosen], -every.queries[chosen]))][:most]
-    pairs = []
-    for i in order.tolist():
-        missed, shown = int(every.missed[i]), int(every.shown[i])
-        lost = counts.missed_cases(missed)
-        both = lost[((counts.first == shown) & ~counts.right)[counts.query[lost]].any(axis=1)]
-        rows = counted_ranking.rows[counts.query[both]]
-        pairs.append(Pair(missed, shown, rows, _rank(int(counts.rank[both[0]]))))
-    return pairs
+    return chosen[np.lexsort((every.shown[chosen], every.missed[chosen], -every.queries[chosen]))]
+
+
+def _pair(counted_ranking: CountedRanking, pair: int) -> Pair:
+    """A pair with its queries."""
+    every, counts = counted_ranking.confusions, counted_ranking.counts
+    missed, shown = int(every.missed[pair]), int(every.shown[pair])
+    lost = counts.missed_cases(missed)
+    both = lost[((counts.first == shown) & ~counts.right)[counts.query[lost]].any(axis=1)]
+    return Pair(missed, shown, counted_ranking.rows[counts.query[both]], _rank(int(counts.rank[both[0]])))
+
+
+def _pair_of_case(counted_ranking: CountedRanking, case: int) -> Pair | None:
+    """A missed tool and the best ranked one that the query does not want; None where it wants all of the first k."""
+    counts = counted_ranking.counts
+    query = counts.query[case]
+    wrong = np.flatnonzero((counts.first[query] != PAD) & ~counts.right[query])
+    if not len(wrong):
+        return None
+    rows = counted_ranking.rows[[query]]
+    return Pair(int(counts.tool[case]), int(counts.first[query, wrong[0]]), rows, _rank(int(counts.rank[case])))
 
 
 def tool_texts(dataset: Dataset, template: Template) -> TextVectors:
@@ -532,18 +559,6 @@ def requirements(gold: Gold) -> GoldGroups:
     return GoldGroups(gold.starts, np.arange(len(gold.tools) + 1), gold.tools, gold.grades)
 
 
-def _rivalry(counted_ranking: CountedRanking, case: int, shown: int) -> Rivalry:
-    counts = counted_ranking.counts
-    return Rivalry(int(counted_ranking.rows[counts.query[case]]), int(counts.tool[case]), shown)
-
-
-def _first_unwanted(counts: ToolCounts, case: int) -> int | None:
-    """The best ranked tool that the query of a case does not want; None where it wants all of the first k."""
-    query = counts.query[case]
-    wrong = np.flatnonzero((counts.first[query] != PAD) & ~counts.right[query])
-    return int(counts.first[query, wrong[0]]) if len(wrong) else None
-
-
 def _rank(rank: int) -> int | None:
     return None if rank >= MISSING else rank
 
@@ -578,21 +593,12 @@ def _rows(
                 tool_id=tools[code].tool_id,
                 name=tools[code].name,
                 parent=tools[code].parent,
-                wanted=int(counts.wanted[code]),
-                groups=int(counts.groups[code]),
-                found=int(counts.found[code]),
+                **{name: int(getattr(counts, name)[code]) for name in _COUNTED},
                 low=None if ends is None else ends[0],
                 high=None if ends is None else ends[1],
-                by_other=int(counts.by_other[code]),
-                absent=int(counts.absent[code]),
                 mean_rank=_value(counts.mean_rank[code]),
                 median_rank=_value(counts.median_rank[code]),
-                accepted=int(counts.accepted[code]),
-                shown=int(counts.shown[code]),
-                unwanted=int(counts.unwanted[code]),
                 unwanted_share=int(counts.unwanted[code]) / others if others else None,
-                forbidden=int(counts.forbidden[code]),
-                forbidden_shown=int(counts.forbidden_shown[code]),
                 loses_to=_confusions(counted_ranking, listed[code], reasons, likeness),
                 near_duplicates=int(near.count[code]),
                 nearest=tools[nearest].tool_id if nearest >= 0 else None,

@@ -83,7 +83,7 @@ def choice_plans(
     Args:
         result: whose method ranks, on whose queries.
         chooser: who chooses.
-        shown: numbers of tools.
+        shown: numbers of tools; those that are larger than the library are its size.
         arms: what is shown.
         limit: number of queries; None for those of the result.
 
@@ -107,7 +107,7 @@ def choice_plans(
     )
     plans: dict[tuple[Arm, int], Plan] = {}
     for arm in arms:
-        for k in shown if arm not in {"gold", "library"} else [0]:
+        for k in (min(k, data.tools) for k in shown) if arm not in {"gold", "library"} else [0]:
             plans[arm, k] = replace(plan, method=arm_spec(chooser, parse(method.spec), arm, k))
     return plans
 

@@ -6,7 +6,6 @@ from the stored values alone why a choice is not the gold set.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pydantic import Field, ValidationError
 from bench.base.errors import ResultError, UsageError
 from bench.base.records import Record, first_fault
 from bench.base.spec import Spec, Value, parse
+from bench.base.strict_json import loads
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import MethodIdentity, MetricValue
 from bench.results.store import StoredResult
@@ -28,6 +28,7 @@ from bench.stats.bootstrap import bca_intervals
 #: Exactly one for each query, the first that is true.
 Outcome = Literal[
     "failed",
+    "filtered",
     "unreadable",
     "unknown name",
     "right",
@@ -41,7 +42,8 @@ Outcome = Literal[
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: What they mean, for readers.
 MEANINGS: dict[Outcome, str] = {
-    "failed": "the endpoint gave no reply",
+    "failed": "the endpoint gave no reply, or the search failed",
+    "filtered": "the model refused, or a content filter withheld or cut the reply",
     "unreadable": "the reply could not be read, was cut short, or wrote its call as text",
     "unknown name": "only names that were not shown were called",
     "right": "the called tools are the gold tools; without gold among the shown tools by design, none was called",
@@ -54,10 +56,11 @@ MEANINGS: dict[Outcome, str] = {
 }
 assert tuple(MEANINGS) == OUTCOMES
 #: Those of queries without a choice.
-UNANSWERED: frozenset[Outcome] = frozenset({"failed", "unreadable", "unknown name"})
+UNANSWERED: frozenset[Outcome] = frozenset({"failed", "filtered", "unreadable", "unknown name"})
 
 #: What may be wrong with a reply (`methods/choose.py`); of the first ones nothing may be left.
-FAULTS = ("unreadable", "call in text", "cut short", "unknown name", "arguments")
+Fault = Literal["unreadable", "call in text", "cut short", "unknown name", "arguments", "filtered"]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
 _UNREADABLE = frozenset(FAULTS[:3])
 #: Those that are counted beside the outcomes: a reply may have them and yet call the right tools.
 BESIDE = {"unknown name": "unknown names", "arguments": "wrong arguments"}
@@ -73,16 +76,18 @@ class ChoiceNote(Record):
         called: the names that it called, as it wrote them; the first ones.
         faults: what was wrong with the reply.
         input_tokens, cached_tokens, output_tokens: as the endpoint counted them; cached ones are among the input.
+        estimated: it counted none, or absurdly: they are upper bounds.
         seconds: how long the reply took; null in replays of journals that lack it.
         failed: why there was no reply.
     """
 
     shown: list[str] = []
     called: list[str] = []
-    faults: list[str] = []
+    faults: list[Fault] = []
     input_tokens: int = Field(0, ge=0)
     cached_tokens: int = Field(0, ge=0)
     output_tokens: int = Field(0, ge=0)
+    estimated: bool = False
     seconds: float | None = Field(None, ge=0)
     failed: str = ""
 
@@ -106,6 +111,10 @@ class Choices:
     units: NDArray[np.int64]
     choice: MetricValue | None = None
 
+    @property
+    def _answers(self) -> list[ChoiceNote]:
+        return [note for note in self.notes if note is not None and (note.input_tokens or not note.failed)]
+
     def counts(self) -> dict[Outcome, int]:
         """How many queries had each outcome, those that none had included."""
         counted = Counter(self.outcomes)
@@ -113,7 +122,7 @@ class Choices:
 
     def faults(self) -> dict[str, int]:
         """In how many replies each fault was, also beside tools that count; those that none had included."""
-        counted = Counter(fault for note in self.notes if note is not None for fault in set(note.faults))
+        counted = Counter[str](fault for note in self.notes if note is not None for fault in set(note.faults))
         return {fault: counted[fault] for fault in FAULTS}
 
     def accuracy(self) -> MetricValue:
@@ -126,13 +135,19 @@ class Choices:
         return MetricValue(mean=float(right.mean()), low=low, high=high, n=len(right))
 
     def mean_tokens(self) -> tuple[float, float, float]:
-        """Mean input, cached and output tokens of the queries that were put to the model; zeros without any."""
-        asked = [note for note in self.notes if note is not None and not note.failed]
-        if not asked:
+        """Mean input, cached and output tokens of the queries that the model answered; zeros without any.
+
+        An answer that a filter withheld was made and paid for.
+        """
+        if not self._answers:
             return 0.0, 0.0, 0.0
-        rows = [(note.input_tokens, note.cached_tokens, note.output_tokens) for note in asked]
+        rows = [(note.input_tokens, note.cached_tokens, note.output_tokens) for note in self._answers]
         given, cached, made = np.mean(rows, axis=0).tolist()
         return given, cached, made
+
+    def estimated(self) -> int:
+        """Of how many answers the tokens are upper bounds, since the endpoint counted none."""
+        return sum(note.estimated for note in self._answers)
 
     def median_seconds(self) -> float | None:
         """Median time of a reply; None where no time is known."""
@@ -209,8 +224,11 @@ def read_choices(result: StoredResult) -> Choices:
     outcomes = []
     for i, note in enumerate(notes):
         outcome: Outcome
-        if note is not None and note.failed:
-            outcome = "failed"
+        if note is None and failed[i]:
+            # Nothing was found that could be shown. Without gold that would be right, unless the search failed.
+            outcome = "not retrieved" if n_gold[i] else "failed"
+        elif note is not None and note.failed:
+            outcome = "filtered" if "filtered" in note.faults else "failed"
         elif note is not None and not sizes[i] and not _UNREADABLE.isdisjoint(note.faults):
             outcome = "unreadable"
         elif note is not None and not sizes[i] and "unknown name" in note.faults:
@@ -225,8 +243,7 @@ def read_choices(result: StoredResult) -> Choices:
             outcome = "right" if precision[i] == 1 else "wrong tools too"
         else:
             outcome = "not all chosen" if precision[i] == 1 else "wrong tools"
-        # A query that failed before the model was asked has nothing shown.
-        outcomes.append("failed" if failed[i] and note is None else outcome)
+        outcomes.append(outcome)
     choice = None if left_out else result.metrics.metrics.get("choice")
     return Choices(ids, outcomes, notes, one.units, choice)
 
@@ -243,7 +260,7 @@ def _notes(result: StoredResult, ids: list[str]) -> list[ChoiceNote | None]:
     if [query for query, _ in rows] != ids:
         raise ResultError(f"the notes of {result.label} are of other queries than its values; run it again.")
     try:
-        return [None if note in (None, "null") else ChoiceNote.model_validate(json.loads(note)) for _, note in rows]
+        return [None if note in (None, "null") else ChoiceNote.model_validate(loads(note)) for _, note in rows]
     except ValidationError as error:
         raise ResultError(f"a note of {result.label} is not valid ({first_fault(error)}); run it again.") from None
     except (ValueError, RecursionError):

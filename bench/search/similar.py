@@ -65,12 +65,14 @@ class TextVectors:
         self._frequency = frequency
         self._vocabulary = counts.vocabulary
 
+    def frequency(self, word: str) -> int:
+        """How many texts have a word."""
+        column = self._vocabulary.get(word)
+        return 0 if column is None else int(self._frequency[column])
+
     def rarest_first(self, query_words: Iterable[str]) -> list[str]:
         """Words, those of the fewest texts first; equals, and words of no text at the end, in the order given."""
-        known = self._vocabulary
-        return sorted(
-            query_words, key=lambda word: self._frequency[known[word]] if word in known else np.iinfo(np.int64).max
-        )
+        return sorted(query_words, key=lambda word: self.frequency(word) or np.iinfo(np.int64).max)
 
     def cosines(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
         """(pairs,) cosines of pairs of texts, given by their positions; 0 for a text without a word."""

@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.base.errors import UsageError, require
 from bench.data.dataset import Dataset
 from bench.registry import build_method
 from bench.show.numbers import format_fixed
 from bench.show.objects import Shown, frame
-from bench.show.tables import Table, table_of
-from bench.validation.ceilings import Ceilings, ceilings
-from bench.validation.dataset import Finding, audit, audit_against
+from bench.show.tables import Cell, Table, lines, table_of
+from bench.validation.ceilings import CUTOFFS, Ceilings, ceilings
+from bench.validation.dataset import KINDS, OF_ANOTHER, Finding, audit, audit_against
 from bench.validation.power import METRIC, Power, audit_power
 from bench.validation.scripts import Scripts, audit_scripts, lexical_methods
 from bench.validation.units import Dependence, audit_units
@@ -33,7 +34,7 @@ class Audit(Shown):
 
     Attributes:
         dataset: its spec.
-        unit: its unit of independence.
+        unit, unit_reason: its unit of independence, and what its card says of it.
         findings: counts with examples; a `harmful` one above zero is a defect or a leak, others are properties.
         ceilings: the best means that any ranking reaches; None without queries.
         dependence: how alike methods answer the queries of a unit, and a proposal; None without queries.
@@ -43,6 +44,7 @@ class Audit(Shown):
 
     dataset: str
     unit: str
+    unit_reason: str
     findings: tuple[Finding, ...]
     ceilings: Ceilings | None
     dependence: Dependence | None
@@ -63,7 +65,12 @@ class Audit(Shown):
         best = ceilings(dataset) if dataset.queries else None
         alike = audit_units(dataset, [build_method(method) for method in CHEAP]) if dataset.queries else None
         scripts = audit_scripts(dataset, lexical_methods())
-        return Audit(dataset.spec, dataset.unit, tuple(findings), best, alike, scripts, audit_power(dataset, results))
+        power, reason = audit_power(dataset, results), dataset.card.unit.reason
+        return Audit(dataset.spec, dataset.unit, reason, tuple(findings), best, alike, scripts, power)
+
+    def failed(self, kinds: Sequence[str]) -> list[Finding]:
+        """The findings of some kinds that count something."""
+        return [finding for finding in self.findings if finding.check in kinds and finding.count]
 
     @cached_property
     def table(self) -> pandas.DataFrame:
@@ -96,23 +103,59 @@ class Audit(Shown):
         return f"{self.dataset}: {len(self.findings)} checks, {len(harmful)} with defects or leaks"
 
     def _tables(self) -> list[Table]:
-        rows = [
-            [
-                finding.check,
+        return self.tables()
+
+    def tables(self) -> list[Table]:
+        """All of it for a reader: findings, scripts, groups that are needed, ceilings, units."""
+        title = f"{self.dataset}  (* and red: defects and leaks; the others are properties)"
+        findings = Table(["check", "what", "count", "share", "examples"], right=(2, 3), title=title)
+        for finding in self.findings:
+            defect = finding.harmful and finding.count > 0
+            findings.add(
+                Cell(finding.check, mark="*" * defect, emphasis="bad" if defect else ""),
                 finding.what,
                 f"{finding.count} of {finding.total}",
                 format_fixed(finding.share),
-                "defect or leak" if finding.harmful and finding.count else "",
-                "; ".join(finding.examples),
-            ]
-            for finding in self.findings
-        ]
-        notes = [f"unit of independence: {self.unit}"]
-        if self.dependence is not None and self.dependence.proposed != self.unit:
-            notes.append(f"the data speak for the unit {self.dependence.proposed}")
-        findings = table_of(("check", "what", "count", "share", "", "examples"), rows, self.dataset, notes)
-        scripts = [] if self.scripts.plain else [scripts_table(self.scripts)]
-        return [findings, *scripts, power_table(self.power)]
+                lines(finding.examples),
+            )
+        tables = [findings, scripts_table(self.scripts), power_table(self.power)]
+        if self.ceilings is not None and self.dependence is not None:
+            tables += [ceilings_table(self.ceilings), self._units_table(self.dependence)]
+        return tables
+
+    def _units_table(self, dependence: Dependence) -> Table:
+        rows = []
+        for rule in dependence.rules:
+            sizes = (str(rule.sizes.units), str(rule.sizes.largest), format_fixed(rule.sizes.effective, 1))
+            alike = [format_fixed(value, 2) for one in rule.methods.values() for value in (one.correlation, one.effect)]
+            rows.append([rule.name, *sizes, *alike])
+        notes = ["recall@5 of two queries of a unit correlates by r; the variance of a mean is deff times that of"]
+        notes.append("independent queries")
+        if dependence.proposed != self.unit:
+            notes.append(f"The data speak for the unit {dependence.proposed}; the card's reason: {self.unit_reason}")
+        named = [heading for method in CHEAP for heading in (f"{method} r", "deff")]
+        title = f"unit of independence: {self.unit}, {dependence.card.sizes}"
+        return table_of(("rule", "units", "largest", "effective", *named), rows, title, notes)
+
+
+def check_kinds(kinds: Sequence[str], against: bool) -> None:
+    """Refuse kinds of findings that an audit cannot find, so that none passes unseen.
+
+    Args:
+        kinds: of findings.
+        against: whether the dataset is compared with another.
+
+    Raises:
+        UsageError: there is no such kind, or it needs another dataset.
+        UnavailableError: the package that checks schemas is not installed.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"an audit finds nothing called {kind!r}; it finds {', '.join(KINDS)}.")
+        if kind in OF_ANOTHER and not against:
+            raise UsageError(f"{kind} is found by a comparison: name a dataset, as in --against apibank.")
+        if kind == "invalid-schema":
+            require("jsonschema", what="the check of input schemas")
 
 
 def power_table(power: Power) -> Table:
@@ -130,8 +173,25 @@ def power_table(power: Power) -> Table:
     return table_of(heads, rows, "groups of queries that show a difference with 80% power at the 5% level", notes)
 
 
+def ceilings_table(best: Ceilings) -> Table:
+    """The best means that any ranking reaches, and what keeps them below 1."""
+    causes = {
+        f"{best.more_gold} have more than {CUTOFFS[0]} gold tools": best.more_gold,
+        f"{best.same_tool_text} a gold tool whose text ({best.template}) another tool has, too": best.same_tool_text,
+        f"{best.same_query_text} the text of a query with other gold": best.same_query_text,
+    }
+    told = [cause for cause, count in causes.items() if count]
+    if not told:
+        return Table((), title="ceilings: none below 1")
+    rows = [[item.metric, *map(format_fixed, (item.gold, item.tools, item.queries))] for item in best.metrics]
+    heads = ("metric", "any ranking", "by texts of tools", "and of queries")
+    return table_of(heads, rows, f"ceilings: of {best.judged} judged queries, {', '.join(told)}")
+
+
 def scripts_table(scripts: Scripts) -> Table:
     """The scripts of tools and queries, and how many judged queries each lexical method cannot read."""
+    if scripts.plain:
+        return Table((), title="scripts: all texts are in Latin letters")
     # Methods that read the same words have the same counts.
     columns: dict[tuple[int, ...], list[str]] = {}
     for method in scripts.rows[0].unread:

@@ -19,14 +19,53 @@ from bench.data.dataset import Dataset
 from bench.data.nearcopies import near_copies
 from bench.data.origins import TRACES, count_origins, is_synthetic, writers
 from bench.data.parents import parent_of
-from bench.data.tables import Tool
+from bench.data.tables import Query, Tool
 from bench.evaluation.lenient import lenient_gold, touched_queries
+from bench.search.function_words import FUNCTION_WORDS
+from bench.search.similar import TextVectors
 from bench.search.words import words
 
 R = TypeVar("R")
 
 _EXAMPLES = 3
 _EXAMPLE_LENGTH = 90
+#: What a finding counts, by its kind; names in braces depend on the data.
+KINDS = {
+    "empty-description": "tools without a description",
+    "duplicate-description": "tools that share their description with another tool",
+    "identical-tools": "tools that equal another in all but their id",
+    "confusable": "tools whose description reads nearly like another's (function words aside)",
+    "shared-name": "tools whose name a tool of another parent has",
+    "never-gold": "tools that are gold for no query",
+    "invalid-schema": "input schemas that are not valid JSON Schema{unchecked}",
+    "import-remark": "parts of the sources that the import left out or could not resolve",
+    "unknown-gold": "gold that names tools outside the library (dropped)",
+    "empty-query": "queries without text",
+    "duplicate-query": "queries that share their text with another query",
+    "contradicting-gold": "queries that share their text with a query of other gold",
+    "no-gold": "queries without gold (abstention)",
+    "traced-query": "queries taken from logs: called is not the same as right",
+    "synthetic-query": "queries written by {writers}",
+    "alternative-tool": "gold tools that a tool of another parent reads like",
+    "alternative-query": "judged queries with such a gold tool, where the other one is not gold too",
+    "named-gold": "judged queries that spell out the name of a gold tool",
+    "leaked-query": "test queries whose text occurs in train",
+    "leaked-bundle": "judged test queries whose gold set equals that of a train query",
+    "leaked-query-dev": "test queries whose text occurs in dev",
+    "leaked-bundle-dev": "judged test queries whose gold set equals that of a dev query",
+    "unseen-tool": "gold tools of test that no train query uses",
+    "unseen-parent": "judged test queries with a gold tool of an unseen parent",
+    "shared-query": "queries whose text {other} ({split}) has, too",
+    "near-query": "queries with a near copy in {other} ({split})",
+    "near-past-query": "queries with a near copy in what {other} has to learn from",
+    "shared-tool": "tools whose name and description {other} has, too",
+}
+#: Kinds that are found by a comparison with another dataset.
+OF_ANOTHER = ("shared-query", "near-query", "near-past-query", "shared-tool")
+#: Kinds that are properties, and no defects or leaks.
+_PROPERTIES = frozenset(
+    "shared-name never-gold no-gold traced-query synthetic-query unseen-tool unseen-parent shared-tool".split()
+)
 #: jsonschema compares the items of a list with each other.
 _LONGEST_LIST = 2000
 
@@ -59,16 +98,27 @@ class Finding:
 
 def audit(dataset: Dataset) -> list[Finding]:
     """Every check, in order: library, schemas, import; queries, gold, what train and dev give away about test."""
-    shareds = [*_library(dataset), *_schemas(dataset)]
+    findings = [*_library(dataset), *_schemas(dataset)]
     if dataset.remarks:
         left = [f"{place}: {remark}" for place, remark in dataset.remarks]
-        what = "parts of the sources that the import left out or could not resolve"
-        shareds.append(
-            Finding("import-remark", what, len(left), len(left) + len(dataset.tools), _shorten_examples(left))
-        )
+        findings.append(_find("import-remark", left, len(left) + len(dataset.tools)))
     if dataset.queries:
-        shareds += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
-    return shareds
+        findings += [*_queries(dataset), *_alternatives(dataset), *_names(dataset), *_overlap(dataset)]
+    return findings
+
+
+def _find(check: str, examples: Sequence[str], total: int, count: int | None = None, **named: str) -> Finding:
+    """A finding; `count` where it is not the number of examples, `named` what its kind leaves open."""
+    shown = [item if len(item) <= _EXAMPLE_LENGTH else item[: _EXAMPLE_LENGTH - 3] + "..." for item in examples]
+    what = KINDS[check].format(**named)
+    number = len(examples) if count is None else count
+    return Finding(check, what, number, total, tuple(shown[:_EXAMPLES]), check not in _PROPERTIES)
+
+
+def _find_groups(check: str, groups: Iterable[Sequence[Tool | Query]], total: int) -> Finding:
+    """A finding that counts the members of groups of rows that are alike."""
+    ids = [[row.tool_id if isinstance(row, Tool) else row.query_id for row in group] for group in groups]
+    return _find(check, [" = ".join(group) for group in ids], total, sum(map(len, ids)))
 
 
 def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
@@ -91,31 +141,10 @@ def audit_against(dataset: Dataset, other: Dataset) -> list[Finding]:
     tools = [tool.tool_id for tool, text in zip(dataset.tools, libraries[0], strict=True) if text in theirs]
     name, split = other.spec, other.card.split
     return [
-        Finding(
-            "shared-query",
-            f"queries whose text {name} ({split}) has, too",
-            len(same),
-            len(ids),
-            _shorten_examples(same),
-        ),
-        Finding(
-            "near-query", f"queries with a near copy in {name} ({split})", len(near), len(ids), _shorten_examples(near)
-        ),
-        Finding(
-            "near-past-query",
-            f"queries with a near copy in what {name} has to learn from",
-            len(leaked),
-            len(ids),
-            _shorten_examples(leaked),
-        ),
-        Finding(
-            "shared-tool",
-            f"tools whose name and description {name} has, too",
-            len(tools),
-            len(dataset.tools),
-            _shorten_examples(tools),
-            harmful=False,
-        ),
+        _find("shared-query", same, len(ids), other=name, split=split),
+        _find("near-query", near, len(ids), other=name, split=split),
+        _find("near-past-query", leaked, len(ids), other=name),
+        _find("shared-tool", tools, len(dataset.tools), other=name),
     ]
 
 
@@ -130,37 +159,31 @@ def _library(dataset: Dataset) -> list[Finding]:
         for name, group in _groups(tools, lambda tool: tool.name).items()
         if len(set(map(parent_of, group))) > 1
     }
-    used = set(dataset.gold.members().tools.tolist())
     findings = [
-        Finding("empty-description", "tools without a description", len(empty), len(tools), _shorten_examples(empty)),
-        Finding(
-            "duplicate-description",
-            "tools that share their description with another tool",
-            sum(len(group) for group in same_text.values()),
-            len(tools),
-            _shorten_examples(" = ".join(tool.tool_id for tool in group) for group in same_text.values()),
-        ),
-        Finding(
-            "identical-tools",
-            "tools that equal another in all but their id",
-            sum(len(group) for group in same_tool.values()),
-            len(tools),
-            _shorten_examples(" = ".join(tool.tool_id for tool in group) for group in same_tool.values()),
-        ),
-        Finding(
-            "shared-name",
-            "tools whose name a tool of another parent has",
-            sum(len(group) for group in same_name.values()),
-            len(tools),
-            _shorten_examples(" = ".join(tool.tool_id for tool in group) for group in same_name.values()),
-            harmful=False,
-        ),
+        _find("empty-description", empty, len(tools)),
+        _find_groups("duplicate-description", same_text.values(), len(tools)),
+        _find_groups("identical-tools", same_tool.values(), len(tools)),
+        _confusable(tools),
+        _find_groups("shared-name", same_name.values(), len(tools)),
     ]
     if dataset.queries:
+        used = set(dataset.gold.members().tools.tolist())
         never = [tool.tool_id for code, tool in enumerate(tools) if code not in used]
-        what = "tools that are gold for no query"
-        findings.append(Finding("never-gold", what, len(never), len(tools), _shorten_examples(never), harmful=False))
+        findings.append(_find("never-gold", never, len(tools)))
     return findings
+
+
+def _confusable(tools: Sequence[Tool]) -> Finding:
+    """Tools whose description has nearly the same words as another's; function words do not count."""
+    telling = (
+        [word for word in words(tool.description) if word not in FUNCTION_WORDS] or words(tool.description)
+        for tool in tools
+    )
+    near = TextVectors([" ".join(each) for each in telling]).near_duplicates
+    codes = np.flatnonzero(near.count).tolist()
+    pairs = dict.fromkeys(tuple(sorted((code, int(near.nearest[code])))) for code in codes)
+    examples = [" ~ ".join(tools[code].tool_id for code in pair) for pair in pairs]
+    return _find("confusable", examples, len(tools), len(codes))
 
 
 def _tool_content(tool: Tool) -> Hashable:
@@ -183,18 +206,10 @@ def _schemas(dataset: Dataset) -> list[Finding]:
     if not given:
         return []
     if not is_installed("jsonschema"):
-        what = f"input schemas that are not valid JSON Schema (not checked: {install_command('catalogues')})"
-        return [Finding("invalid-schema", what, 0, 0)]
+        unchecked = f" (not checked: {install_command('catalogues')})"
+        return [_find("invalid-schema", [], 0, unchecked=unchecked)]
     wrong = [f"{tool.tool_id}: {fault}" for tool in given if (fault := _schema_fault(tool.schema()))]
-    return [
-        Finding(
-            "invalid-schema",
-            "input schemas that are not valid JSON Schema",
-            len(wrong),
-            len(given),
-            _shorten_examples(wrong),
-        )
-    ]
+    return [_find("invalid-schema", wrong, len(given), unchecked="")]
 
 
 def _schema_fault(schema: Any) -> str:
@@ -223,36 +238,11 @@ def _queries(dataset: Dataset) -> list[Finding]:
     dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
     pairs = len(dataset.gold.tools) + len(dropped)
     return [
-        Finding(
-            "unknown-gold",
-            "gold that names tools outside the library (dropped)",
-            len(dropped),
-            pairs,
-            _shorten_examples(dropped),
-        ),
-        Finding("empty-query", "queries without text", len(empty), len(queries), _shorten_examples(empty)),
-        Finding(
-            "duplicate-query",
-            "queries that share their text with another query",
-            sum(len(group) for group in repeated.values()),
-            len(queries),
-            _shorten_examples(" = ".join(query.query_id for query in group) for group in repeated.values()),
-        ),
-        Finding(
-            "contradicting-gold",
-            "queries that share their text with a query of other gold",
-            sum(len(group) for group in torn),
-            len(queries),
-            _shorten_examples(" = ".join(query.query_id for query in group) for group in torn),
-        ),
-        Finding(
-            "no-gold",
-            "queries without gold (abstention)",
-            len(no_gold),
-            len(queries),
-            _shorten_examples(no_gold),
-            harmful=False,
-        ),
+        _find("unknown-gold", dropped, pairs),
+        _find("empty-query", empty, len(queries)),
+        _find_groups("duplicate-query", repeated.values(), len(queries)),
+        _find_groups("contradicting-gold", torn, len(queries)),
+        _find("no-gold", no_gold, len(queries)),
         *_origins(dataset),
     ]
 
@@ -262,15 +252,9 @@ def _origins(dataset: Dataset) -> list[Finding]:
     queries = dataset.queries
     logged = [query.query_id for query in queries if query.origin == TRACES]
     written = [query.query_id for query in queries if is_synthetic(query.origin)]
-    parts = [
-        ("traced-query", "queries taken from logs: called is not the same as right", logged),
-        ("synthetic-query", f"queries written by {writers(count_origins(queries))}", written),
-    ]
-    return [
-        Finding(check, what, len(ids), len(queries), _shorten_examples(ids), harmful=False)
-        for check, what, ids in parts
-        if ids
-    ]
+    by = writers(count_origins(queries))
+    parts = [("traced-query", logged), ("synthetic-query", written)]
+    return [_find(check, ids, len(queries), writers=by) for check, ids in parts if ids]
 
 
 def _alternatives(dataset: Dataset) -> list[Finding]:
@@ -279,23 +263,10 @@ def _alternatives(dataset: Dataset) -> list[Finding]:
     known = alternatives(dataset.tools, gold.tolist())
     judged = [query for query in dataset.queries if query.gold]
     touched = touched_queries(lenient_gold(dataset, np.arange(len(dataset.queries))), dataset.gold)
+    alike = [[dataset.tools[tool].tool_id for tool in (code, *others)] for code, others in known.items()]
     return [
-        Finding(
-            "alternative-tool",
-            "gold tools that a tool of another parent reads like",
-            len(known),
-            len(gold),
-            _shorten_examples(
-                " = ".join(dataset.tools[tool].tool_id for tool in (code, *others)) for code, others in known.items()
-            ),
-        ),
-        Finding(
-            "alternative-query",
-            "judged queries with such a gold tool, where the other one is not gold too",
-            len(touched),
-            len(judged),
-            _shorten_examples(dataset.queries[row].query_id for row in touched.tolist()),
-        ),
+        _find("alternative-tool", [" = ".join(ids) for ids in alike], len(gold)),
+        _find("alternative-query", [dataset.queries[row].query_id for row in touched.tolist()], len(judged)),
     ]
 
 
@@ -313,8 +284,7 @@ def _names(dataset: Dataset) -> list[Finding]:
         named = [int(tool) for tool in gold if names[tool] and _contains(text, names[tool])]
         if named:
             examples.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
-    what = "judged queries that spell out the name of a gold tool"
-    return [Finding("named-gold", what, len(examples), judged, _shorten_examples(examples))]
+    return [_find("named-gold", examples, judged)]
 
 
 def _overlap(dataset: Dataset) -> list[Finding]:
@@ -334,24 +304,8 @@ def _overlap(dataset: Dataset) -> list[Finding]:
         bundles = {frozenset(dataset.queries[row].gold) for row in past}
         again = [dataset.queries[row].query_id for row in test if _fold_text(dataset.queries[row].text) in texts]
         known = [dataset.queries[row].query_id for row in judged if frozenset(dataset.queries[row].gold) in bundles]
-        findings.append(
-            Finding(
-                f"leaked-query{suffix}",
-                f"test queries whose text occurs in {split}",
-                len(again),
-                len(test),
-                _shorten_examples(again),
-            )
-        )
-        findings.append(
-            Finding(
-                f"leaked-bundle{suffix}",
-                f"judged test queries whose gold set equals that of a {split} query",
-                len(known),
-                len(judged),
-                _shorten_examples(known),
-            )
-        )
+        findings.append(_find(f"leaked-query{suffix}", again, len(test)))
+        findings.append(_find(f"leaked-bundle{suffix}", known, len(judged)))
     # Without train queries every tool would be unseen.
     return [*findings, *_unseen(dataset, judged)] if findings and len(dataset.rows("train")) else findings
 
@@ -367,24 +321,7 @@ def _unseen(dataset: Dataset, judged: Sequence[np.int64]) -> list[Finding]:
         for row in judged
         if any(parent_of(dataset.tools[t]) not in parents for t in dataset.gold.row(int(row)))
     ]
-    return [
-        Finding(
-            "unseen-tool",
-            "gold tools of test that no train query uses",
-            len(unseen),
-            len(tested),
-            _shorten_examples(unseen),
-            harmful=False,
-        ),
-        Finding(
-            "unseen-parent",
-            "judged test queries with a gold tool of an unseen parent",
-            len(strange),
-            len(judged),
-            _shorten_examples(strange),
-            harmful=False,
-        ),
-    ]
+    return [_find("unseen-tool", unseen, len(tested)), _find("unseen-parent", strange, len(judged))]
 
 
 def _texts(dataset: Dataset, rows: Iterable[np.int64]) -> list[str]:
@@ -409,12 +346,3 @@ def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
     if not Counter(name) <= Counter(text):
         return False
     return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))
-
-
-def _shorten_examples(examples: Iterable[str]) -> tuple[str, ...]:
-    shortened = []
-    for example in examples:
-        shortened.append(example if len(example) <= _EXAMPLE_LENGTH else example[: _EXAMPLE_LENGTH - 3] + "...")
-        if len(shortened) == _EXAMPLES:
-            break
-    return tuple(shortened)

@@ -61,7 +61,7 @@ class ChoiceRow:
         accuracy: share of right choices among all queries.
         counts: how many queries had each outcome.
         faults: in how many replies each fault was, also beside right calls.
-        tokens: mean input, cached and output tokens of a query.
+        tokens: mean input, cached and output tokens of a query; of `estimated` replies they are upper bounds.
         seconds: median time of a reply; None where the journal has no times.
         cost: of 100 queries; None where no price is known.
     """
@@ -73,6 +73,7 @@ class ChoiceRow:
     counts: dict[Outcome, int]
     faults: dict[str, int]
     tokens: tuple[float, float, float]
+    estimated: int
     seconds: float | None
     cost: float | None
 
@@ -206,6 +207,7 @@ def _choice_row(row: Row, spec: Spec, choices: Choices) -> ChoiceRow:
         counts=choices.counts(),
         faults=choices.faults(),
         tokens=tokens,
+        estimated=choices.estimated(),
         seconds=seconds,
         cost=None if money is None else 100 * money,
     )

@@ -24,7 +24,7 @@ PARTS: dict[str, tuple[Outcome, ...]] = {
     "not all chosen": ("not all chosen", "abstained"),
     "wrong tools": ("wrong tools", "wrong tools too", "called without need"),
     "no usable reply": ("unreadable", "unknown name"),
-    "failed": ("failed",),
+    "failed": ("failed", "filtered"),
 }
 FORMS = {"calls": "tool calls", "json": "a JSON object of names", "names": "one name on each line"}
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from kit.chatserver import ChatServer, by_words, message
+from kit.chatserver import ChatServer, by_words, message, status, usage
 
 from bench.__main__ import run
 from bench.base.errors import ResultError
 from bench.methods.choose import Fault
+from bench.registry import load_dataset
 from bench.results.choices import FAULTS, OUTCOMES, choice_label, read_choices
 from bench.results.finding import find_result
 from bench.results.manifest import MethodIdentity
@@ -137,7 +138,94 @@ def test_a_model_that_always_refuses_is_unfit(choose: Any, chat_server: ChatServ
     assert code == 0, told
     test = report["calibration"]["starter"]["random"]
     assert (test["n"], test["faults"]) == (0, ["too few groups of queries decide nothing"])
-    assert report["choices"][0]["outcomes"]["failed"] == 40
+    (row,) = report["choices"]
+    assert (row["outcomes"]["filtered"], row["faults"]["filtered"], row["estimated_replies"]) == (40, 40, 0)
+    # What was withheld was made, and is paid for.
+    assert row["mean_tokens"]["input"] > 50
+    assert row["mean_tokens"]["output"] >= 1
+    assert re.search(r" filtered .*\n.*\n bm25 +5 +0 +0 +0 +0 +40 +0 ", choose("-q")[1])
+
+
+HALF = '''
+import numpy as np
+
+from bench import Method
+from bench.interface.ranking import Ranking
+
+
+class Half(Method):
+    """Finds nothing for every third request, and fails for the next one."""
+
+    def index(self, library):
+        self.first = list(range(min(5, len(library))))
+
+    def rank(self, queries, depth):
+        kinds = [len(text) % 3 for text in queries.texts]
+        rows = [self.first[:depth] if kind == 2 else [] for kind in kinds]
+        return Ranking.of_lists(rows, [kind == 1 for kind in kinds])
+'''
+
+
+def test_where_the_search_found_nothing_or_failed_nobody_is_asked(
+    chat_server: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    chat_server.calls, chat_server.answer = by_words, (lambda body: "no tool fits")
+    options = ["--results", str(tmp_path / "results"), "-q"]
+    assert run(["run", "-m", "half:Half", "-d", "starter", "--limit", "40", *options]) == 0
+    capsys.readouterr()
+    assert run(["choose", "half:Half@starter", "--model", "scripted", "--json", *options]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["choices"]
+    dataset = load_dataset("starter")
+    ids = StoredResult.read(Path(row["folder"])).per_query["query_id"].to_pylist()
+    queries = [dataset.queries[dataset.query_codes[name]] for name in ids]
+    kinds = [len(query.text) % 3 for query in queries]
+    assert min(map(kinds.count, range(3))) > 5
+    outcomes = read_choices(StoredResult.read(Path(row["folder"]))).outcomes
+    for query, kind, outcome in zip(queries, kinds, outcomes, strict=True):
+        if kind == 1:
+            assert outcome == "failed"
+        elif kind == 0:
+            # To call none is right where no tool is wanted.
+            assert outcome == ("not retrieved" if query.gold else "right")
+    assert row["outcomes"]["right"] == round(40 * row["metrics"]["metrics"]["choice"]["mean"])
+    shown = [sorted(tool["function"]["name"] for tool in body["tools"]) for body in chat_server.requests]
+    assert shown.count(shown[-1]) == kinds.count(2)
+
+
+def test_tokens_that_the_endpoint_does_not_count_are_told_to_be_estimated(
+    choose: Any, chat_server: ChatServer, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCH_LLM_PRICE", "1/2")
+    chat_server.fault = usage(None)
+    code, told, report = choose("--json", "-q", "--limit", "12")
+    assert code == 0, told
+    (row,) = report["choices"]
+    assert (row["estimated_replies"], row["mean_tokens"]["output"]) == (12, 1024)
+    told = choose("-q", "--limit", "12")[1]
+    assert "~ estimated: the endpoint counted no tokens in so many replies" in told
+    assert re.search(r" bm25 +5 +~[\d,]+ +0 +~1,024 +12 .* +~0\.\d+ ", told)
+    assert run(["show", row["manifest"]["result_id"], "--results", str(tmp_path / "results")]) == 0
+    assert "tokens estimated: the endpoint counted no tokens in 12 of 12 replies" in capsys.readouterr().out
+
+
+def test_who_takes_no_tools_is_told_of_other_forms(choose: Any, chat_server: ChatServer) -> None:
+    chat_server.fault = status(400, "this model does not support tools")
+    code, told, _ = choose("-q")
+    assert code == 2
+    assert "--form json" in told
+
+
+def test_a_library_is_not_larger_than_it_is(
+    bench: Any, folder: Path, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    chat_server.calls = by_words
+    bench("data", "add", "mine", "--from", folder)
+    bench("run", "-m", "bm25", "-d", "mine")
+    words = ["choose", "bm25@mine", "--model", "scripted", "--shown", "2,5,9"]
+    assert [row["shown"] for row in bench(*words, "--json").json["choices"]] == [2, 3]
+    assert "k is 3: mine has no more tools." in bench(*words).out
 
 
 @pytest.mark.parametrize(

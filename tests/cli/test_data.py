@@ -102,6 +102,32 @@ def test_audit_compares_with_other_datasets(bench: Bench) -> None:
     assert "did you mean 'starter'" in bench("data", "audit", "starter", "--against", "startr", code=2).err
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--fail-on", "confusable"], 1, "the audit of mine found what --fail-on names: confusable 2 of 4."),
+        (["--fail-on", "never-gold", "--fail-on", "empty-query", "--fail-on", "confusable"], 1,
+         "names: confusable 2 of 4, never-gold 1 of 4."),
+        (["--fail-on", "shared-tool", "--against", "starter", "--fail-on", "near-query", "--against", "mine"], 1,
+         "names: near-query 3 of 3, shared-tool 4 of 4."),
+        (["--fail-on", "empty-query"], 0, ""),
+        # What cannot be found is no pass.
+        (["--fail-on", "confusing"], 2, "an audit finds nothing called 'confusing'; it finds empty-description, dupli"),
+        (["--fail-on", "shared-tool"], 2, "shared-tool is found by a comparison: name a dataset"),
+    ],
+)  # fmt: skip
+def test_an_audit_can_fail_a_build(bench: Bench, folder: Path, words: list[str], code: int, said: str) -> None:
+    with (folder / "corpus.jsonl").open("a") as corpus:
+        corpus.write('{"_id": "crm.get", "title": "get", "text": "Looks up the customers, by name or by e-mail."}\n')
+    bench("data", "add", "mine", "--from", folder)
+    done = bench("data", "audit", "mine", *words, code=code)
+    assert said in done.err
+    assert ("crm.find ~ crm.get" in done.out) == (code < 2)
+    if code < 2:
+        failed = bench("data", "audit", "mine", *words, "--json", code=code).json["failed"]
+        assert failed == re.findall(r"([a-z-]+) \d+ of", done.err)
+
+
 def test_audit_shows_how_dependent_the_queries_are(bench: Bench) -> None:
     result = bench("data", "audit", "starter", "--json").json
     assert result["unit"] == "gold+parent"

@@ -94,30 +94,35 @@ def test_short_ids_stay_in_a_table(bench: Bench, desk: Path) -> None:
 
 def test_a_word_that_decides_is_one_without_which_the_other_tool_is_ahead(bench: Bench) -> None:
     tools = [
-        {"name": "agenda", "description": "shows the agenda and lets you see you you you"},
+        {"name": "agenda", "description": "shows who sees the agenda, and lets you see you you"},
         {"name": "stock", "description": "shows the price of a stock"},
         {"name": "mail", "description": "sends a letter"},
         {"name": "room", "description": "books a room"},
     ]
     Path("tools.json").write_text(json.dumps({"tools": tools}))
-    Path("q.csv").write_text("query,tools\n" + "".join(f"can you tell me the price {i},stock\n" for i in range(3)))
+    Path("q.csv").write_text(
+        "query,tools\n" + "".join(f"can you tell who sees the price {i},stock\n" for i in range(3))
+    )
     bench("data", "import", "mine", "tools.json", "--queries", "q.csv", "--unit", "none")
     bench("run", "-q", "-m", "bm25", "-d", "mine", "--template", "description")
     report = valid("tools-report", bench("tools", "bm25@mine", "--k", "1", "--json").json)
     (pair,) = report["confused"]
     assert (pair["missed"], pair["shown"], pair["queries"], pair["explained"]) == ("stock", "agenda", 3, 3)
-    assert (pair["by"], set(pair["both"])) == ("method", {"shows", "the"})
-    (you,) = [effect for effect in pair["for_shown"] if effect["word"] == "you"]
+    # Function words are not named, and count together.
+    assert (pair["by"], pair["both"], pair["missing"]) == ("method", ["shows"], ["tell"])
+    assert {effect["word"] for effect in pair["for_shown"]} == {"sees"}
     (price,) = [effect for effect in pair["for_missed"] if effect["word"] == "price"]
-    assert (you["queries"], you["decides"], price["queries"]) == (3, 3, 3)
+    assert (pair["common"]["queries"], pair["common"]["decides"], price["queries"]) == (3, 3, 3)
     # The sums are those of the stored scores.
     run = json.loads(bench("show", "bm25@mine", "--format", "jsonl").out.splitlines()[0])
     scores = dict(zip(run["tools"], run["scores"], strict=True))
-    gaps = sum(effect["adds"] for effect in pair["for_shown"]) - sum(effect["adds"] for effect in pair["for_missed"])
+    for_shown = [*pair["for_shown"], pair["common"]]
+    gaps = sum(effect["adds"] for effect in for_shown) - sum(effect["adds"] for effect in pair["for_missed"])
     assert gaps == pytest.approx(scores["agenda"] - scores["stock"], abs=1e-4)
     said = bench("tools", "bm25@mine", "--k", "1").out
     assert re.search(r"^stock behind agenda \(3 queries; best in \S+, rank 2\)$", said, re.M)
-    assert re.search(r"^  it loses by 'you' \d\.\d\d in 3 \(decides 3\)", said, re.M)
+    assert re.search(r"^  it loses by 'sees' \d\.\d\d in 3.*, common words \d\.\d\d in 3 \(decides 3\)", said, re.M)
+    assert re.search(r"^  stand in no description: 'tell' *$", said, re.M)
     # Leaving the word out does what is said.
     Path("e.json").write_text(json.dumps({"agenda": "shows the agenda and lets see"}))
     tried = bench("tools", "bm25@mine", "--k", "1", "--try", "e.json", "--json").json

@@ -180,6 +180,16 @@ def test_what_was_wrong_with_right_replies_stands_beside_the_outcomes(results: P
     assert site.page("choices.html").texts.count("unknown names") == 2 + 1
 
 
+def test_tokens_that_are_estimated_say_so(results: Path, tmp_path: Path) -> None:
+    folder = folder_of(results, "choose(base=bm25(), llm=reads)")
+    table = pq.read_table(folder / NOTES)
+    notes = [note and json.dumps({**json.loads(note), "estimated": True}) for note in table["note"].to_pylist()]
+    pq.write_table(table.set_column(table.column_names.index("note"), "note", pa.array(notes)), folder / NOTES)
+    rehash(folder, NOTES)
+    page = Built(tmp_path / "site", build_site(results, tmp_path / "site")).page("choices.html").text
+    assert page.count("the endpoint counted no tokens in ") == 2, "beside the tokens in and out of one row"
+
+
 def test_damaged_notes_leave_a_result_out_and_are_told(results: Path, tmp_path: Path) -> None:
     folder = folder_of(results, "choose(base=bm25(), llm=reads)")
     (folder / NOTES).write_bytes(b"PAR1")

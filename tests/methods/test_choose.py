@@ -85,6 +85,7 @@ def test_no_call_is_no_tool(make: Make, prepared: Prepared, chat_server: ChatSer
         ([("name_of_f", "{}")], "", [], ["unknown name"]),  # a tool of the library that was not shown
         ([("name_of_b", '{"half": ')], "", [1], ["arguments"]),
         ([("name_of_b", "[1]")], "", [1], ["arguments"]),
+        ([("name_of_b", '{"x": 1, "x": 2}')], "", [1], ["arguments"]),
         ([("name_of_b", "")], "", [1], []),
         ([], '```json\n{"name": "name_of_b", "arguments": {}}\n```', [], ["call in text"]),
         ([], '{"name": "another"}', [], []),
@@ -190,6 +191,19 @@ def test_a_reply_cut_short_says_so(make: Make, prepared: Prepared, chat_server: 
     chat_server.fault = changed(lambda body: body["choices"][0].update(finish_reason="length"))
     tools, _, note = chosen(prepared(SHOWN.format(", form=names"), make(TOOLS)))
     assert (tools, note["faults"]) == ([1], ["cut short"])
+
+
+def test_a_reply_that_a_filter_cut_is_counted_with_its_tokens(
+    make: Make, prepared: Prepared, chat_server: ChatServer
+) -> None:
+    chat_server.fault = changed(lambda body: body["choices"][0].update(finish_reason="content_filter"))
+    method = prepared(SHOWN.format(""), make(TOOLS))
+    note = chosen(method)[2]
+    assert failed(method)
+    assert (note["failed"], note["faults"]) == ("the endpoint's filter withheld the reply", ["filtered"])
+    assert (note["output_tokens"], "estimated" in note, method.facts()["replies: filtered"]) == (3, False, 1)
+    chat_server.fault = usage(None)
+    assert chosen(prepared(SHOWN.format(", seed=1"), make(TOOLS)))[2]["estimated"]
 
 
 def test_the_endpoints_count_of_cached_tokens_is_kept(make: Make, prepared: Prepared, chat_server: ChatServer) -> None:

@@ -57,6 +57,7 @@ def test_a_clean_dataset_has_no_defects_and_its_properties_are_counted() -> None
         "empty-description": (0, 4),
         "duplicate-description": (0, 4),
         "identical-tools": (0, 4),
+        "confusable": (0, 4),
         "shared-name": (0, 4),
         "never-gold": (0, 4),
         "unknown-gold": (0, 5),
@@ -110,6 +111,24 @@ def test_tools_that_differ_in_their_id_alone_are_counted(change: dict[str, Any],
     identical_tools = findings([*TOOLS, replace(TOOLS[0], tool_id="e", **change)])["identical-tools"]
     assert identical_tools.count == count
     assert identical_tools.examples == (("a = e",) if count else ())
+
+
+@pytest.mark.parametrize(
+    ("description", "count"),
+    [
+        ("Sends a letter.", 2),
+        ("SENDS the letter, to you", 2),
+        ("Sends a parcel.", 0),
+        ("", 0),
+        ("the", 0),
+        ("Sends a letter, sends a parcel, and sends a telegram.", 0),
+    ],
+)
+def test_tools_whose_descriptions_cannot_be_told_apart_are_counted(description: str, count: int) -> None:
+    # Whatever its name and parent.
+    confusable = findings([*TOOLS, Tool("e", "other", description, "post", "Courier")])["confusable"]
+    assert (confusable.count, confusable.total, confusable.harmful) == (count, 5, True)
+    assert confusable.examples == (("a ~ e",) if count else ())
 
 
 def test_tools_that_are_gold_for_no_query_are_counted() -> None:

@@ -11,7 +11,7 @@ from bench.base.errors import UsageError
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import budget_option, complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
-from bench.show.numbers import estimate, money
+from bench.show.numbers import estimate
 from bench.show.tables import Table
 
 
@@ -41,12 +41,11 @@ def command(dataset: str, model: str, sample: int, seed: int, as_json: bool) -> 
     loaded = load_dataset(dataset, bars)
     judge = LanguageModel(model, progress=bars)
     found = check_exact(loaded, sample, seed, judge, bars)
-    usage = judge.usage
     if as_json:
-        spent = {"calls": usage.calls, "from_journal": usage.from_journal, "cost": usage.cost}
         by_size = {str(size): asdict(share) for size, share in found.by_size.items()}
         asked = {"dataset": loaded.spec, "model": judge.identity, "seed": seed}
-        print_json({**asked, **asdict(found.every), "by_size": by_size, "dropped": dict(found.dropped), **spent})
+        sums = {**asdict(found.every), "by_size": by_size, "dropped": dict(found.dropped)}
+        print_json({**asked, **sums, **judge.usage.to_dict()})
         return
     table = Table(["gold tools", "requests", "groups", "solved exactly"], right=(1, 2, 3))
     for name, share in [("any number", found.every), *((str(size), share) for size, share in found.by_size.items())]:
@@ -55,5 +54,4 @@ def command(dataset: str, model: str, sample: int, seed: int, as_json: bool) -> 
     for reason, text in DROPPED.items():
         if found.dropped.get(reason):
             click.echo(f"{found.dropped[reason]} {text}")
-    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
-    click.echo(f"judged by {judge.identity}: {usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
+    click.echo(f"judged by {judge.identity}: {judge.usage}")

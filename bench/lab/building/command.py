@@ -15,7 +15,6 @@ from bench.base.paths import storage_errors
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import budget_option, complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json, say
-from bench.show.numbers import money
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
@@ -105,11 +104,9 @@ def command(
     made, built = build_dataset(tools, card, BuildSettings(sizes, bundles, requests, seed), options, writer, bars)
     with replace_folder(Path(os.path.abspath(out))) as fresh:
         export_beir(made, fresh, made.card.template)
-    usage = writer.usage
     if as_json:
-        spent = {"calls": usage.calls, "from_journal": usage.from_journal, "cost": usage.cost}
         sums = {"asked": built.requested, "kept": len(built.queries), "dropped": built.dropped}
-        print_json({"folder": str(out), **sums, **spent, "known_issues": made.card.known_issues})
+        print_json({"folder": str(out), **sums, **writer.usage.to_dict(), "known_issues": made.card.known_issues})
         return
     table = Table(["requests", ""], right=(1,))
     table.add("asked for", str(built.requested))
@@ -117,8 +114,7 @@ def command(
         table.add(f"dropped: {text}", str(built.dropped[reason]))
     table.add("kept", str(len(built.queries)))
     console().print(table)
-    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
-    click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
+    click.echo(str(writer.usage))
     click.echo(f"written to {out}; next: bench data add NAME --from {out}")
 
 

@@ -17,7 +17,6 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
-from bench.show.numbers import money
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
@@ -154,8 +153,7 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> N
             kind: {**vars(tally), "dropped": {reason: tally.dropped[reason] for reason in DROPPED}}
             for kind, tally in tallies.items()
         }
-        spent = {"calls": usage.calls, "from_journal": usage.from_journal, "cost": usage.cost}
-        print_json({"output": str(output), "kept": len(writer.queries), "kinds": kinds, **spent})
+        print_json({"output": str(output), "kept": len(writer.queries), "kinds": kinds, **usage.to_dict()})
         return
     reasons = [reason for reason in DROPPED if any(tally.dropped[reason] for tally in tallies.values())]
     heads = ("queries", "asked for", "written", "kept", *(DROPPED[reason] for reason in reasons))
@@ -164,8 +162,7 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> N
         counts = [tally.asked, tally.written, tally.kept, *(tally.dropped[reason] for reason in reasons)]
         table.add(kind, *map(str, counts))
     console().print(table)
-    paid = "" if usage.cost is None else f", cost {money(usage.cost)}"
-    click.echo(f"{usage.calls} calls, {usage.from_journal} replies from the journal{paid}")
+    click.echo(str(usage))
     click.echo(
         f"written to {output}: {len(writer.queries)} queries; next: bench data import NAME SOURCE --queries {output} "
         "--unit gold+group"

@@ -11,20 +11,13 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import Any
 
-from bench.models.llm.completion import ChatTransport, Completion, read_completion
-from bench.models.llm.messages import Request, clean_text, describe_request
+from bench.models.llm.completion import ChatTransport, ReplyParts, declare_tools, split_system, total
+from bench.models.llm.messages import Request
 from bench.models.llm.settings import EndpointSettings, provider_settings
 from bench.models.llm.transport import Malformed
 
-#: Why it stopped, as chat completions say it (https://platform.claude.com/docs/en/api/messages).
-_FINISH = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
+#: The kinds of blocks that a reply may have; thoughts are no part of what is said.
+_BLOCKS = {"text", "tool_use", "thinking", "redacted_thinking"}
 
 
 class AnthropicTransport(ChatTransport):
@@ -70,18 +63,29 @@ class AnthropicTransport(ChatTransport):
         )
         return response
 
-    def _read(self, body: Any, request: Request) -> Completion:
-        return read_completion(_as_chat(body), request)
+    def _read(self, body: Any, request: Request) -> ReplyParts:
+        blocks = body.get("content") if isinstance(body, dict) else None
+        if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+            raise Malformed("the reply has no content")
+        called = [block for block in blocks if block.get("type") == "tool_use"]
+        usage: Any = body.get("usage") if isinstance(body.get("usage"), dict) else {}
+        # `input_tokens` are those that were neither read from the cache nor written to it.
+        read = usage.get("cache_read_input_tokens") or 0
+        return ReplyParts(
+            served=body.get("model"),
+            finish=body.get("stop_reason"),
+            texts=[block.get("text") for block in blocks if block.get("type") == "text"],
+            calls=[(block.get("name"), json.dumps(block.get("input"))) for block in called],
+            given=total([usage.get("input_tokens"), usage.get("cache_creation_input_tokens") or 0, read]),
+            made=usage.get("output_tokens"),
+            cached=read,
+            unknown=[str(block.get("type")) for block in blocks if block.get("type") not in _BLOCKS],
+        )
 
 
 def _payload(model: str, request: Request, unsupported: AbstractSet[str]) -> dict[str, Any]:
-    messages = describe_request(request)["messages"]
-    sent: dict[str, Any] = {
-        "model": model,
-        "max_tokens": request.max_tokens,
-        "messages": [message for message in messages if message["role"] != "system"],
-    }
-    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    system, messages = split_system(request)
+    sent: dict[str, Any] = {"model": model, "max_tokens": request.max_tokens, "messages": messages}
     if system:
         sent["system"] = system
     if "temperature" not in unsupported:
@@ -89,49 +93,7 @@ def _payload(model: str, request: Request, unsupported: AbstractSet[str]) -> dic
         chosen = {"temperature": min(1.0, request.temperature)} if request.top_p == 1.0 else {"top_p": request.top_p}
         sent["extra_body"] = chosen
     if request.tools:
-        sent["tools"] = [
-            {
-                "name": tool.name,
-                "description": clean_text(tool.description),
-                "input_schema": json.loads(tool.parameters),
-            }
-            for tool in request.tools
-        ]
+        sent["tools"] = declare_tools(request, "input_schema")
     if request.reply_schema:
         sent["output_config"] = {"format": {"type": "json_schema", "schema": json.loads(request.reply_schema)}}
     return sent
-
-
-def _as_chat(body: Any) -> dict[str, Any]:
-    """A reply as chat completions have it; raises `Malformed` where it cannot be turned into one."""
-    blocks = body.get("content") if isinstance(body, dict) else None
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise Malformed("the reply has no content")
-    texts = [block.get("text") for block in blocks if block.get("type") == "text"]
-    if not all(isinstance(text, str) for text in texts):
-        raise Malformed("the content of the reply is not text")
-    calls = [
-        {"function": {"name": block.get("name"), "arguments": json.dumps(block.get("input"))}}
-        for block in blocks
-        if block.get("type") == "tool_use"
-    ]
-    reason = body.get("stop_reason")
-    usage: Any = body.get("usage") if isinstance(body.get("usage"), dict) else {}
-    # `input_tokens` are those that were neither read from the cache nor written to it.
-    read = usage.get("cache_read_input_tokens") or 0
-    given = [usage.get("input_tokens"), usage.get("cache_creation_input_tokens") or 0, read]
-    counted = all(type(number) is int and number >= 0 for number in given)
-    return {
-        "model": body.get("model"),
-        "choices": [
-            {
-                "message": {"content": "".join(texts), "tool_calls": calls or None},
-                "finish_reason": _FINISH.get(reason, reason) if isinstance(reason, str) else None,
-            }
-        ],
-        "usage": {
-            "prompt_tokens": sum(given) if counted else None,
-            "completion_tokens": usage.get("output_tokens"),
-            "prompt_tokens_details": {"cached_tokens": read},
-        },
-    }

@@ -20,7 +20,15 @@ from bench.base.progress import QUIET, Progress
 from bench.base.text import one_line
 from bench.models.llm.anthropic import AnthropicTransport
 from bench.models.llm.budget import Held, WorkStopped
-from bench.models.llm.completion import ChatTransport, Completion, input_bound
+from bench.models.llm.completion import (
+    FILTERED,
+    NO_CALLS,
+    ChatTransport,
+    Completion,
+    Filtered,
+    input_bound,
+    is_estimated,
+)
 from bench.models.llm.gemini import GeminiTransport
 from bench.models.llm.journal import Journal, JournalAnswer, JournalCall, JournalLine, JournalRequest, journal_at
 from bench.models.llm.local import FileTransport, file_settings, is_file_model, name_by_content
@@ -69,7 +77,8 @@ class LanguageModel:
         self._counting = threading.Lock()
         self._counted: set[str] = set()
         self._calls = self._from_journal = self._failures = self._input = self._cached = self._output = 0
-        self._told = False
+        self._estimated = 0
+        self._told: set[str] = set()
         self._under_way: set[Held] = set()
 
     @cached_property
@@ -120,12 +129,19 @@ class LanguageModel:
             "output_tokens": usage.output_tokens,
         }
 
+    def marks(self) -> dict[str, str]:
+        """Whether the tokens of the row, and their cost, are estimated."""
+        replies = f"{self._estimated} of {self._calls + self._from_journal} replies"
+        why = f"the endpoint counted no tokens in {replies}; upper bounds stand for them, also in costs"
+        return {"tokens estimated": why} if self._estimated else {}
+
     @property
     def usage(self) -> Usage:
         """What was asked so far."""
         price = self._settings.price
         cost = None if price is None else price.of(self._input, self._output, self._cached)
-        return Usage(self._calls, self._from_journal, self._failures, self._input, self._output, cost)
+        counts = (self._calls, self._from_journal, self._failures, self._input, self._output)
+        return Usage(*counts, cost, self._estimated)
 
     def preflight(self) -> None:
         """Say now if nothing could be answered; calls nobody.
@@ -170,12 +186,16 @@ class LanguageModel:
                 answers[key] = answer
         if missing and not self._reachable:
             raise self._lacking(list(missing.values()), repeat)
-        for key, answer in answers.items():
-            self._count(key, answer, sent=False)
-            self._tell_of_another_endpoint(answer)
+        for key, request in zip(keys, requests, strict=True):
+            if key in answers:
+                self._count(key, request, answers[key], sent=False)
+                self._tell_of_another_endpoint(answers[key])
         if missing:
             self._ask(missing, answers, repeat)
-        return [_result(answers[key], from_journal=key not in missing) for key in keys]
+        return [
+            _result(answers[key], request, from_journal=key not in missing)
+            for key, request in zip(keys, requests, strict=True)
+        ]
 
     # Asking ---------------------------------------------------------------------------------------------------------
 
@@ -203,7 +223,8 @@ class LanguageModel:
                         failed = failed or item
                     else:
                         key, answers[key] = item
-                        self._count(key, answers[key], sent=True)
+                        self._count(key, missing[key], answers[key], sent=True)
+                        self._tell_of_calls()
                         self._check_that_it_is_up(answers[key])
                         stage.advance()
         except BaseException:
@@ -288,7 +309,7 @@ class LanguageModel:
         except GaveUp as error:
             return Completion("gave-up", str(error))
         except Refused as error:
-            return Completion("refusal", str(error))
+            return Completion("refusal", str(error), FILTERED if isinstance(error, Filtered) else "")
 
     def _check_that_it_is_up(self, answer: JournalAnswer) -> None:
         self._in_a_row = self._in_a_row + 1 if answer.kind == "gave-up" else 0
@@ -300,7 +321,7 @@ class LanguageModel:
 
     # Counting and telling -------------------------------------------------------------------------------------------
 
-    def _count(self, key: str, answer: JournalAnswer, *, sent: bool) -> None:
+    def _count(self, key: str, request: Request, answer: JournalAnswer, *, sent: bool) -> None:
         with self._counting:
             if key in self._counted:
                 return
@@ -311,6 +332,7 @@ class LanguageModel:
             self._input += answer.input_tokens
             self._output += answer.output_tokens
             self._cached += answer.cached_tokens
+            self._estimated += is_estimated(request, answer.input_tokens, answer.output_tokens)
             price = self._settings.price
             counts = (answer.input_tokens, answer.output_tokens, answer.cached_tokens)
             for meter in self._session().meters:
@@ -322,11 +344,17 @@ class LanguageModel:
                     cost=None if price is None else price.of(*counts),
                 )
 
+    def _tell_of_calls(self) -> None:
+        """Say once that the endpoint has refused to be told that it may choose whether to call a tool."""
+        if "tool_choice" in self._transport.unsupported(self._asked_as) and "calls" not in self._told:
+            self._told.add("calls")
+            self._progress.note(f"{self._settings.url} takes no tool_choice, and is asked without it. {NO_CALLS}")
+
     def _tell_of_another_endpoint(self, answer: JournalAnswer) -> None:
         """Say once that replies were made elsewhere than the identity says."""
         settings = self._settings
-        if settings.named and answer.endpoint != settings.url and not self._told:
-            self._told = True
+        if settings.named and answer.endpoint != settings.url and "endpoint" not in self._told:
+            self._told.add("endpoint")
             self._progress.note(
                 f"replies of {self.model} are taken from the journal {settings.journal}, where "
                 f"{one_line(answer.endpoint, 200)} made them, not {settings.url}; name another file in "
@@ -361,19 +389,13 @@ class LanguageModel:
         )
 
 
-def _result(answer: JournalAnswer, *, from_journal: bool) -> Reply | Failure:
+def _result(answer: JournalAnswer, request: Request, *, from_journal: bool) -> Reply | Failure:
+    counts = (answer.input_tokens, answer.output_tokens)
+    estimated = is_estimated(request, *counts)
     if answer.kind != "reply":
-        return Failure(answer.text)
-    return Reply(
-        answer.text,
-        answer.input_tokens,
-        answer.output_tokens,
-        answer.finish,
-        from_journal,
-        answer.calls,
-        answer.cached_tokens,
-        answer.seconds,
-    )
+        return Failure(answer.text, answer.finish == FILTERED, *counts, answer.cached_tokens, estimated)
+    served = (answer.cached_tokens, answer.seconds)
+    return Reply(answer.text, *counts, answer.finish, from_journal, answer.calls, *served, estimated)
 
 
 def _next(items: _Queue[T]) -> T:

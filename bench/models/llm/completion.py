@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from bench.base.text import one_line
 from bench.models.llm.budget import Held
 from bench.models.llm.messages import Request, ToolCall, clean_text, describe_request
 from bench.models.llm.settings import EndpointSettings
-from bench.models.llm.transport import Malformed, Transport, Unsupported
+from bench.models.llm.transport import Malformed, Refused, Transport, Unsupported
 
 #: Tokens that a model's template may put around a message, and before the first.
 _PER_MESSAGE = 16
@@ -26,6 +28,20 @@ _MOST_TOKENS = 10**9
 #: A reply that calls more often is cut: no request of ours asks for so many.
 _MOST_CALLS = 128
 _LONGEST_NAME, _LONGEST_ARGUMENTS = 200, 20_000
+#: Why a reply ended, as endpoints and providers word it in lower case -> as chat completions do
+#: (https://platform.claude.com/docs/en/api/messages, https://ai.google.dev/api/generate-content#FinishReason).
+FILTERED = "content_filter"
+_FINISH = {
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence", "tool_use"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist"), FILTERED),
+    **dict.fromkeys(("prohibited_content", "spii", "model_armor", "guardrail_intervened"), FILTERED),
+}
+#: Errors that say that the content is refused, and that calls of tools are.
+_FILTER = re.compile(r"content.?(filter|management|policy|moderation)|usage polic|(input|prompt) was flagged", re.I)
+_NO_TOOLS = re.compile(r"tool.?choice|tools? param", re.I)
+_TOOLS = re.compile("tool|function", re.I)
+NO_CALLS = "If the endpoint takes no tool calls, ask for a list of names: --form json (in a spec, form=json)."
 
 
 @dataclass(frozen=True)
@@ -53,12 +69,42 @@ class Completion:
     seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class ReplyParts:
+    """What a reply is made of, as its protocol has it: nothing is checked.
+
+    Attributes:
+        served: the model that has answered.
+        finish: why the reply ended, in the endpoint's words.
+        texts: what it says.
+        calls: names and arguments, as JSON.
+        given, made: tokens in and out.
+        cached: of the tokens in, those that were read from a cache.
+        unknown: kinds of parts that are neither texts nor calls.
+        refusal: what the model says where it refuses.
+    """
+
+    served: Any
+    finish: Any
+    texts: Sequence[Any]
+    calls: Sequence[tuple[Any, Any]]
+    given: Any
+    made: Any
+    cached: Any
+    unknown: Sequence[str] = ()
+    refusal: Any = None
+
+
+class Filtered(Refused):
+    """The content is refused: by the model, or by a filter before it."""
+
+
 class ChatTransport(Transport):
     """An endpoint that answers requests; subclasses have the protocols of other providers."""
 
-    def __init__(self, settings: EndpointSettings) -> None:
-        super().__init__(settings)
-        self._unsupported: set[str] = set()
+    def unsupported(self, model: str) -> set[str]:
+        """The parameters that a model is asked without, since the endpoint has refused them in this process."""
+        return _UNSUPPORTED.setdefault((self._settings, model), set())
 
     def complete(self, model: str, request: Request, held: Held, stop: threading.Event) -> Completion:
         """What the endpoint makes of a request; raises as `call` does, and never `Unsupported`."""
@@ -70,15 +116,19 @@ class ChatTransport(Transport):
             return self._begin(client, model, request, unsupported)
 
         while True:
-            unsupported = frozenset(self._unsupported)
+            unsupported = frozenset(self.unsupported(model))
             try:
-                got = self.call(send, lambda body: self._read(body, request), held, stop)
+                got = self.call(send, lambda body: completion_of(self._read(body, request), request), held, stop)
                 return replace(got, seconds=round(time.perf_counter() - begun, 3))
             except Unsupported as error:
-                if error.name in unsupported:
-                    what = "limit of a reply's length" if error.name == "max_tokens" else error.name
-                    raise UsageError(f"{self._settings.url} takes no {what} ({error}).") from None
-                self._unsupported.add(error.name)
+                if error.name not in unsupported:
+                    self.unsupported(model).add(error.name)
+                    continue
+                what = "limit of a reply's length" if error.name == "max_tokens" else error.name
+                refused = f"{self._settings.url} takes no {what} ({error})."
+            except UsageError as error:
+                refused = str(error)
+            raise UsageError(f"{refused} {NO_CALLS}" if request.tools and _TOOLS.search(refused) else refused)
 
     def _begin(
         self, client: Any, model: str, request: Request, unsupported: AbstractSet[str]
@@ -89,39 +139,64 @@ class ChatTransport(Transport):
         )
         return response
 
-    def _read(self, body: Any, request: Request) -> Completion:
+    def _read(self, body: Any, request: Request) -> ReplyParts:
         """Read a reply; raises `Malformed`."""
-        return read_completion(body, request)
+        return read_parts(body)
+
+    def _told(self, error: Any) -> dict[str, Any]:
+        # `{"error": "text"}`; a page of a proxy says nothing.
+        said = error.body if isinstance(error.body, str) and not error.body.lstrip().startswith("<") else None
+        return super()._told(error) if said is None else {"message": said}
+
+    def _of_status(self, error: Any) -> Exception:
+        status, body = int(error.response.status_code), self._told(error)
+        said = self._quote_endpoint(str(body.get("message") or body.get("detail") or "no reason given"))
+        told = f"{body.get('code')} {body.get('param')} {said}"
+        if status not in {401, 402, 429} and _NO_TOOLS.search(told):
+            return Unsupported("tool_choice", said)
+        if 400 <= status < 500 and status not in {401, 402, 404, 429} and _FILTER.search(told):
+            return Filtered(f"the endpoint's filter refused the request: {said}")
+        return super()._of_status(error)
+
+
+#: Endpoint and model -> what it is asked without; one memory for all that is asked in a process.
+_UNSUPPORTED: dict[tuple[EndpointSettings, str], set[str]] = {}
 
 
 def payload(model: str, request: Request, unsupported: AbstractSet[str] = frozenset()) -> dict[str, Any]:
-    """The arguments of `chat.completions.create`; an unsupported temperature is left out."""
+    """The arguments of `chat.completions.create`; what is unsupported is left out, or said otherwise."""
     sent = describe_request(request)
     for name in ("sample", "tools", "definitions", "reply_schema"):
         sent.pop(name, None)
     if request.tools:
-        sent["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": clean_text(tool.description),
-                    "parameters": json.loads(tool.parameters),
-                },
-            }
-            for tool in request.tools
-        ]
+        sent["tools"] = [{"type": "function", "function": tool} for tool in declare_tools(request, "parameters")]
     if request.reply_schema:
         form = {"name": "reply", "strict": True, "schema": json.loads(request.reply_schema)}
         sent["response_format"] = {"type": "json_schema", "json_schema": form}
     if "max_tokens" in unsupported:
         sent["max_completion_tokens"] = sent.pop("max_tokens")
-    if "temperature" in unsupported:
-        del sent["temperature"]
+    for name in {"temperature", "tool_choice"} & unsupported:
+        # With tools, `auto` is the protocol's default.
+        sent.pop(name, None)
     if sent["top_p"] == 1.0:
         # The protocol's default; some models refuse to be told.
         del sent["top_p"]
     return {"model": model, **sent}
+
+
+def declare_tools(request: Request, schema: str) -> list[dict[str, Any]]:
+    """What a model may call, as providers take it; `schema` is what they call that of the arguments."""
+    return [
+        {"name": tool.name, "description": clean_text(tool.description), schema: json.loads(tool.parameters)}
+        for tool in request.tools
+    ]
+
+
+def split_system(request: Request) -> tuple[str, list[dict[str, str]]]:
+    """What the system says, and the other messages, for providers that take them apart."""
+    messages = describe_request(request)["messages"]
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    return system, [message for message in messages if message["role"] != "system"]
 
 
 def input_bound(request: Request) -> int:
@@ -134,12 +209,8 @@ def input_bound(request: Request) -> int:
     return sum(sizes) + sum(tools) + len(request.reply_schema.encode()) + _PER_REQUEST
 
 
-def read_completion(body: Any, request: Request) -> Completion:
-    """Read a reply.
-
-    Raises:
-        Malformed: it is not what the protocol has.
-    """
+def read_parts(body: Any) -> ReplyParts:
+    """The parts of a reply; raises `Malformed` where it is not what the protocol has."""
     choices = body.get("choices") if isinstance(body, dict) else None
     if not isinstance(choices, list) or not choices:
         raise Malformed("the reply has no choices")
@@ -147,65 +218,79 @@ def read_completion(body: Any, request: Request) -> Completion:
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(message, dict):
         raise Malformed("the reply has no message")
-    content, refusal, finish = message.get("content"), message.get("refusal"), choice.get("finish_reason")
-    if not isinstance(content, str | None):
+    called = message.get("tool_calls") or []
+    if not isinstance(called, list):
+        raise Malformed("the tool calls of the reply are no list")
+    functions = [_member(one, "function") for one in called]
+    usage = _member(body, "usage")
+    return ReplyParts(
+        served=body.get("model"),
+        finish=choice.get("finish_reason"),
+        texts=[message.get("content") or ""],
+        calls=[(one.get("name"), one.get("arguments", "")) for one in functions],
+        given=usage.get("prompt_tokens"),
+        made=usage.get("completion_tokens"),
+        cached=_member(usage, "prompt_tokens_details").get("cached_tokens"),
+        refusal=message.get("refusal"),
+    )
+
+
+def _member(value: Any, name: str) -> dict[str, Any]:
+    """A member of an object that is an object itself; an empty one where there is none."""
+    member = value.get(name) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}
+
+
+def total(counts: Sequence[Any]) -> int | None:
+    """The sum of counts of tokens; None where one is none."""
+    return sum(counts) if all(type(count) is int and count >= 0 for count in counts) else None
+
+
+def completion_of(parts: ReplyParts, request: Request) -> Completion:
+    """What a reply comes to; raises `Malformed` where a part is not what its protocol has."""
+    if not all(isinstance(text, str) for text in parts.texts):
         raise Malformed("the content of the reply is not text")
-    text = clean_text(content or "")
-    calls = _calls(message.get("tool_calls"))
-    finish = clean_text(finish) if isinstance(finish, str) else "unknown"
+    calls = []
+    for name, arguments in parts.calls[:_MOST_CALLS]:
+        if not isinstance(name, str) or not isinstance(arguments, str):
+            raise Malformed("a tool call of the reply has no name, or arguments that are not text")
+        calls.append(ToolCall(clean_text(name)[:_LONGEST_NAME], clean_text(arguments)[:_LONGEST_ARGUMENTS]))
+    text = clean_text("".join(parts.texts))
+    finish = clean_text(parts.finish) if isinstance(parts.finish, str) else "unknown"
+    finish = _FINISH.get(finish.lower().replace("-", "_").partition(":")[0], finish)
     reason = ""
-    if isinstance(refusal, str) and refusal.strip():
-        reason = f"the model refused: {one_line(refusal, 200)}"
-    elif finish == "content_filter":
+    if isinstance(parts.refusal, str) and parts.refusal.strip():
+        reason, finish = f"the model refused: {one_line(parts.refusal, 200)}", FILTERED
+    elif finish == FILTERED:
         reason = "the endpoint's filter withheld the reply"
+    elif parts.unknown:
+        reason = f"the reply has a part of a kind that bench does not know ({one_line(parts.unknown[0], 60)})"
     elif not text.strip() and not calls:
         reason = f"the reply is empty (finish reason {finish})"
-    usage = body.get("usage")
-    input_tokens, output_tokens, estimated = _tokens(usage, request, text)
-    served = body.get("model")
+    given, made, cached = parts.given, parts.made, parts.cached
+    # A truth value is an int to Python. No prompt is nothing; a short text may have hidden reasoning before it.
+    numbers = type(given) is int and type(made) is int
+    estimated = not (numbers and 0 < given <= _MOST_TOKENS and bool(text) <= made <= _MOST_TOKENS)
+    if estimated:
+        given, made = _bounds(request)
     return Completion(
         kind="refusal" if reason else "reply",
         text=reason or text,
         finish=finish,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
+        input_tokens=given,
+        output_tokens=made,
         estimated=estimated,
-        served=clean_text(served)[:200] if isinstance(served, str) else "",
-        calls=() if reason else calls,
-        cached_tokens=0 if estimated else _cached(usage, input_tokens),
+        served=clean_text(parts.served)[:200] if isinstance(parts.served, str) else "",
+        calls=() if reason else tuple(calls),
+        cached_tokens=cached if not estimated and type(cached) is int and 0 <= cached <= given else 0,
     )
 
 
-def _calls(raw: Any) -> tuple[ToolCall, ...]:
-    """The calls of a reply; raises `Malformed` where they are none of the protocol's."""
-    if raw is None:
-        return ()
-    if not isinstance(raw, list):
-        raise Malformed("the tool calls of the reply are no list")
-    calls = []
-    for one in raw[:_MOST_CALLS]:
-        function = one.get("function") if isinstance(one, dict) else None
-        name, arguments = (
-            (function.get("name"), function.get("arguments", "")) if isinstance(function, dict) else (None, None)
-        )
-        if not isinstance(name, str) or not isinstance(arguments, str):
-            raise Malformed("a tool call of the reply has no name, or arguments that are not text")
-        calls.append(ToolCall(clean_text(name)[:_LONGEST_NAME], clean_text(arguments)[:_LONGEST_ARGUMENTS]))
-    return tuple(calls)
+def _bounds(request: Request) -> tuple[int, int]:
+    """What stands for the counts of an endpoint that gives none."""
+    return input_bound(request), request.max_tokens
 
 
-def _cached(usage: Any, input_tokens: int) -> int:
-    """Input tokens that were read from a cache, as the endpoint counts them; 0 where it does not, or absurdly."""
-    details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    return cached if type(cached) is int and 0 <= cached <= input_tokens else 0
-
-
-def _tokens(usage: Any, request: Request, text: str) -> tuple[int, int, bool]:
-    """Tokens in and out as the endpoint counted them; upper bounds where its count cannot be true."""
-    counted = usage if isinstance(usage, dict) else {}
-    given, made = counted.get("prompt_tokens"), counted.get("completion_tokens")
-    # A truth value is an int to Python. No prompt is nothing; a short text may have hidden reasoning before it.
-    if type(given) is int and type(made) is int and 0 < given <= _MOST_TOKENS and bool(text) <= made <= _MOST_TOKENS:
-        return given, made, False
-    return input_bound(request), request.max_tokens, True
+def is_estimated(request: Request, input_tokens: int, output_tokens: int) -> bool:
+    """Whether the counts of an answer are the upper bounds that stand for those of the endpoint."""
+    return (input_tokens, output_tokens) == _bounds(request)

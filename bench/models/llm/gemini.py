@@ -9,17 +9,13 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from bench.models.llm.completion import ChatTransport, Completion, read_completion
-from bench.models.llm.messages import Request, clean_text, describe_request
+from bench.models.llm.completion import FILTERED, ChatTransport, ReplyParts, declare_tools, split_system, total
+from bench.models.llm.messages import Request
 from bench.models.llm.settings import EndpointSettings, provider_settings
 from bench.models.llm.transport import Malformed
 
-#: Why it stopped, as chat completions say it (https://ai.google.dev/api/generate-content#FinishReason).
-_FINISH = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    **dict.fromkeys(["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"], "content_filter"),
-}
+#: What a part says of itself, beside what is in it.
+_ABOUT = {"thought", "thoughtSignature", "partMetadata"}
 
 
 class GeminiTransport(ChatTransport):
@@ -66,8 +62,38 @@ class GeminiTransport(ChatTransport):
     ) -> AbstractContextManager[Any]:
         return _streamed(client, _payload(model, request))
 
-    def _read(self, body: Any, request: Request) -> Completion:
-        return read_completion(_as_chat(body, request), request)
+    def _read(self, body: Any, request: Request) -> ReplyParts:
+        if not isinstance(body, dict):
+            raise Malformed("the reply is no object")
+        candidates, feedback = body.get("candidates"), body.get("promptFeedback")
+        if not candidates and isinstance(feedback, dict) and feedback.get("blockReason"):
+            candidates = [{"finishReason": FILTERED}]
+        candidate = candidates[0] if isinstance(candidates, list) and candidates else None
+        if not isinstance(candidate, dict):
+            raise Malformed("the reply has no candidates")
+        content = candidate.get("content")
+        # A candidate without a content has none for a reason, which it tells.
+        parts = content.get("parts", []) if isinstance(content, dict) else [] if content is None else None
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise Malformed("the content of the reply has no parts")
+        called = [part["functionCall"] for part in parts if "functionCall" in part]
+        if not all(isinstance(call, dict) for call in called):
+            raise Malformed("a tool call of the reply is no object")
+        original = {sent: name for name, sent in _names(request).items()}
+        names = [original.get(str(call.get("name")), call.get("name")) for call in called]
+        unknown = [", ".join(part.keys() - _ABOUT) for part in parts if not part.keys() & {"text", "functionCall"}]
+        usage: Any = body.get("usageMetadata") if isinstance(body.get("usageMetadata"), dict) else {}
+        return ReplyParts(
+            served=body.get("modelVersion"),
+            finish=candidate.get("finishReason"),
+            texts=[part["text"] for part in parts if "text" in part and not part.get("thought")],
+            calls=[(name, json.dumps(call.get("args") or {})) for name, call in zip(names, called, strict=True)],
+            given=usage.get("promptTokenCount"),
+            # Thoughts are charged as output, and not among the tokens of the candidate.
+            made=total([usage.get("candidatesTokenCount") or 0, usage.get("thoughtsTokenCount") or 0]),
+            cached=usage.get("cachedContentTokenCount") or 0,
+            unknown=list(filter(None, unknown)),
+        )
 
 
 @contextmanager
@@ -81,7 +107,7 @@ def _streamed(client: Any, sent: dict[str, Any]) -> Iterator[io.BytesIO]:
 
 
 def _payload(model: str, request: Request) -> dict[str, Any]:
-    messages = describe_request(request)["messages"]
+    system, messages = split_system(request)
     config: dict[str, Any] = {
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
@@ -91,20 +117,11 @@ def _payload(model: str, request: Request) -> dict[str, Any]:
     }
     if request.top_p != 1.0:
         config["top_p"] = request.top_p
-    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
     if system:
         config["system_instruction"] = system
     if request.tools:
-        names = _names(request)
-        declared = [
-            {
-                "name": names[tool.name],
-                "description": clean_text(tool.description),
-                "parameters_json_schema": json.loads(tool.parameters),
-            }
-            for tool in request.tools
-        ]
-        config["tools"] = [{"function_declarations": declared}]
+        names, declared = _names(request), declare_tools(request, "parameters_json_schema")
+        config["tools"] = [{"function_declarations": [{**tool, "name": names[tool["name"]]} for tool in declared]}]
     if request.reply_schema:
         config["response_mime_type"] = "application/json"
         config["response_json_schema"] = json.loads(request.reply_schema)
@@ -114,7 +131,6 @@ def _payload(model: str, request: Request) -> dict[str, Any]:
             "parts": [{"text": message["content"]}],
         }
         for message in messages
-        if message["role"] != "system"
     ]
     return {"model": model, "contents": contents, "config": config}
 
@@ -130,56 +146,3 @@ def _names(request: Request) -> dict[str, str]:
         taken.add(legal)
         sent[name] = legal
     return sent
-
-
-def _as_chat(body: Any, request: Request) -> dict[str, Any]:
-    """A reply as chat completions have it; raises `Malformed` where it cannot be turned into one."""
-    if not isinstance(body, dict):
-        raise Malformed("the reply is no object")
-    candidates, feedback = body.get("candidates"), body.get("promptFeedback")
-    message: dict[str, Any]
-    finish: str | None
-    if not candidates and isinstance(feedback, dict) and feedback.get("blockReason"):
-        message, finish = {"content": ""}, "content_filter"
-    else:
-        message, finish = _message(candidates, request)
-    usage: Any = body.get("usageMetadata") if isinstance(body.get("usageMetadata"), dict) else {}
-    # Thoughts are charged as output, and not among the tokens of the candidate.
-    made = [usage.get("candidatesTokenCount") or 0, usage.get("thoughtsTokenCount") or 0]
-    counted = all(type(number) is int and number >= 0 for number in made)
-    return {
-        "model": body.get("modelVersion"),
-        "choices": [{"message": message, "finish_reason": finish}],
-        "usage": {
-            # Cached ones are among these.
-            "prompt_tokens": usage.get("promptTokenCount"),
-            "completion_tokens": sum(made) if counted else None,
-            "prompt_tokens_details": {"cached_tokens": usage.get("cachedContentTokenCount") or 0},
-        },
-    }
-
-
-def _message(candidates: Any, request: Request) -> tuple[dict[str, Any], str | None]:
-    candidate = candidates[0] if isinstance(candidates, list) and candidates else None
-    if not isinstance(candidate, dict):
-        raise Malformed("the reply has no candidates")
-    content = candidate.get("content")
-    # A candidate without a content has none for a reason, which it tells.
-    parts = content.get("parts", []) if isinstance(content, dict) else [] if content is None else None
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise Malformed("the content of the reply has no parts")
-    texts = [part["text"] for part in parts if "text" in part and not part.get("thought")]
-    if not all(isinstance(text, str) for text in texts):
-        raise Malformed("the content of the reply is not text")
-    called = [part["functionCall"] for part in parts if "functionCall" in part]
-    if not all(isinstance(call, dict) for call in called):
-        raise Malformed("a tool call of the reply is no object")
-    original = {sent: name for name, sent in _names(request).items()}
-    calls = []
-    for call in called:
-        name = call.get("name")
-        known = original.get(name, name) if isinstance(name, str) else None
-        calls.append({"function": {"name": known, "arguments": json.dumps(call.get("args") or {})}})
-    reason = candidate.get("finishReason")
-    finish = _FINISH.get(reason, reason) if isinstance(reason, str) else None
-    return {"content": "".join(texts), "tool_calls": calls or None}, finish

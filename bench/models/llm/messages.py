@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bench.show.numbers import money
+
 Role = Literal["system", "user", "assistant"]
 
 #: Part of every key: a change of what a key is made of must not find old answers.
@@ -77,6 +79,7 @@ class Reply:
         calls: the tools that it calls, in its order.
         cached_tokens: how many of the input tokens the endpoint had read before, by its own count.
         seconds: from sending the request that was answered to the end of the reply; None in journals that lack it.
+        estimated: the endpoint counted no tokens, or absurdly; the counts are upper bounds.
     """
 
     text: str
@@ -88,13 +91,25 @@ class Reply:
     # How it was served is no part of what was said: two replies may be equal without it.
     cached_tokens: int = field(default=0, compare=False)
     seconds: float | None = field(default=None, compare=False)
+    estimated: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """No reply: the model refused, or the endpoint failed to the last try. The query fails and the run goes on."""
+    """No reply: the model refused, or the endpoint failed to the last try. The query fails and the run goes on.
+
+    Attributes:
+        reason: why, in words.
+        filtered: the model refused, or a content filter withheld or cut the reply.
+        input_tokens, output_tokens, cached_tokens, estimated: what it took all the same, as of `Reply`; 0 if unknown.
+    """
 
     reason: str
+    filtered: bool = field(default=False, compare=False)
+    input_tokens: int = field(default=0, compare=False)
+    output_tokens: int = field(default=0, compare=False)
+    cached_tokens: int = field(default=0, compare=False)
+    estimated: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -107,6 +122,7 @@ class Usage:
         failures: requests without a reply, of both kinds.
         input_tokens, output_tokens: of all the replies, those from the journal too.
         cost: of these tokens at today's prices; None without prices.
+        estimated: requests whose tokens are upper bounds, since the endpoint did not count them.
     """
 
     calls: int
@@ -115,6 +131,16 @@ class Usage:
     input_tokens: int
     output_tokens: int
     cost: float | None
+    estimated: int
+
+    def __str__(self) -> str:
+        paid = "" if self.cost is None else f", cost {money(self.cost)}"
+        about = f" ({self.estimated} replies without counts of tokens: upper bounds)" if self.estimated else ""
+        return f"{self.calls} calls, {self.from_journal} replies from the journal{paid}{about}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was paid for, for JSON."""
+        return {name: getattr(self, name) for name in ("calls", "from_journal", "cost", "estimated")}
 
 
 def clean_text(text: str) -> str:

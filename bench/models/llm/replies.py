@@ -89,6 +89,12 @@ def _no_number(name: str) -> NoReturn:
 _BEGIN = re.compile(r"\{\s*(?:[\"'“}/]|\w+\s*:)" r"|\[\s*(?:[\"'“{\[\]\-\d/]|(?:true|false|null)\b)")
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number)
 
+
+def parse_json(text: str) -> Any:
+    """The value of a text that is JSON and nothing else; raises `ValueError` as `json_object` gives None."""
+    return _DECODER.decode(text)
+
+
 # Lines --------------------------------------------------------------------------------------------------------------
 
 _LABEL = r"(?:query|question|description|tool|api|item|option|intent|request|step|line|task)"

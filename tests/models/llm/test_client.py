@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.chatserver import ChatServer, hang, message, status
+from kit.chatserver import ChatServer, Fault, finish, hang, message, status
 from kit.forked import Forked
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.progress import Quiet
 from bench.models.llm import Failure, LanguageModel, Message, Reply, Request
-from bench.models.llm.messages import request_key
+from bench.models.llm.messages import ToolDefinition, request_key
 
 
 def of(name: str, value: Any) -> dict[str, Any]:
@@ -270,10 +270,94 @@ def test_a_request_that_was_given_up_is_asked_again_when_there_is_an_endpoint(
     assert ask("a").text == "reply to: a"
 
 
-def test_a_refusal_is_not_asked_again(chat_server: ChatServer, ask: Ask) -> None:
-    chat_server.faults.append(message(refusal="I will not\nhelp"))
-    assert ask("a") == ask("a") == Failure("the model refused: I will not help")
+@pytest.mark.parametrize(
+    ("fault", "reason", "tokens"),
+    [
+        (message(refusal="I will not\nhelp"), "the model refused: I will not help", (1, 3)),
+        *(
+            (finish(reason), "the endpoint's filter withheld the reply", (1, 3))
+            for reason in ("content_filter", "content-filter: SAFETY", "SAFETY", "guardrail_intervened")
+        ),
+        *(
+            (status(number, said, code=code), f"the endpoint's filter refused the request: {said}", (0, 0))
+            for number, said, code in (
+                (400, "try another prompt", "content_filter"),
+                (400, "flagged as potentially violating our usage policy", "invalid_prompt"),
+                (403, "moderation is required and your input was flagged", None),
+            )
+        ),
+    ],
+)
+def test_what_is_refused_has_its_tokens_and_is_not_asked_again(
+    chat_server: ChatServer, ask: Ask, fault: Fault, reason: str, tokens: tuple[int, int]
+) -> None:
+    chat_server.faults.append(fault)
+    for failure in (ask("a"), ask("a")):
+        assert failure == Failure(reason)
+        assert failure.filtered
+        assert (failure.input_tokens, failure.output_tokens) == tokens
     assert len(chat_server.requests) == 1
+
+
+# Tools that an endpoint does not take ---------------------------------------------------------------------------------
+
+TOOLS = (ToolDefinition("find", "finds", '{"type": "object", "properties": {}}'),)
+NO_LIST = "If the endpoint takes no tool calls, ask for a list of names: --form json (in a spec, form=json)."
+
+
+def without(number: int, body: Any, name: str = "tool_choice") -> Fault:
+    """This answer to a request that has a field, and a good one without it."""
+    return lambda exchange: exchange.send(body, number) if name in exchange.body else exchange.send(exchange.reply)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        without(400, {"error": {"message": "no", "param": "tool_choice", "code": "unsupported_parameter"}}),
+        without(400, {"error": "unknown field tool_choice"}),
+        without(404, {"error": {"message": "no endpoint supports the provided 'tool_choice' value"}}),
+        without(422, {"detail": [{"loc": ["body", "tool_choice"], "msg": "extra fields not permitted"}]}),
+        without(500, {"error": {"message": "Unsupported param: tool_choice"}}),
+    ],
+)
+def test_who_takes_no_tool_choice_is_asked_without_it(
+    chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    monkeypatch.setenv("BENCH_LLM_CONCURRENCY", "1")
+    chat_server.fault, chat_server.calls = fault, lambda body: [("find", "{}")]
+    notes = Notes()
+    asked = [request(text, tools=TOOLS) for text in "abc"]
+    replies = LanguageModel("m", progress=notes).complete(asked[:2])
+    # Another model of the same process knows it, and the journal has the replies under the keys that they always had.
+    replies += LanguageModel("m").complete(asked)
+    assert [reply.calls[0].name for reply in replies if isinstance(reply, Reply)] == ["find"] * 5
+    assert ["tool_choice" in body for body in chat_server.requests] == [True, False, False, False]
+    assert notes.notes == [f"{chat_server.url} takes no tool_choice, and is asked without it. {NO_LIST}"]
+    chat_server.fault = status(500)
+    again = LanguageModel("m").complete(asked)
+    assert [reply.from_journal for reply in again if isinstance(reply, Reply)] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("number", "body", "requests"),
+    [
+        (400, {"message": '"auto" tool choice requires --enable-auto-tool-choice to be set'}, 2),
+        (500, {"error": {"message": "tools param requires --jinja flag"}}, 2),
+        (400, {"error": {"message": "gemma does not support tools"}}, 1),
+    ],
+)
+def test_who_takes_no_tools_at_all_ends_the_run_with_the_way_on(
+    chat_server: ChatServer, number: int, body: Any, requests: int
+) -> None:
+    chat_server.fault = without(number, body, "tools")
+    with pytest.raises(UsageError) as raised:
+        LanguageModel("m").complete([request("a", tools=TOOLS)])
+    assert str(raised.value).endswith(f"). {NO_LIST}")
+    assert len(chat_server.requests) == requests
+    # Without tools there is nothing to say of them.
+    chat_server.fault = status(400, "a tool of ours is broken")
+    with pytest.raises(UsageError, match=r"\(a tool of ours is broken\)\.$"):
+        LanguageModel("m").complete([request("a")])
 
 
 # Preflight and identity ---------------------------------------------------------------------------------------------
@@ -375,7 +459,7 @@ def test_calls_tokens_failures_and_cost_are_counted_once_for_each_request(
     model.complete(requests)
     model.complete(requests)
     # Words in, words out; the refused one was charged for too: 1 in, 3 out.
-    expected = {"failures": 1, "input_tokens": 2 + 1 + 3, "output_tokens": 4 + 3 + 5}
+    expected = {"failures": 1, "input_tokens": 2 + 1 + 3, "output_tokens": 4 + 3 + 5, "estimated": 0}
     assert vars(model.usage) == {"calls": 3, "from_journal": 0, "cost": None, **expected}
     monkeypatch.setenv("BENCH_LLM_PRICE", "2/10")
     again = LanguageModel("m")

@@ -485,8 +485,9 @@ def test_where_tokens_are_counted_absurdly_upper_bounds_stand_for_them(
     chat_server.faults.append(usage(counted))
     reply = ask("abcdé", max_tokens=77)
     # Six bytes, what a template may add, and all the tokens that the reply might have.
-    assert (reply.input_tokens, reply.output_tokens) == (6 + 16 + 64, 77)
+    assert (reply.input_tokens, reply.output_tokens, reply.estimated) == (6 + 16 + 64, 77, True)
     assert json.loads(journal.read_text())["estimated"] is True
+    assert ask("abcdé", max_tokens=77).estimated, "also from the journal"
 
 
 def test_hidden_tokens_are_counted_as_the_endpoint_counts_them(chat_server: ChatServer, ask: Ask) -> None:

@@ -176,14 +176,58 @@ def test_a_reply_cut_short_says_so(provider: Provider) -> None:
     assert ask(provider).finish == "length"
 
 
-def test_a_refusal_fails_the_query(provider: Provider) -> None:
+def stopped(reason: str) -> Fault:
+    """A good answer of Gemini that ended for another reason."""
+    return changed(lambda body: body["candidates"][0].update(finishReason=reason))
+
+
+CUT: dict[str, list[tuple[Fault, tuple[int, int, int]]]] = {
+    "anthropic": [
+        (changed(lambda body: body.update(stop_reason="refusal", content=[])), (15, 2, 7)),
+        (changed(lambda body: body.update(stop_reason="refusal")), (15, 2, 7)),
+        (status(400, "Output blocked by content filtering policy", type="invalid_request_error"), (0, 0, 0)),
+    ],
+    "gemini": [
+        (raw(b'{"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}}'), (9, 0, 0)),
+        *(
+            (stopped(reason), (20, 4, 11))
+            for reason in ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
+        ),
+    ],
+}
+
+
+def test_a_reply_that_a_filter_cut_fails_the_query_and_has_its_tokens(provider: Provider) -> None:
     name, server = provider
-    if name == "anthropic":
-        server.faults.append(changed(lambda body: body.update(stop_reason="refusal", content=[])))
-    else:
-        server.faults.append(raw(b'{"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}}'))
-    assert ask(provider) == Failure("the endpoint's filter withheld the reply")
-    assert len(server.requests) == 1
+    for number, (fault, tokens) in enumerate(CUT[name]):
+        server.faults.append(fault)
+        failure = ask(provider, f"text {number}")
+        assert isinstance(failure, Failure)
+        assert (failure.filtered, failure.estimated) == (True, False)
+        assert (failure.input_tokens, failure.cached_tokens, failure.output_tokens) == tokens
+        # From the journal, too.
+        assert vars(ask(provider, f"text {number}")) == vars(failure)
+    assert len(server.requests) == len(CUT[name])
+
+
+def test_a_part_of_an_unknown_kind_is_named(provider: Provider) -> None:
+    name, server = provider
+    parts = {"anthropic": {"type": "hologram"}, "gemini": {"hologram": {}, "thoughtSignature": "x"}}
+
+    def add(body: Body) -> None:
+        (body["content"] if name == "anthropic" else body["candidates"][0]["content"]["parts"]).append(parts[name])
+
+    server.faults.append(changed(add))
+    failure = ask(provider)
+    assert failure == Failure("the reply has a part of a kind that bench does not know (hologram)")
+    assert failure.output_tokens > 0
+
+
+def test_who_refuses_tools_is_told_of_lists(provider: Provider) -> None:
+    provider[1].fault = status(400, "Function calling is not enabled for this model")
+    with pytest.raises(UsageError, match=r"not enabled for this model\)\. .* ask for a list of names: --form json"):
+        ask(provider, tools=TOOLS)
+    assert len(provider[1].requests) == 1
 
 
 @pytest.mark.parametrize("number", [-3, 10**12, True, "7", None, 1.5])
@@ -198,7 +242,7 @@ def test_absurd_counts_of_tokens_become_upper_bounds(provider: Provider, number:
 
     server.faults.append(changed(change))
     reply = ask(provider, max_tokens=50)
-    assert (reply.cached_tokens, reply.output_tokens) == (0, 50)
+    assert (reply.cached_tokens, reply.output_tokens, reply.estimated) == (0, 50, True)
     assert 0 < reply.input_tokens < 1000
 
 
