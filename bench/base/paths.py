@@ -8,8 +8,10 @@ import os
 import secrets
 import select
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from bench.base.errors import StorageError
@@ -188,3 +190,35 @@ def sha256_of(path: Path) -> str:
     """The sha256 of a file's bytes, as hexadecimal text."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remembered_sha256(path: Path) -> str:
+    """sha256 of a file's bytes, taken once as long as size, times and inode stay (see `remembered_digest`)."""
+    return remembered_digest(path, sha256_of)
+
+
+def remembered_digest(path: Path, digest: Callable[[Path], str], above: int = 1 << 20) -> str:
+    """What `digest` says of a file, once as long as size, times and inode stay: in this process; of large ones, ever.
+
+    Args:
+        path: the file.
+        digest: gives 64 hexadecimal digits.
+        above: files of so many bytes are remembered in the cache.
+    """
+    status = path.stat()
+    stamp = status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    return _digest_as_of(path, digest, stamp, stamp[0] >= above)
+
+
+@cache
+def _digest_as_of(path: Path, digest: Callable[[Path], str], stamp: tuple[int, int, int, int], keep: bool) -> str:
+    # Times have steps: of what was changed a moment ago, another change may not show.
+    if not keep or max(stamp[1:3]) > time.time_ns() - 2_000_000_000:
+        return digest(path)
+    token = hashlib.sha256(f"{digest.__name__} {path.resolve()} {stamp}".encode("utf-8", "surrogatepass")).hexdigest()
+    note = cache_folder() / "hashes" / token
+    if note.is_file() and len(text := note.read_text("utf-8").strip()) == 64:
+        return text
+    found = digest(path)
+    write_text(note, found + "\n")
+    return found

@@ -195,6 +195,7 @@ def ask(
     folder: Path | None = None,
     progress: Progress = QUIET,
     stage_name: str = "rank",
+    keep: Callable[[], None] = lambda: None,
 ) -> Answers:
     """Rank (and recommend) for queries of a dataset, save those whose answers lie in `folder`.
 
@@ -225,6 +226,7 @@ def ask(
             batch = _ask_batch(method, dataset, ordered[positions], queries.take(positions), positions, depth)
             if folder is not None:
                 batch.write(folder)
+                keep()
             batches.append(batch)
             stage.advance(len(positions))
     answers = _join_batches(batches, resumed)

@@ -10,7 +10,8 @@ import io
 import json
 import shutil
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.paths import replacing
+from bench.base.paths import replacing, write_text
 from bench.data.gold import Gold
-from bench.interface import Ranking, ToolSets
+from bench.identity.used import Used, times_noted
+from bench.interface import Method, Ranking, ToolSets
 from bench.metrics.ties import Beyond
 from bench.remote.answers import AnswerNote
+from bench.results.code_versions import method_use, resume_use
+
+#: Names what the code of the method had used for the batches beside it.
+_USED = "used.json"
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,27 @@ def stored_batches(folder: Path, queries: int) -> list[Batch]:
         taken[batch.positions] = True
         batches.append(batch)
     return batches
+
+
+def use_keeper(folder: Path, method: Method) -> Callable[[], None]:
+    """What writes, beside the batches of a run, which files a user's code has used so far, whenever there are more.
+
+    Batches that an earlier process left there are forgotten if one of its files is not what it was: they are not joined
+    to those of other code.
+    """
+    path, written = folder / _USED, -1
+    with suppress(OSError, ValueError):
+        if path.is_file() and not resume_use(method, Used.model_validate_json(path.read_bytes())):
+            forget(folder)
+
+    def keep() -> None:
+        nonlocal written
+        if written != times_noted():
+            written = times_noted()
+            if (used := method_use(method)) is not None:
+                write_text(path, used.model_dump_json())
+
+    return keep
 
 
 def has_answers(folder: Path) -> bool:

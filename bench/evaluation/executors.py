@@ -82,7 +82,7 @@ def side_by_side(
             here.offline,
             here.cache,
             here.mirror,
-            item.identifier,
+            item.provisional,
             item.folder.absolute(),
             needs_llm(item.method),
             _asks(item.method),

@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distributions, requires, version
+from importlib.metadata import requires
 from pathlib import Path
 
 import bench
+from bench.base.packages import distributions_of, installed_version, plain_name
 
 #: Packages that numbers of every result pass through: when answers are scored, and tokens are counted.
 _SCORING = ("numpy", "scipy", "pyarrow", "tokenizers")
@@ -44,43 +45,12 @@ def package_versions(imported: Iterable[str] = ()) -> dict[str, str]:
         imported: packages that the code imports, by the names under which it does.
     """
     versions = {"bench": bench.__version__, "python": platform.python_version()}
-    direct = {*_SCORING, *(name for top in imported for name in _distributions(top) if name not in _CARRYING)}
+    direct = {*_SCORING, *(name for top in imported for name in distributions_of(top) if name not in _CARRYING)}
     below = {name for top in direct for name in _required_packages(top)}
     for name in sorted(direct | (below & _COMPUTING)):
-        if (known := _version(name)) is not None:
+        if (known := installed_version(name)) is not None:
             versions[name] = known
     return versions
-
-
-# All of it is read once: what is imported does not change with what is installed meanwhile.
-
-
-@cache
-def _distributions(top: str) -> tuple[str, ...]:
-    """The names under which a package that is imported is installed, in most cases its own."""
-    if _version(top) is not None:
-        return (_plain(top),)
-    begins = f"\n{top}/", f"\n{top}.py"
-    return tuple(
-        sorted({_plain(name) for name, files in _installed_packages() if any(begin in files for begin in begins)})
-    )
-
-
-@cache
-def _installed_packages() -> list[tuple[str, str]]:
-    """The names of all packages that are installed, and the lists of their files.
-
-    (`packages_distributions` takes a second, as it makes an object of each file.)
-    """
-    return [(package.name, "\n" + (package.read_text("RECORD") or "")) for package in distributions()]
-
-
-@cache
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 @cache
@@ -89,17 +59,12 @@ def _required_packages(name: str) -> frozenset[str]:
     packages, pending = set[str](), [name]
     while pending:
         one = pending.pop()
-        if one in packages or _version(one) is None:
+        if one in packages or installed_version(one) is None:
             continue
         packages.add(one)
         lines = [line for line in requires(one) or () if "extra ==" not in line]
-        pending += [_plain(named[0]) for line in lines if (named := _NAME.match(line))]
+        pending += [plain_name(named[0]) for line in lines if (named := _NAME.match(line))]
     return frozenset(packages)
-
-
-def _plain(name: str) -> str:
-    """The name of a package as package indexes write it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @cache

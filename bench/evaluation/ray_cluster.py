@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import socket
 import tempfile
@@ -34,7 +35,7 @@ from bench.evaluation.machine import cores
 from bench.evaluation.ray_shards import Shards, task_options
 from bench.evaluation.worker import RunCell, work
 from bench.models.shards import spread_by
-from bench.results.store import StoredResult, result_lock
+from bench.results.store import MANIFEST, StoredResult, result_lock
 
 #: Another node is tried so often when one dies with a cell, or a cell's process does.
 _RETRIES = 3
@@ -311,13 +312,15 @@ def _store(cell: RunCell, returned: Returned, progress: Progress) -> Path | Benc
         progress.note(line)
     if isinstance(returned.outcome, BenchError):
         return returned.outcome
-    folder = cell.folder
+    # What a user's code has used is a part of the id, and known since it was asked.
+    told = json.loads(returned.outcome[MANIFEST])["result_id"]
+    folder = cell.folder.with_name(f"{cell.folder.name.rpartition('-')[0]}-{told}")
     try:
         with result_lock(cell.results, folder, progress):
             with replace_folder(folder) as fresh:
                 for name, content in returned.outcome.items():
                     (fresh / name).write_bytes(content)
-            forget(folder.with_name(f".{folder.name}.partial"))
+            forget(cell.folder.with_name(f".{cell.folder.name}.partial"))
         StoredResult.read(folder).verify()
     except BenchError as error:
         return error

@@ -8,7 +8,7 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,7 @@ from bench.data.dataset import Dataset
 from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
 from bench.evaluation.ask import Answers, ask, ask_again, asking_order, calls_of, check, prepare, scope_sentences
-from bench.evaluation.checkpoints import forget, has_answers
+from bench.evaluation.checkpoints import forget, has_answers, use_keeper
 from bench.evaluation.contamination import training_leaks
 from bench.evaluation.cut import Cut, learn_cut, split_history
 from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
@@ -37,15 +37,27 @@ from bench.evaluation.observed import observe
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score, scoring_code
+from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
 from bench.interface.marks import FLAKY, REMOTE
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
-from bench.results.code_versions import method_code, method_packages
+from bench.results.code_versions import method_code, method_packages, method_use
+from bench.results.current import conditions_of
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
-from bench.results.store import StoredResult, check_writable, is_complete, result_folder, result_lock, write_result
+from bench.results.store import (
+    MANIFEST,
+    PER_QUERY,
+    RUN,
+    StoredResult,
+    check_writable,
+    is_complete,
+    result_folder,
+    result_lock,
+    write_result,
+)
 from bench.results.unfinished import begin_run, end_run
 from bench.results.units import unit_counts
 
@@ -57,13 +69,27 @@ _ANEW = "begun-anew"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan that can run, what it asks, the method made for it, and where its result belongs."""
+    """A plan that can run, what it asks, the method made for it, and where its result belongs.
+
+    Attributes:
+        code: the hash of the method's code; of a user's, of what it has used by now.
+        provisional: the id of the result by that code.
+        identifier: that of a stored result of a user's method, if all that it had used is unchanged; else provisional.
+        folder: of the result.
+    """
 
     plan: Plan
     conditions: Conditions
     method: Method
+    code: str
+    provisional: str
     identifier: str
     folder: Path
+
+    @property
+    def begun(self) -> Path:
+        """The folder beside which answers lie until the result is complete."""
+        return self.folder.with_name(self.folder.name.removesuffix(self.identifier) + self.provisional)
 
 
 @dataclass
@@ -215,13 +241,27 @@ class Runner:
         if plan.cut != "none" and plan.cut_at is None:
             split_history(plan.cut, history)
         check(method, library, history)
-        conditions = plan.conditions(dataset)
-        identifier = result_id(conditions, method_hash(method))
-        folder = result_folder(self.results, dataset.spec, method.name, identifier)
-        return Prepared(plan, conditions, method, identifier, folder)
+        conditions, code = plan.conditions(dataset), method_code(method)
+        provisional = result_id(conditions, method_hash(method, code))
+        return self._place(Prepared(plan, conditions, method, code, provisional, "", Path()))
+
+    def _place(self, item: Prepared) -> Prepared:
+        """A prepared plan with the id and the folder of its result."""
+        spec, method, found = self._dataset(item.plan.dataset).spec, item.method, item.provisional
+        if method_use(method) is not None:
+            place = result_folder(self.results, spec, method.name, "*")
+            for manifest in sorted(place.parent.glob(f"{place.name}/{MANIFEST}"), reverse=True):
+                with suppress(BenchError):
+                    stored = StoredResult.read(manifest.parent).manifest
+                    code = method_code(method, stored.method.used)
+                    if result_id(item.conditions, method_hash(method, code)) == stored.result_id:
+                        found = stored.result_id
+        return dataclasses.replace(item, identifier=found, folder=result_folder(self.results, spec, method.name, found))
 
     def _run(self, item: Prepared) -> StoredResult:
-        with result_lock(self.results, item.folder, self.progress):
+        with result_lock(self.results, item.begun, self.progress):
+            # Another process may have made it meanwhile.
+            item = self._place(item)
             recover(item.folder)
             if is_complete(item.folder) and self.overwrite != "always":
                 try:
@@ -238,11 +278,12 @@ class Runner:
                         f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
                     )
             try:
-                return self._make(item)
+                with watch_use() if method_use(item.method) is not None else nullcontext():
+                    return self._make(item)
             except UnresolvedError:
                 # The same command asks again, unless an earlier process had answers.
-                if not has_answers(_partial(item.folder)):
-                    forget(_partial(item.folder))
+                if not has_answers(_partial(item.begun)):
+                    forget(_partial(item.begun))
                 raise
 
     def _bring_up_to_date(self, result: StoredResult, plan: Plan) -> StoredResult:
@@ -259,10 +300,11 @@ class Runner:
         plan, method, dataset = item.plan, item.method, self._dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
-        batches = _partial(item.folder)
+        batches = _partial(item.begun)
         if self.overwrite == "always" and not (batches / _ANEW).is_file():
             forget(batches)
             write_text(batches / _ANEW, "")
+        keep = use_keeper(batches, method)
         clock = _Clock()
         gc.collect()
         reset_peak_memory()
@@ -280,7 +322,7 @@ class Runner:
             stage = "rank" if plan.repeats == 1 else f"rank, repeat {number} of {plan.repeats}"
             prepare(fresh, library, history, dataset.gold.take(order), checked=fresh is method, clock=clock)
             with meter_requests() as meter:
-                answers = ask(fresh, dataset, rows, plan.depth, folder, self.progress, stage)
+                answers = ask(fresh, dataset, rows, plan.depth, folder, self.progress, stage, keep)
             clock.add("rank", answers.seconds)
             return answers, meter
 
@@ -303,21 +345,21 @@ class Runner:
         if cut is not None:
             repeats = [dataclasses.replace(answers, sets=cut.apply(answers.ranking)) for answers in repeats]
         template = plan.tool_text(dataset)
-        with clock("score"), self.progress.stage("score"):
-            scored = score(item.identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
-        if not _is_still(item, dataset):
+        if (identifier := _identify(item, dataset)) is None:
             # Answers may be of either code.
             forget(batches)
             raise MethodError(
-                f"a file of {method.spec} was edited while it ran (its code, a file beside it that the code names, or "
-                "a model), so nothing is stored: run it again, and have it write its own files in another folder."
+                f"a file of {method.spec} was edited while it ran (its code, a file that it had read, or a model), so "
+                "nothing is stored: run it again."
             )
+        with clock("score"), self.progress.stage("score"):
+            scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
         marks = check_marks(method) | leaks.marks | seen
         if flaky and plan.repeats == 1:
             marks[FLAKY] = flaky
         manifest = Manifest(
-            result_id=item.identifier,
+            result_id=identifier,
             protocol=version_for(dataset.gold),
             dataset=dataset_identity(plan, dataset, rows, len(history)),
             method=MethodIdentity(
@@ -326,6 +368,7 @@ class Runner:
                 hash=method_hash(method),
                 revisions=check_revisions(method),
                 code=method_code(method),
+                used=method_use(method),
                 oracle=oracle,
                 needs_llm=needs_llm(method),
                 marks=[Mark.from_method(mark, sentence) for mark, sentence in marks.items()],
@@ -347,10 +390,30 @@ class Runner:
             scoring=scoring_code(scored.metrics.metrics),
         )
         tables = (scored.run, scored.per_query, scored.repeats, scored.notes)
-        result = write_result(item.folder, manifest, scored.metrics, *tables)
+        folder = result_folder(self.results, dataset.spec, method.name, identifier)
+        with result_lock(self.results, folder, self.progress) if folder != item.begun else nullcontext():
+            result = write_result(folder, manifest, scored.metrics, *tables)
         forget(batches)
         self.end(plan, item.conditions)
+        if manifest.method.used is not None:
+            self._tell_same(result)
         return result
+
+    def _tell_same(self, result: StoredResult) -> None:
+        """Say which result of a user's older code has the same rankings: the edit has changed none."""
+        for folder in sorted(result.folder.parent.glob(f"{result.folder.name.rpartition('-')[0]}-*")):
+            with suppress(ResultError):
+                other = StoredResult.read(folder).manifest
+                same = all(other.files.get(name) == result.manifest.files[name] for name in (RUN, PER_QUERY))
+                if (
+                    same
+                    and other.result_id != result.manifest.result_id
+                    and conditions_of(other) == conditions_of(result.manifest)
+                ):
+                    self.progress.note(
+                        f"{result.label}: its rankings are those of {other.result_id}, made at "
+                        f"{other.environment.created}: what was edited since has changed none"
+                    )
 
 
 def _partial(folder: Path) -> Path:
@@ -432,12 +495,18 @@ def _asks_elsewhere(result: StoredResult) -> bool:
     return any(mark.text == REMOTE for mark in result.manifest.marks)
 
 
-def _is_still(item: Prepared, dataset: Dataset) -> bool:
-    """Whether the code and the models are those by which the run was named."""
+def _identify(item: Prepared, dataset: Dataset) -> str | None:
+    """The id of the result of a run that has ended; None if its code or models are not those that it began with."""
+    conditions, method = item.plan.conditions(dataset), item.method
     try:
-        return result_id(item.plan.conditions(dataset), method_hash(item.method)) == item.identifier
+        code = method_code(method)
     except UsageError:
-        return False
+        return None
+    if method_use(method) is None:
+        return item.provisional if result_id(conditions, method_hash(method, code)) == item.provisional else None
+    # What a user's code has used is known only now; its models and parameters were known.
+    begun = result_id(conditions, method_hash(method, item.code))
+    return result_id(conditions, method_hash(method, code)) if begun == item.provisional else None
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:

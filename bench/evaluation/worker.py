@@ -38,7 +38,7 @@ class RunCell:
         results: the folder of results.
         overwrite, metrics: as of `Runner`; metrics by their names.
         offline, cache, mirror: as of `Session`.
-        identifier: of the result, as found where the cell comes from.
+        identifier: of the result, as found where the cell comes from, before a user's code is asked.
         folder: of the result.
         pays: whether its method calls a language model or another paid service.
         asks: whether its method asks a service of which nothing tells where it is, such as one on this machine.
@@ -97,7 +97,7 @@ def work(cell: RunCell, reports: Progress, datasets: dict[Spec, Dataset]) -> Pat
         )
         try:
             checked = runner.check([cell.plan])
-            if checked[0].identifier != cell.identifier:
+            if checked[0].provisional != cell.identifier:
                 return MethodError(
                     f"{cell.label} would be another result on {platform.node()} than where the command was given: "
                     "their code of bench or of the method differs, or the models it names do; install the same on both."

@@ -1,4 +1,4 @@
-"""Hashes of code: definitions, and everything of ours and of an author's that they reach by name.
+"""Hashes of bench's own code: definitions, and everything of ours that they reach by name.
 
 A hash over whole files changes with a comment, and with a definition that nothing uses. This one covers definitions
 one by one: the functions, classes and constants at the top of modules, and of a class its members one by one. It starts
@@ -11,8 +11,7 @@ from some roots and follows
 - statements that do something when their module is imported, of every module that is imported on the way: calls,
   assignments to a part of something (`TABLE["a"] = b`), functions that a decorator registers, classes that tell
   their base (`__init_subclass__`);
-- texts in an author's code that name a module, or a file or folder beside it: the module as a whole, the bytes of the
-  files (of ours, files alone); a compiled module of an author by its bytes.
+- texts that name a file beside the code: its bytes.
 
 Where a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a value), the whole module counts.
 
@@ -20,6 +19,8 @@ What counts of a definition is its syntax tree, without docstrings, annotations 
 and of parameters' descriptions, and the names of local variables; and for each name that it uses, which definition that
 is. Where a definition lies, in which order, and where it is imported, does not count. Of other packages, the names
 count and not the code: their versions are in the manifest. Sources are read, never run.
+
+That is so for code that is written as ours is. What the code of a user uses is watched instead (`bench.identity.used`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import BenchError
 from bench.base.paths import cache_folder, replacing, sha256_of
-from bench.identity.sources import compiled_file, is_own, source_file
+from bench.identity.sources import source_file
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -169,7 +170,7 @@ class Reached:
         texts, _, packages = _reach(sources, self._roots, self._called, self._named)
         counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
         state = sources.state
-        found_from = _State({**state.files, **sources.folders}, dict(state.places), dict(state.own))
+        found_from = _State({**state.files, **sources.folders})
         return _ReachedHash(hashlib.sha256(counted).hexdigest(), sorted(packages), found_from)
 
     def _sources(self) -> _Sources:
@@ -186,7 +187,7 @@ def reach(
     """Follow what definitions use.
 
     Args:
-        roots: where to start; their packages count as well as `bench`, and so do modules that lie in no package.
+        roots: where to start; their packages count as well as `bench`.
         called: names of members that whoever uses the roots calls.
         without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
         values: what counts besides, by its `repr`, in this order.
@@ -241,7 +242,7 @@ def _reach(
 
 @dataclass(frozen=True)
 class _Whole:
-    """All that stands in a module of ours or the author's."""
+    """All that stands in a module of ours."""
 
     module: str
 
@@ -277,19 +278,15 @@ class _Sources:
 
     def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
         self.packages, self.without = packages, without
-        self.state = _State({}, {}, {})
-        #: Where another file would be read if it came. A process does not look again: methods keep logs.
+        self.state = _State({})
+        #: Where another file would be read if it came. A process does not look again.
         self.folders: dict[Path, _Stamp] = {}
         self.find_module, self.effects = cache(self._find_module), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolve), cache(self._describe), cache(self._is_out)
 
     def counts(self, module: str) -> bool:
-        """Whether a module's code is ours or the author's."""
-        top = module.partition(".")[0]
-        if top in self.packages:
-            return True
-        self.state.own[top] = is_own(top)
-        return self.state.own[top]
+        """Whether a module's code is ours."""
+        return module.partition(".")[0] in self.packages
 
     def _is_out(self, item: Definition) -> bool:
         places = {item.module, f"{item.module}:{item.name}", *_around(item.module)}
@@ -300,8 +297,6 @@ class _Sources:
         if not self.counts(module):
             return None
         path = source_file(module)
-        if not module.startswith("bench."):
-            self.state.places[module] = path
         if path is None:
             return None
         self.state.files[path] = _stamp(path)
@@ -364,8 +359,6 @@ class _Sources:
         if not self.counts(where):
             return (module,)
         targets = self._follow(Definition(where, name), tried) if name is not None else ()
-        if not targets and (binary := compiled_file(module)) is not None:
-            return (f"{module} {self._hash_file(binary)}",)
         return targets or ((_Whole(module),) if name is None or self.find_module(module) is not None else ())
 
     def along(self, module: str, chain: tuple[str, ...], here: Mapping[str, Iterable[_Target]]) -> tuple[_Target, ...]:
@@ -414,8 +407,6 @@ class _Sources:
                 members[name] = any(member.always for member in inner) or self._is_open(item)
             for text in sorted(piece.texts):
                 texts += self._content(item, text)
-                if not item.module.startswith("bench.") and self.find_module(text) is not None:
-                    targets.append(_Whole(text))
         if "." in item.name:
             texts.append(self._label(Definition(item.module, item.name.partition(".")[0])))
         return _DefinitionText("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
@@ -427,26 +418,14 @@ class _Sources:
         return target.name if self.is_out(target) else " ".join(piece.text for piece in self.pieces(target))
 
     def _content(self, item: Definition, text: str) -> Iterator[str]:
-        """A file beside a module that a text names, or all in a folder beside an author's.
-
-        What a script does when it is run names folders, too, such as that of its results; these do not count.
-        """
+        """A file beside a module that a text names."""
         path = source_file(item.module)
         assert path is not None
         place = path.parent / text
         self._look_in(place.parent)
-        paths = [place]
-        if not item.module.startswith("bench.") and not item.name.startswith("<") and place.is_dir():
-            paths = [each for each in sorted(place.rglob("*")) if each.suffix not in {".py", ".pyc"}]
-            for inner in (place, *(each for each in paths if each.is_dir())):
-                self._look_in(inner)
-        for each in paths:
-            if each.is_file():
-                yield f"{each.relative_to(path.parent).as_posix()} {self._hash_file(each)}"
-
-    def _hash_file(self, path: Path) -> str:
-        self.state.files[path] = _stamp(path)
-        return sha256_of(path)
+        if place.is_file():
+            self.state.files[place] = _stamp(place)
+            yield f"{place.relative_to(path.parent).as_posix()} {sha256_of(place)}"
 
 
 #: What was found is shared by threads, such as those that make the pages of a site.
@@ -480,19 +459,61 @@ class _State:
 
     Attributes:
         files: files and folders.
-        places: where each module of an author lies that was looked for.
-        own: whether the code of a top-level package is ours or the author's.
     """
 
     files: dict[Path, _Stamp]
-    places: dict[str, Path | None]
-    own: dict[str, bool]
 
     def stands(self) -> bool:
         """Whether nothing of it has changed."""
-        same = all(_stamp(path) == stamp for path, stamp in self.files.items())
-        same = same and all(is_own(name) == expected for name, expected in self.own.items())
-        return same and all(source_file(name) == path for name, path in self.places.items())
+        return all(_stamp(path) == stamp for path, stamp in self.files.items())
+
+
+# What modules of a user's name ---------------------------------------------------------------------------------------
+
+
+def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
+    """The definitions of bench that a module of a user's names, and the words in it that may name members of them.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError: no Python can read it.
+    """
+    with _ONE_AT_A_TIME:
+        module, sources = _parse_module("", path, _stamp(path)), _sources(frozenset({"bench"}), frozenset())
+        pieces = [piece for bound in module.bound.values() for piece in bound]
+        pieces += [member for piece in pieces for inner in piece.members.values() for member in inner]
+        here: dict[str, list[_Target]] = defaultdict(list)
+        for where, name, alias in (each for piece in pieces for each in piece.imports):
+            here[alias] += sources.imported(where, name) if sources.counts(where) else ()
+        targets = [target for found in here.values() for target in found]
+        for chain in {chain for piece in pieces for chain in piece.chains if here.get(chain[0])}:
+            targets += sources.along("", chain, here)
+        named = {text for piece in pieces for text in piece.texts} | {*module.stars}
+        targets += [_Whole(text) for text in named if text.startswith("bench.")]
+        roots = {target for target in targets if isinstance(target, Definition)}
+        for target in targets:
+            # What is taken of bench itself, its face, is found by its name.
+            if isinstance(target, _Whole) and target.module != "bench" and sources.find_module(target.module):
+                roots |= {*definitions(target.module)}
+        return sorted(roots), {word for piece in pieces for word in piece.words}
+
+
+def imports_of(source: bytes, inside: str) -> list[tuple[str, str | None, str]]:
+    """(module, name in it or None, name here) of each import in a module of the package `inside`, wherever it stands.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError: no Python can read it.
+    """
+    found = [node for node in ast.walk(syntax_tree(source)) if isinstance(node, _Import)]
+    return [part for node in found for part in _imports(inside, node)]
+
+
+def tree_digest(source: bytes) -> str:
+    """sha256 of a module's syntax tree: comments and formatting do not count, and all else does.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError: no Python can read it.
+    """
+    return hashlib.sha256(_dump_tree(syntax_tree(source)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 # What is kept from one process to the next ---------------------------------------------------------------------------
@@ -659,8 +680,9 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
             module.effects.append(node.name)
     else:
         names = sorted(set().union(*map(_bound_here, _same_scope(node))))
-        if isinstance(node, ast.Assign | ast.AnnAssign) and names == ["_EXPORTS"] and node.value is not None:
-            module.exports = ast.literal_eval(node.value)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and names == ["_EXPORTS"] and isinstance(node.value, ast.Dict):
+            with suppress(ValueError):
+                module.exports = ast.literal_eval(node.value)
         if _does_something(node) and ast.unparse(getattr(node, "test", ast.Constant(0))) != "__name__ == '__main__'":
             names.append(f"<{len(module.effects)}>")
             module.effects.append(names[-1])

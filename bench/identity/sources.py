@@ -23,40 +23,20 @@ INSTALLED = tuple(
     )
 )
 #: Names of such folders, wherever a `.pth` file or the path of Python has put another.
-_PACKAGED = frozenset({"site-packages", "dist-packages"})
-
-
-def is_own(top: str) -> bool:
-    """Whether the code of a top-level package is ours or an author's: no part of Python, and not installed."""
-    if top == "bench" or top in sys.stdlib_module_names:
-        return top == "bench"
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError, AttributeError):
-        return False
-    if spec is None:
-        # It may come while the process runs: the author has not written it yet.
-        return False
-    return not _is_installed(tuple(spec.submodule_search_locations or ()) if spec.origin is None else (spec.origin,))
+PACKAGED = frozenset({"site-packages", "dist-packages"})
 
 
 @cache
-def _is_installed(places: tuple[str, ...]) -> bool:
+def is_installed(places: tuple[str, ...]) -> bool:
     """Whether a module that lies at these places belongs to the interpreter or an installed package."""
-    paths = [Path(place).resolve() for place in places if place not in {"built-in", "frozen"}]
-    return not paths or bool(_PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in INSTALLED)
+    paths = [Path(os.path.realpath(place)) for place in places if place not in {"built-in", "frozen"}]
+    return not paths or bool(PACKAGED & set(paths[0].parts)) or any(paths[0].is_relative_to(at) for at in INSTALLED)
 
 
 def source_file(module: str) -> Path | None:
     """The source file of a module, found without importing anything; None where there is none."""
     path = _ours(module) if module.startswith("bench.") and module not in sys.modules else _file(module)
     return path if path is not None and path.suffix == ".py" and path.is_file() else None
-
-
-def compiled_file(module: str) -> Path | None:
-    """The file of a module that is compiled, as Cython does; never of ours."""
-    path = None if module.startswith("bench.") else _file(module)
-    return path if path is not None and path.suffix in {".so", ".pyd", ".pyc"} and path.is_file() else None
 
 
 def _file(module: str) -> Path | None:

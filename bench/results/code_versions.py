@@ -7,7 +7,9 @@ What each hash covers is said here: where `bench.identity.reach` starts, and wha
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import CellType, FunctionType
@@ -23,7 +25,8 @@ from bench.data.goldgroups import GoldGroups
 from bench.data.hints import destructive_tools
 from bench.data.tables import TOOL_TEXTS, Template, Tool
 from bench.data.template import render_tool
-from bench.identity.reach import Definition, Reached, definition_of, definitions, reach, reach_modules
+from bench.identity.reach import Definition, Reached, definition_of, reach, reach_modules
+from bench.identity.used import Used, count_used, definitions_used, use_of, used_now, user_file
 from bench.interface.method import Method
 from bench.interface.parts import methods_of
 from bench.interface.ranking import Ranking, ToolSets
@@ -69,24 +72,85 @@ _PLACES = (
 )
 
 
-def method_code(method: Method) -> str:
+def method_code(method: Method, used: Used | None = None) -> str:
     """sha256 over the code of a method and of the methods it is built of.
 
+    Of a method of bench it is what the code reaches. Of a user's it is what the code has used in this process so far.
+
+    Args:
+        method: the method.
+        used: what the code of a user's had used when it made a result. If its modules use nothing else when they are
+            imported now, the hash is taken over the same files and packages as they are now.
+
     Raises:
-        UsageError: a file was edited after this process had imported it: what runs is not what the file says. Or the
-            source of a method cannot be read.
+        UsageError: a file was edited after this process had imported or read it: what runs is not what the file says.
+            Or the source of a method cannot be read.
     """
     kinds = sorted({type(part) for part in methods_of(method)}, key=lambda kind: (kind.__module__, kind.__qualname__))
-    code = _methods_hash(kinds)
-    for kind in kinds:
-        kind_code = code if len(kinds) == 1 else _methods_hash([kind])
-        loaded = getattr(kind, "loaded", None)
-        if _LOADED.setdefault(loaded if isinstance(loaded, FunctionType) else kind, kind_code) != kind_code:
-            raise UsageError(
-                f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, so "
-                "that the old code would run under the name of the new; start the process (or the notebook) again."
-            )
-    return standing_names().get(code, code)
+    now = method_use(method)
+    if now is None:
+        code = _methods_hash(kinds)
+        for kind in kinds:
+            kind_code = code if len(kinds) == 1 else _methods_hash([kind])
+            if _LOADED.setdefault(kind, kind_code) != kind_code:
+                raise UsageError(
+                    f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, "
+                    "so that the old code would run under the name of the new; start the process (or the notebook) "
+                    "again."
+                )
+        return standing_names().get(code, code)
+    modules = _modules_outside(method)
+    if used is not None and used_now(used, modules[0]).includes(now):
+        now = used_now(used, modules[0])
+    roots, words = definitions_used(now, modules)
+    if any(hasattr(type(part), "loaded") for part in methods_of(method)):
+        roots.append(Definition("bench.registry.functions", "function_method"))
+    ours = [kind for kind in kinds if kind.__module__.startswith("bench.")]
+    return hashlib.sha256(f"{_methods_hash(ours, roots, words)} {now.digest()}".encode()).hexdigest()
+
+
+def method_use(method: Method) -> Used | None:
+    """What the code of a user's method, or of one that it is built of, has used so far; None where all are bench's.
+
+    Raises:
+        UsageError: as of `method_code`.
+    """
+    modules = _modules_outside(method)
+    if not modules:
+        return None
+    named = [
+        str(value)
+        for part in methods_of(method)
+        if not type(part).__module__.startswith("bench.")
+        for value in _flat(vars(part.parameters).values())
+        if isinstance(value, str | Path) and os.path.isfile(value)
+    ]
+    return use_of(modules, named)
+
+
+def resume_use(method: Method, used: Used) -> bool:
+    """Count what the code of a user's method had used in an earlier process as used; False if any of it has changed."""
+    modules = _modules_outside(method)
+    same = bool(modules) and used_now(used, modules[0]) == used
+    if same:
+        count_used(used, modules[0])
+    return same
+
+
+def _flat(values: Iterable[object]) -> Iterable[object]:
+    return (item for value in values for item in (value if isinstance(value, tuple | list) else (value,)))
+
+
+def _modules_outside(method: Method) -> list[str]:
+    """The modules that hold the classes and functions of a method and its parts, but for bench's own."""
+    modules = dict[str, None]()
+    for part in methods_of(method):
+        kind = type(part)
+        function = getattr(kind, "loaded", None)
+        modules[kind.__module__] = None
+        modules |= {str(getattr(function, "__module__", None)): None} if function is not None else {}
+        modules |= {above.__module__: None for above in kind.__mro__ if user_file(above.__module__)}
+    return [name for name in modules if name.partition(".")[0] != "bench"]
 
 
 @functools.cache
@@ -98,16 +162,18 @@ def standing_names() -> Mapping[str, str]:
 
 def method_packages(method: Method) -> frozenset[str]:
     """The packages of others that the code of a method, and of those it is built of, uses: their import names."""
-    return of_methods({type(part) for part in methods_of(method)}).packages
+    used = method_use(method)
+    ours = of_methods({type(part) for part in methods_of(method)}).packages
+    return ours if used is None else ours | used.packages.keys()
 
 
 #: Class or function of a method -> the hash of its code when it was first asked for.
 _LOADED: WeakKeyDictionary[object, str] = WeakKeyDictionary()
 
 
-def _methods_hash(kinds: list[type[Method]]) -> str:
+def _methods_hash(kinds: list[type[Method]], roots: Iterable[Definition] = (), words: Iterable[str] = ()) -> str:
     try:
-        return of_methods(kinds).hash()
+        return of_methods(kinds, roots, words).hash()
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the method cannot be read, so that no result could be identified by it ({error}); save it "
@@ -115,31 +181,16 @@ def _methods_hash(kinds: list[type[Method]]) -> str:
         ) from None
 
 
-def of_methods(kinds: Iterable[type[Method]]) -> Reached:
-    """What the code of methods reaches.
+def of_methods(kinds: Iterable[type[Method]], roots: Iterable[Definition] = (), words: Iterable[str] = ()) -> Reached:
+    """What the code of bench's methods reaches; and what a user's code uses of bench: `roots`, by these words.
 
     Raises:
         LookupError: the source of one cannot be found.
     """
-    roots, values = [definition_of(item) for item in _GIVEN], list[object]()
-    for kind in kinds:
-        _take_kind(kind, roots, values)
     # A method that makes another text of a tool than the run's names its template.
     templates = {name: definition_of(text) for name, text in TOOL_TEXTS.items()}
-    return reach(roots, CALLED, _NO_PART, values, templates)
-
-
-def _take_kind(kind: type[Method], roots: list[Definition], values: list[object]) -> None:
-    """Enter the class of a method, or the function that one asks."""
-    function = getattr(kind, "loaded", None)
-    if function is not None:
-        roots.append(Definition("bench.registry.functions", "function_method"))
-        _take(function, roots, values)
-        return
-    definition = definition_of(kind)
-    # A class that no statement at the top of its module makes is taken with all that its module has.
-    named = {item.name for item in definitions(definition.module)}
-    roots += [definition] if definition.name in named else definitions(definition.module)
+    starts = [*map(definition_of, (*_GIVEN, *kinds)), *roots, *(templates[word] for word in words if word in templates)]
+    return reach(starts, CALLED.union(words), _NO_PART, named=templates)
 
 
 @functools.cache
@@ -182,8 +233,15 @@ def measure_hash(measure: Measure) -> str:
                 values.append(None)
             else:
                 _take(function, roots, values)
+        outside = list(dict.fromkeys(root.module for root in roots if not root.module.startswith("bench.")))
+        called = set[str]()
+        if outside:
+            used = use_of(outside)
+            more, called = definitions_used(used, outside)
+            roots = [*(root for root in roots if root.module not in outside), *more]
+            values.append(used.digest())
         # A measure is hashed by its own fields, not by the class that declares them.
-        return reach(roots, without=(*_NO_PART, "bench.metrics.measure:Measure"), values=values).hash()
+        return reach(roots, called, (*_NO_PART, "bench.metrics.measure:Measure"), values).hash()
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "

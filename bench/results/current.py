@@ -125,6 +125,8 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
         entry = built[spec]
         if entry is None:
             return None
+        if manifest.method.used is not None:
+            entry = entry[0], method_code(entry[0], manifest.method.used)
         known = named and not _asks(manifest)
         models = _models(entry[0], manifest) if known else manifest.method.revisions
     return Today(conditions, *entry, _ask_services(manifest) if named and _asks(manifest) else models)

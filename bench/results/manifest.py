@@ -15,6 +15,7 @@ from bench.base.protocol import MOST_REPEATS
 from bench.base.records import Record, Sparing
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
+from bench.identity.used import Used
 from bench.stats.percentiles import percentiles
 
 SCHEMA_VERSION = 1
@@ -141,7 +142,7 @@ class DatasetIdentity(Record, Sparing):
 class MethodIdentity(Record, Sparing):
     """Which method: `hash` is taken over name, parameters, model revisions and code."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"ranked_by", "alias"})
+    spared: ClassVar[frozenset[str]] = frozenset({"ranked_by", "alias", "used"})
 
     spec: str
     full_spec: str
@@ -161,6 +162,8 @@ class MethodIdentity(Record, Sparing):
     #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
     #: was renamed (`bench.results.current.adopted`).
     ranked_by: str = ""
+    #: What the code of a user's method has used (`bench.identity.used`), which `code` is taken over.
+    used: Used | None = None
     #: What its user calls it (`bench run --as`). It is part of no id and of no digest, and may change.
     alias: Annotated[str, AfterValidator(valid_alias)] | None = None
 

@@ -7,10 +7,8 @@ check runs the method on small libraries and compares what must agree; nothing i
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,18 +16,16 @@ from numpy.typing import NDArray
 
 from bench.base.config import config_context
 from bench.base.errors import BenchError, MethodError
-from bench.base.paths import sha256_of
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
 from bench.evaluation.agreement import FEWEST, describe_alike, place_of_difference
 from bench.evaluation.ask import fit_and_index
 from bench.evaluation.method_errors import check_facts, check_parts, check_revisions
+from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.interface.parts import has_chance, methods_of, preflight
+from bench.interface.parts import has_chance, preflight
 from bench.interface.ranking import Violation, validate, validate_sets
-from bench.results.code_versions import of_methods
-from bench.validation.file_reads import watch_reads
 
 _MOST_QUERIES = 24
 _MOST_NAMED = 3
@@ -110,7 +106,7 @@ class _Kit:
             ("no leak: an instance that processed another dataset first gives the same rankings", self.no_leak),
             ("inputs: the arrays it is given stay as they are", self.inputs),
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
-            ("reads: whatever else it reads is a part of what its results are named by", self.reads),
+            ("reads: it asks nothing that its results are not named by", self.reads),
         ]
 
     # -- helpers ---------------------------------------------------------------------------------------------------
@@ -266,26 +262,15 @@ class _Kit:
                 raise _Failed(f"the set of {self.queries.texts[i][:60]!r} depends on the batch")
 
     def reads(self) -> None:
-        with watch_reads() as reads:
+        with watch_use() as seen:
             method = self.prepare()
             method.rank(self.queries, 10)
-        if reads.variables:
-            names = ", ".join(sorted(reads.variables)[:_MOST_NAMED])
-            raise _Failed(f"its answers may depend on the environment ({names}): make it a parameter")
-        known = of_methods({type(part) for part in methods_of(method)}).files
-        try:
-            told = check_revisions(method)
-        except BenchError:
-            return  # which the check of facts tells
-        places = [Path(os.path.expanduser(name)).resolve() for name in told]
-        hidden = [
-            path
-            for path in sorted(reads.files - {file.resolve() for file in known})
-            if not any(path.is_relative_to(place) for place in places) and sha256_of(path) not in told.values()
-        ]
-        if hidden:
-            names = ", ".join(path.name for path in hidden[:_MOST_NAMED])
-            raise _Failed(f"it reads {names}, by which no result is named: return the sha256 from revisions()")
+        if seen.outside:
+            names = ", ".join(sorted(seen.outside)[:_MOST_NAMED])
+            raise _Failed(
+                f"its answers may depend on {names}, by which no result is named: make it a parameter, or return what "
+                "it says from revisions()"
+            )
 
 
 def _small_dataset(tools: list[Tool]) -> Dataset:

@@ -27,9 +27,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 from bench.base.errors import UnavailableError, UsageError, require
-from bench.base.paths import cache_folder, write_text
+from bench.base.paths import cache_folder, remembered_sha256, write_text
 from bench.base.text import one_line
-from bench.models.files import remembered_sha256
 from bench.models.llm.completion import ChatTransport
 from bench.models.llm.settings import EndpointSettings, chat_settings
 

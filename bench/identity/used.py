@@ -1,0 +1,540 @@
+"""What the code of a user has used: its modules, the files that it has read, and packages of others.
+
+What Python code leads to cannot be read from its text, so it is watched, as build systems watch a step (verifying
+traces: Mokhov, Mitchell & Peyton Jones 2018, "Build systems à la carte"). While a user's method is imported, built and
+asked, an audit hook sees each module that is executed and each file that is opened, and a wrapper of Python's import
+sees modules that had been loaded before. Each is noted for the file whose code asked for it: the nearest on the stack
+that is a user's. What a method has used is its own file and whatever that leads to.
+
+A file of a user's is one that belongs neither to bench nor to Python nor to an installed package; packages that are
+installed in place (`pip install -e`) are a user's. What a process cannot see: variables of the environment, the clock,
+the network, what a child process reads, and files that a compiled library opens by itself.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import hashlib
+import importlib
+import os
+import stat
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+import bench
+from bench.base.errors import UsageError
+from bench.base.packages import versions_of
+from bench.base.paths import cache_folder, remembered_digest, results_folder, sha256_of
+from bench.base.records import Record
+from bench.identity.reach import Definition, bench_definitions, imports_of, tree_digest
+from bench.identity.sources import INSTALLED, PACKAGED, is_installed
+
+#: In place of a digest: there is no such file; there is one, and the code has asked no more than that.
+_ABSENT, _THERE = "absent", "there"
+#: Where the system has its files.
+_SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr/share", "/usr/lib", "/usr/local/lib")
+_READS = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect", "ctypes.dlopen"})
+#: Events of what leads out of the process, and what that is called.
+_LEAVES = {
+    **dict.fromkeys(("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.fork"), "a child process"),
+    **dict.fromkeys(("socket.connect", "socket.getaddrinfo"), "the network"),
+}
+_EVENTS = _READS | _LEAVES.keys() | {"exec", "os.rename"}
+_WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+#: When a file was changed, and anything of it, its size and its inode.
+_Stamp = tuple[int, int, int, int]
+#: Folders of a version control: code reads of them which version it is.
+_HISTORIES = frozenset({".git", ".hg", ".svn"})
+#: What all paths of Python's own modules, and of installed packages, begin with or hold.
+_BEGIN = tuple(f"{place}{os.sep}" for place in INSTALLED)
+_HOLD = tuple(f"{os.sep}{name}{os.sep}" for name in PACKAGED)
+
+
+class Used(Record):
+    """What the code of a method has used.
+
+    Attributes:
+        files: path, relative to the folder that holds the method's module or package -> digest: of the syntax tree of a
+            module, of the bytes of another file, of the names in a folder that was listed; `absent` of a file that was
+            asked for in vain.
+        packages: installed packages that the user's modules import -> version.
+    """
+
+    files: dict[str, str]
+    packages: dict[str, str]
+
+    def digest(self) -> str:
+        """sha256 over all of it."""
+        return hashlib.sha256(repr((sorted(self.files.items()), sorted(self.packages.items()))).encode()).hexdigest()
+
+    def includes(self, other: Used) -> bool:
+        """Whether all that another lists stands here, too, with the same digests and versions."""
+        return self.files.items() >= other.files.items() and self.packages.items() >= other.packages.items()
+
+
+@dataclass
+class _Uses:
+    """What the code of one file has asked for.
+
+    Attributes:
+        files: path -> its state when it was last asked for: None where it was not there, a text where its digest is
+            known: this process has written it since, or the code has asked no more than whether it is there.
+        packages: of others, by the names under which they are imported.
+    """
+
+    files: dict[str, _Stamp | str | None] = field(default_factory=dict)
+    packages: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Watch:
+    """What is seen while somebody watches.
+
+    Attributes:
+        written: files that the process wrote.
+        outside: what else a user's code has asked: names of variables, and what leads out of the process.
+        nobody: what was asked for by code that no file of a user's has called, as in a thread of a library.
+    """
+
+    depth: int = 0
+    written: set[str] = field(default_factory=set)
+    outside: set[str] = field(default_factory=set)
+    nobody: _Uses = field(default_factory=_Uses)
+
+
+_uses: defaultdict[str, _Uses] = defaultdict(_Uses)
+#: Files whose modules were executed while somebody watched, so that all that they import is noted.
+_executed: set[str] = set()
+#: Modules' files -> their state when they were executed, or first seen.
+_loaded: dict[str, _Stamp | None] = {}
+#: (path, state) -> digest, of what was recorded before.
+_digests: dict[tuple[str, _Stamp], str] = {}
+_watch = _Watch()
+_LOCK = threading.RLock()
+_stat = os.stat
+_import, _import_by_name = builtins.__import__, importlib._bootstrap._gcd_import  # type: ignore[attr-defined]
+
+
+# Whose a file is ----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _whose(file: str) -> Literal["bench", "user", "other"]:
+    """Whose code a file holds, by its name in a code object or a module."""
+    # By no function that is watched: it would ask whose it is.
+    if not os.path.isabs(file) or _stamp(file) is None:
+        return "other"
+    path = Path(file)
+    ours = [Path(bench.__path__[0]), *(Path(place) / name for place in bench.__path__ for name in _BESIDE)]
+    if any(path.is_relative_to(place) for place in ours):
+        return "bench"
+    return "other" if is_installed((file,)) or path.is_relative_to(cache_folder()) else "user"
+
+
+#: Folders next to `bench/` in a checkout.
+_BESIDE = ("methods", "datasets", "leaderboard")
+
+
+def _file_of(module: object) -> str:
+    file = getattr(module, "__file__", None)
+    return os.path.abspath(file) if isinstance(file, str) else ""
+
+
+def user_file(module: str) -> str:
+    """The file of a loaded module of a user's; empty where it has none or is not a user's."""
+    file = _file_of(sys.modules.get(module))
+    return file if file and _whose(file) == "user" else ""
+
+
+def _asking(depth: int = 2) -> tuple[_Uses | None, FrameType | None]:
+    """Where to note what is asked for now, with the frame of the user's code; None where bench asks for itself."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        whose = _whose(file)
+        if whose == "user":
+            return _uses[os.path.abspath(file)], frame
+        if whose == "bench":
+            return None, None
+        frame = frame.f_back
+    return _watch.nobody, None
+
+
+# Watching -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watch_use() -> Iterator[_Watch]:
+    """Note what users' code asks for in the block, by this thread or another."""
+    _listen()
+    with _LOCK:
+        if not _watch.depth:
+            _watch.written, _watch.outside, _watch.nobody = set(), set(), _Uses()
+            builtins.__import__ = _noted_import
+            importlib._bootstrap._gcd_import = _noted_import_by_name  # type: ignore[attr-defined]
+            os.stat = _noted_stat
+            type(os.environ).__getitem__ = _noted_variable  # type: ignore[method-assign]
+        _watch.depth += 1
+    try:
+        yield _watch
+    finally:
+        with _LOCK:
+            _watch.depth -= 1
+            if not _watch.depth:
+                # Whoever has put a wrapper of his own around one of ours keeps it: it passes on.
+                if builtins.__import__ is _noted_import:
+                    builtins.__import__ = _import
+                if importlib._bootstrap._gcd_import is _noted_import_by_name:  # type: ignore[attr-defined]
+                    importlib._bootstrap._gcd_import = _import_by_name  # type: ignore[attr-defined]
+                if os.stat is _noted_stat:
+                    os.stat = _stat
+                type(os.environ).__getitem__ = _variable  # type: ignore[method-assign]
+
+
+@functools.cache
+def _listen() -> None:
+    """Once: a hook of Python's cannot be taken out again."""
+    sys.addaudithook(_hook)
+
+
+def _hook(event: str, given: tuple[Any, ...]) -> None:
+    if event not in _EVENTS or not _watch.depth:
+        return
+    if event == "exec":
+        if given[0].co_name == "<module>" and _whose(file := given[0].co_filename) == "user":
+            uses, _ = _asking()
+            file = os.path.abspath(file)
+            _executed.add(file)
+            _uses[file], _loaded[file] = _Uses(), _stamp(file)
+            if uses is not None:
+                _note(uses, file)
+    elif event in _LEAVES:
+        if _asking()[1] is not None:
+            _watch.outside.add(_LEAVES[event])
+    elif isinstance(given[0], str | bytes | os.PathLike):
+        uses, _ = _asking()
+        if uses is None:
+            return
+        if event == "os.rename":
+            _write(os.fsdecode(given[1]))
+        elif event == "open" and given[2] & _WRITES:
+            _write(os.fsdecode(given[0]))
+        elif event == "open" or sys._getframe(1).f_globals.get("__name__") != "importlib._bootstrap_external":
+            path = _note(uses, os.fsdecode(given[0]))
+            if event == "sqlite3.connect" or (event == "open" and given[2] & os.O_RDWR):
+                _write(path)
+
+
+def _note(uses: _Uses, path: str, *, only_there: bool = False) -> str:
+    """Note that a file is asked for, in the state that it is in."""
+    path = os.path.abspath(path)
+    # Compiled files stand for their sources.
+    aside = path.startswith(_BEGIN) or any(part in path for part in (*_HOLD, f"{os.sep}__pycache__"))
+    if not aside and not path.endswith(".pyc") and path not in _watch.written:
+        if only_there:
+            uses.files.setdefault(path, _THERE)
+        else:
+            uses.files[path] = _stamp(path)
+    return path
+
+
+def _write(path: str) -> None:
+    """Note that the process writes a file: of one that was read before, the state until now is what was used."""
+    path = os.path.abspath(path)
+    for uses in list(_uses.values()):
+        stamp = uses.files.get(path)
+        if isinstance(stamp, tuple):
+            uses.files[path] = digest_of(path)
+        elif path in uses.files and stamp is None:
+            del uses.files[path]
+    _watch.written.add(path)
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        status = _stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def _noted_stat(path: Any, *given: Any, **named: Any) -> os.stat_result:
+    """`os.stat`, by which code finds out whether a file is there."""
+    named_so = isinstance(path, str | bytes | os.PathLike)
+    try:
+        status = _stat(path, *given, **named)
+    except OSError:
+        if named_so and (uses := _asking()[0]) is not None:
+            _note(uses, os.fsdecode(path))
+        raise
+    if named_so and stat.S_ISREG(status.st_mode) and (uses := _asking()[0]) is not None:
+        _note(uses, os.fsdecode(path), only_there=True)
+    return status
+
+
+_variable = type(os.environ).__getitem__
+
+
+def _noted_variable(self: Any, name: Any) -> Any:
+    """`os.environ[name]`."""
+    if isinstance(name, str):
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__") in {"os", "collections.abc"}:
+            frame = frame.f_back
+        if frame is not None and _whose(frame.f_code.co_filename) == "user":
+            _watch.outside.add(f"the variable {name}")
+    return _variable(self, name)
+
+
+def _noted_import(name: str, inside: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    """`import name`, `from name import fromlist`."""
+    try:
+        module = _import(name, inside, local, fromlist, level)
+    except ImportError:
+        if level == 0:
+            _note_import([], name, lacks=True)
+        raise
+    full = getattr(module, "__name__", name) if fromlist or level else name
+    if isinstance(full, str):
+        _note_import([full, *(f"{full}.{each}" for each in fromlist or () if isinstance(each, str))], name)
+    return module
+
+
+def _noted_import_by_name(name: str, package: Any = None, level: int = 0) -> Any:
+    """`importlib.import_module(name)`."""
+    try:
+        module = _import_by_name(name, package, level)
+    except ImportError:
+        if level == 0:
+            _note_import([], name, lacks=True)
+        raise
+    _note_import([getattr(module, "__name__", name)], name)
+    return module
+
+
+def _note_import(modules: list[str], name: str, *, lacks: bool = False) -> None:
+    uses, frame = _asking(3)
+    if uses is None:
+        return
+    asks: FrameType | None = sys._getframe(2)
+    while asks is not None and asks.f_globals.get("__name__") in {"importlib", "importlib._bootstrap"}:
+        asks = asks.f_back
+    direct = asks is frame is not None
+    for module in modules:
+        _note_module(uses, module, direct=direct)
+    late = frame is not None and frame.f_code.co_name != "<module>"
+    if direct and frame is not None and (lacks or (late and not user_file(modules[0]))):
+        # A module of this name that comes would be imported in its place.
+        for place in sys.path:
+            folder = os.path.abspath(place)
+            if frame.f_code.co_filename.startswith(folder + os.sep) and not is_installed((folder,)):
+                inner = os.path.join(folder, *name.split("."))
+                _note(uses, inner + ".py")
+                _note(uses, os.path.join(inner, "__init__.py"))
+
+
+def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
+    """Note a module that is loaded, and the packages that it lies in."""
+    while name:
+        module = sys.modules.get(name)
+        file = _file_of(module)
+        if file and _whose(file) == "user":
+            # Its code is that of the time when it was executed.
+            uses.files.setdefault(file, _loaded.setdefault(file, _stamp(file)))
+        elif module is not None and direct and "." not in name and _whose(file) != "bench" and name != "bench":
+            uses.packages.add(name)
+        name = name.rpartition(".")[0]
+
+
+# What was used --------------------------------------------------------------------------------------------------------
+
+
+def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
+    """What modules of a user's have used so far in this process.
+
+    Args:
+        modules: names of loaded modules; the first says what paths are relative to.
+        named: files that the method's parameters name.
+
+    Raises:
+        UsageError: a file was edited after this process had read it, so that what ran is not what the file says.
+    """
+    modules = list(modules)
+    base = base_of(modules[0])
+    elsewhere = _elsewhere(base)
+    found: dict[str, _Stamp | str | None] = {}
+    for name in modules:
+        while name:
+            if file := user_file(name):
+                found[file] = _loaded.setdefault(file, _stamp(file))
+            name = name.rpartition(".")[0]
+    packages = {name.partition(".")[0] for name in modules if not user_file(name)}
+    for name in modules:
+        # Of a package that is not installed as one, its file is all that is known.
+        file = _file_of(sys.modules.get(name))
+        if not user_file(name) and not versions_of([name.partition(".")[0]]):
+            if not file:
+                raise UsageError(
+                    "the code of the method cannot be read, so that no result could be identified by it "
+                    f"({name} has no source file); save it in a .py file."
+                )
+            found[file] = _loaded.setdefault(file, _stamp(file))
+    pending = list(found)
+    for path in map(os.path.abspath, named):
+        found.setdefault(path, _stamp(path))
+    packages |= _watch.nobody.packages
+    pending += _take(_watch.nobody, found)
+    seen = set[str]()
+    while pending:
+        path = pending.pop()
+        if path and path not in seen:
+            seen.add(path)
+            uses = _uses.get(path, _Uses()) if path in _executed else _stated(path)
+            packages |= uses.packages
+            pending += _take(uses, found)
+    files = {}
+    for path, state in found.items():
+        parts = Path(path)
+        if not any(map(parts.is_relative_to, elsewhere)) and _HISTORIES.isdisjoint(parts.parts):
+            files[os.path.relpath(path, base)] = _digest_then(path, state)
+    return Used(files=dict(sorted(files.items())), packages=versions_of(packages))
+
+
+def _take(uses: _Uses, found: dict[str, _Stamp | str | None]) -> list[str]:
+    for path, state in list(uses.files.items()):
+        if path not in found or found[path] == _THERE or (isinstance(state, str) and state != _THERE):
+            found[path] = state
+    return list(uses.files)
+
+
+def _digest_then(path: str, state: _Stamp | str | None) -> str:
+    """The digest of a file as it was when it was asked for."""
+    if isinstance(state, str):
+        return state
+    now = _stamp(path)
+    if state is None and now is not None:
+        raise UsageError(
+            f"{path} came after this process had looked for it; start the process (or the notebook) again."
+        )
+    digest = digest_of(path)
+    if state is not None and not os.path.isdir(path):
+        if now != state and _digests.get((path, state)) != digest:
+            raise UsageError(
+                f"{path} was edited after this process had imported or read it, so that the old one would run under "
+                "the name of the new; start the process (or the notebook) again."
+            )
+        _digests[path, state] = digest
+    return digest
+
+
+def count_used(used: Used, module: str) -> None:
+    """Count what an earlier process has used as used in this one."""
+    base = base_of(module)
+    for path, digest in used.files.items():
+        _watch.nobody.files.setdefault(os.path.normpath(os.path.join(base, path)), digest)
+    _watch.nobody.packages.update(used.packages)
+
+
+def times_noted() -> int:
+    """A number that grows with each file that is noted for the first time."""
+    return sum(len(uses.files) for uses in [*_uses.values(), _watch.nobody])
+
+
+def used_now(used: Used, module: str) -> Used:
+    """The same files and packages as they are now; `module` says what paths are relative to."""
+    base = base_of(module)
+    files = {}
+    for path, digest in used.files.items():
+        now = digest_of(os.path.normpath(os.path.join(base, path)))
+        files[path] = _THERE if digest == _THERE and now != _ABSENT else now
+    return Used(files=files, packages=versions_of(used.packages))
+
+
+def definitions_used(used: Used, modules: list[str]) -> tuple[list[Definition], set[str]]:
+    """The definitions of bench that users' modules use, and all words in them that may name members of these.
+
+    Args:
+        used: what they have used.
+        modules: those of the method; the first says what paths are relative to.
+    """
+    base, roots, words = base_of(modules[0]), list[Definition](), set[str]()
+    files = [os.path.normpath(os.path.join(base, path)) for path in used.files]
+    for path in {*files, *(_file_of(sys.modules.get(name)) for name in modules)}:
+        if path.endswith(".py") and os.path.isfile(path):
+            with suppress(SyntaxError, ValueError, RecursionError):
+                more, said = bench_definitions(Path(path))
+                roots += more
+                words |= said
+    return roots, words
+
+
+def base_of(module: str) -> str:
+    """The folder that the package of a module, or the module itself, lies in."""
+    file = Path(user_file(module) or _file_of(sys.modules.get(module)))
+    depth = module.count(".") + (file.name == "__init__.py")
+    return str(file.parents[depth]) if depth < len(file.parents) else str(file.parent)
+
+
+def digest_of(path: str) -> str:
+    """What tells one state of a file from another (see `Used.files`)."""
+    try:
+        status = _stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            names = sorted(name for name in os.listdir(path) if name != "__pycache__" and not name.endswith(".pyc"))
+            return hashlib.sha256(repr(names).encode("utf-8", "surrogatepass")).hexdigest()
+        if stat.S_ISREG(status.st_mode):
+            return remembered_digest(Path(path), _digest_module if path.endswith(".py") else sha256_of)
+    except (OSError, ValueError):
+        pass
+    return _ABSENT
+
+
+def _digest_module(path: Path) -> str:
+    source = path.read_bytes()
+    try:
+        return tree_digest(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return hashlib.sha256(source).hexdigest()
+
+
+def _stated(path: str) -> _Uses:
+    """What a module imports by its text, where it was loaded before anybody watched."""
+    uses = _uses.get(path, _Uses())
+    if not path.endswith(".py") or (stamp := _stamp(path)) is None:
+        return uses
+    module = next((each for each in list(sys.modules.values()) if _file_of(each) == path), None)
+    name = str(getattr(module, "__name__", ""))
+    inside = name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0]
+    uses = _Uses(dict(uses.files), set(uses.packages))
+    for full in _imported(path, stamp, inside) if module is not None else ():
+        _note_module(uses, full, direct=True)
+    return uses
+
+
+@functools.cache
+def _imported(path: str, stamp: _Stamp, inside: str) -> frozenset[str]:
+    """The names of modules that a source imports, and of what may be one; `stamp` tells its states apart."""
+    try:
+        found = imports_of(Path(path).read_bytes(), inside)
+    except (SyntaxError, ValueError, RecursionError, OSError):
+        return frozenset()
+    return frozenset(full for where, inner, _ in found for full in (where, f"{where}.{inner}" if inner else where))
+
+
+def _elsewhere(base: str) -> list[Path]:
+    """Folders whose files are told otherwise, or change no ranking."""
+    hub = Path(os.path.expanduser(os.environ.get("HF_HOME", "~/.cache/huggingface")))
+    places = [*map(Path, _SYSTEM), cache_folder(), results_folder().absolute(), hub, Path(bench.__path__[0])]
+    places += [Path(place) / name for place in bench.__path__ for name in _BESIDE]
+    # What compilers and libraries leave there is of this run.
+    temporary = Path(tempfile.gettempdir())
+    return places if Path(base).is_relative_to(temporary) else [*places, temporary]
