@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.base.errors import UsageError
 from bench.base.paths import replacing, write_text
 from bench.data.gold import Gold
 from bench.identity.used import Used, times_noted
@@ -139,10 +140,11 @@ def use_keeper(folder: Path, method: Method) -> Callable[[], None]:
 
     def keep() -> None:
         nonlocal written
-        if written != times_noted():
-            written = times_noted()
-            if (used := method_use(method)) is not None:
+        # An edit meanwhile is told when the run ends.
+        with suppress(UsageError):
+            if written != times_noted() and (used := method_use(method)) is not None:
                 write_text(path, used.model_dump_json())
+            written = times_noted()
 
     return keep
 

@@ -381,8 +381,8 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     for name in modules:
         # Of a package that is not installed as one, its file is all that is known.
         file = _file_of(sys.modules.get(name))
-        if not user_file(name) and not versions_of([name.partition(".")[0]]):
-            if not file:
+        if not user_file(name) and not (file and versions_of([name.partition(".")[0]])):
+            if not os.path.isfile(file):
                 raise UsageError(
                     "the code of the method cannot be read, so that no result could be identified by it "
                     f"({name} has no source file); save it in a .py file."

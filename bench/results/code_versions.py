@@ -163,7 +163,8 @@ def standing_names() -> Mapping[str, str]:
 def method_packages(method: Method) -> frozenset[str]:
     """The packages of others that the code of a method, and of those it is built of, uses: their import names."""
     used = method_use(method)
-    ours = of_methods({type(part) for part in methods_of(method)}).packages
+    kinds = {type(part) for part in methods_of(method)}
+    ours = of_methods(kind for kind in kinds if kind.__module__.startswith("bench.")).packages
     return ours if used is None else ours | used.packages.keys()
 
 

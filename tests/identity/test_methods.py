@@ -114,7 +114,7 @@ RUNNABLE |= {
 #: What runs between a method and what it is built of, and is the harness's: numbers do not pass through it.
 HARNESS = {
     *("bench.base.errors", "bench.base.progress", "bench.base.secrets", "bench.base.locks", "bench.models.llm.budget"),
-    *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction"),
+    *("bench.registry.methods", "bench.interface.explanation", "bench.interface.construction", "bench.identity.used"),
     # Which `Context.build` enters.
     *("bench.base.config:join_session", "bench.base.config:_active"),
 }
@@ -273,7 +273,7 @@ def test_a_helper_s_change_is_another_id(hashed: Callable[[str], str], tmp_path:
     write(tmp_path, {"method.py": METHOD, "helper.py": "answer = [0]\n"})
     before = hashed("method:Mine")
     assert hashed("method:Mine") == before
-    write(tmp_path, {"helper.py": "answer = [0]\nmore = 1\n"})
+    write(tmp_path, {"helper.py": "answer = [0]  # the first\n"})
     assert hashed("method:Mine") == before
     write(tmp_path, {"helper.py": "answer = [1]\n"})
     assert hashed("method:Mine") != before

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,32 @@ import pytest
 from kit.interpreter import Interpreter
 from kit.once import Once
 
-sys.path.insert(0, str(Path(__file__).parent))
-from edited_code import NEUTRAL, PRICE, SEEN  # noqa: E402
-
 ROOT = Path(__file__).resolve().parents[2]
-CASES = {**SEEN, **NEUTRAL, **PRICE}
+MINE = """
+from bench import Method
+from bench.interface import Ranking
+{top}
+
+class Mine(Method):
+    def index(self, library):
+        self.n = len(library)
+        {index}
+
+    def rank(self, queries, depth):
+        return Ranking.of_lists([[int({number}) % self.n]] * len(queries))
+"""
+EDITS: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "edits.toml").read_text("utf-8"))
+
+
+def case(given: dict[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """The files of a case, and what is written after it ran."""
+    if given.keys() == {"edit"}:
+        given = {**EDITS["code"], **given}
+    module = MINE.format_map({"top": "", "number": "NUMBER", "index": "pass", **given})
+    return {"mine.py": module, **given.get("files", {})}, given["edit"]
+
+
+CASES = {name: case(given) for kind in ("seen", "neutral", "price") for name, given in EDITS[kind].items()}
 #: Runs each case twice, in processes of their own: as it was and, after the edit, what the stored record says of it.
 PROGRAM = """
 import json, os, sqlite3, sys, traceback
@@ -68,9 +87,9 @@ def write(folder, files):
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() or text is None:
+        if path.is_symlink() or not isinstance(text, str):
             path.unlink()
-        if text is None:
+        if not isinstance(text, str):
             pass
         elif text.startswith("-> "):
             path.symlink_to(text[3:])
@@ -111,7 +130,7 @@ def outcomes(once: Once) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", EDITS["seen"])
 def test_an_edit_that_changes_a_ranking_is_seen(outcomes: dict[str, Any], name: str) -> None:
     found = outcomes[name]
     assert "error" not in found, found["error"]
@@ -120,7 +139,7 @@ def test_an_edit_that_changes_a_ranking_is_seen(outcomes: dict[str, Any], name: 
     assert found["id"]
 
 
-@pytest.mark.parametrize("name", NEUTRAL)
+@pytest.mark.parametrize("name", EDITS["neutral"])
 def test_a_neutral_edit_voids_nothing(outcomes: dict[str, Any], name: str) -> None:
     found = outcomes[name]
     assert "error" not in found, found["error"]
@@ -128,7 +147,7 @@ def test_a_neutral_edit_voids_nothing(outcomes: dict[str, Any], name: str) -> No
     assert found["kept"], found["used"]
 
 
-@pytest.mark.parametrize("name", PRICE)
+@pytest.mark.parametrize("name", EDITS["price"])
 def test_an_edit_of_a_module_runs_its_method_again(outcomes: dict[str, Any], name: str) -> None:
     found = outcomes[name]
     assert found["same"]

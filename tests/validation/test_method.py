@@ -17,7 +17,6 @@ from pydantic import Field
 from bench.base.config import repeat_seed
 from bench.base.errors import DataError
 from bench.base.parameters import ParameterSet
-from bench.base.paths import sha256_of
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables
@@ -522,35 +521,6 @@ def test_a_method_that_refuses_the_dataset_fails_with_its_own_words() -> None:
 # What it reads ------------------------------------------------------------------------------------------------------
 
 
-class Reading(Good):
-    """Reads a file whose name is put together, each time that it indexes."""
-
-    place: ClassVar[Path]
-    told: ClassVar[bool] = False
-
-    def revisions(self) -> dict[str, str]:
-        return {"words": sha256_of(self.place / "words.txt")} if self.told else {}
-
-    def index(self, library: Library) -> None:
-        super().index(library)
-        # Not by pathlib: who asks is the author's own code.
-        with open(self.place / ("wor" + "ds.txt")) as file:
-            assert file.read() == "some"
-
-
-def test_a_file_by_which_no_result_is_named_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "words.txt").write_text("some")
-    monkeypatch.setattr(Reading, "place", tmp_path, raising=False)
-    told = "it reads words.txt, by which no result is named: return the sha256 from revisions()"
-    assert problems(Reading) == {"reads": told}
-    monkeypatch.setattr(Reading, "told", True)
-    assert problems(Reading) == {}
-    # What lies where the hub's models do is named by their revisions.
-    monkeypatch.setattr(Reading, "told", False)
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    assert problems(Reading) == {}
-
-
 def test_what_it_has_written_itself_is_its_own(tmp_path: Path) -> None:
     class Noting(Good):
         """Writes what it was given, and reads it again."""
@@ -577,7 +547,10 @@ def test_a_variable_of_the_environment_is_told(ask: Callable[[str], Any], monkey
             assert ask("TOP_K") == "5"
             return super().rank(queries, depth)
 
-    told = "its answers may depend on the environment (TOP_K): make it a parameter"
+    told = (
+        "its answers may depend on the variable TOP_K, by which no result is named: make it a parameter, or return "
+        "what it says from revisions()"
+    )
     assert problems(Asking) == {"reads": told}
 
 
