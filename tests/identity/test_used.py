@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
