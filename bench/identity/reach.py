@@ -201,14 +201,16 @@ def _reach(
 ) -> tuple[set[str], frozenset[Definition], set[str]]:
     """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
     for root in roots:
-        if root.name not in _module(root.module).bound:
+        if root.name.partition(".")[0] not in _module(root.module).bound:
             raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
     words = set(called)
     texts = set[str]()
     seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
     #: Members that nothing has named so far.
     waiting: dict[str, list[_Target]] = defaultdict(list)
-    targets: list[_Target] = [target for root in roots for target in sources.resolved(root)]
+    # A member of a class is asked for by its own name.
+    found = [(root,) if "." in root.name else sources.resolved(root) for root in roots]
+    targets: list[_Target] = [target for some in found for target in some]
     while targets:
         target = targets.pop()
         if isinstance(target, str):

@@ -38,7 +38,7 @@ from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measure import Confidence, Draws, Measure, Metric, SetSizes
 from bench.metrics.ties import tie_band
 from bench.models.tokens import count_tokens
-from bench.stats.bootstrap import bca_intervals
+from bench.stats.repeats import repeat_means
 
 #: Code of methods that is known to give the same rankings, made by `benchmarks/samemethods.py`.
 SAME_METHODS = Path(__file__).with_name("same_methods.json")
@@ -46,7 +46,9 @@ SAME_METHODS = Path(__file__).with_name("same_methods.json")
 _GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
 _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
 #: What the values of every measure pass through.
-_SHARED = (evaluate, mean)
+_SHARED = (evaluate, mean, repeat_means)
+#: On which queries a measure is taken. (It is hashed by its own fields, not by the class that declares them.)
+_TAKEN = Definition("bench.metrics.measure", "Measure.taken")
 #: What those of destructive tools pass through besides.
 _DESTRUCTIVE = (destructive_tools, with_destructive)
 #: And those against chance.
@@ -63,6 +65,12 @@ _NO_PART = (
 )
 #: What is checked of a method before it runs changes no set.
 _CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")
+#: Where answers become numbers; where values of some kinds are made; what makes intervals, and what chance is worth.
+_SCORING = "bench.evaluation.scoring"
+_KINDS = ("bench.metrics.destructive", "bench.metrics.chance", "bench.metrics.ties")
+_SPREAD = (("intervals", "means_and_intervals"), ("repeats", "variations"))
+#: What a number is stored in, and the hashes beside it.
+_STORED = ("bench.results.manifest", "bench.results.code_versions", "bench.identity")
 #: Modules that declare tools, and metrics.
 _DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
 #: Where files and caches are changes no count: counts are cached by the content of text and tokeniser.
@@ -215,10 +223,17 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    roots = [definition_of(item) for item in (*_SHARED, *_MEASURED)]
+    roots = [_TAKEN, *(definition_of(item) for item in (*_SHARED, *_MEASURED))]
+    roots.append(Definition(_SCORING, "_part"))
+    # Other kinds of values that it makes are not the measure's.
+    aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
+    if measure.confident is not None:
+        aside.remove("_confidence")
     if measure.kind == "destructive":
+        aside.remove("with_destructive")
         roots += [definition_of(item) for item in _DESTRUCTIVE]
     if measure.kind == "chance":
+        aside.remove("with_chance")
         roots += [definition_of(item) for item in _CHANCE]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
     values: list[object] = [
@@ -241,8 +256,8 @@ def measure_hash(measure: Measure) -> str:
             more, called = definitions_used(used, outside)
             roots = [*(root for root in roots if root.module not in outside), *more]
             values.append(used.digest())
-        # A measure is hashed by its own fields, not by the class that declares them.
-        return reach(roots, called, (*_NO_PART, "bench.metrics.measure:Measure"), values).hash()
+        without = [f"{module}:{name}" for module in (_SCORING, *_KINDS) for name in aside]
+        return reach(roots, called, (*_NO_PART, "bench.metrics.measure:Measure", *without), values).hash()
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "
@@ -253,7 +268,8 @@ def measure_hash(measure: Measure) -> str:
 @functools.cache
 def interval_hash() -> str:
     """sha256 over the code of confidence intervals."""
-    return reach([definition_of(bca_intervals)], without=_NO_PART).hash()
+    roots = [Definition(f"bench.results.{module}", name) for module, name in _SPREAD]
+    return reach(roots, without=(*_NO_PART, *_STORED, "bench.metrics")).hash()
 
 
 @functools.cache
@@ -262,14 +278,16 @@ def ties_hash() -> str:
 
     What a measure is declared to be has its own hash.
     """
-    return reach([definition_of(tie_band)], without=(*_NO_PART, "bench.metrics.measure:Measure")).hash()
+    roots = [definition_of(tie_band), Definition(_SCORING, "with_bands")]
+    return reach(roots, without=(*_NO_PART, *_STORED, "bench.metrics.measure:Measure")).hash()
 
 
 @functools.cache
 def token_hash() -> str:
     """sha256 over the code that counts tokens."""
     # Through the cache, which takes no part.
-    return reach([definition_of(count_tokens)], called=["_compute"], without=(*_NO_PART, *_PLACES)).hash()
+    roots = [definition_of(count_tokens), Definition(_SCORING, "_tokens")]
+    return reach(roots, called=["_compute"], without=(*_NO_PART, *_PLACES)).hash()
 
 
 @functools.cache
@@ -279,7 +297,8 @@ def lenient_hash() -> str:
     Measures have their own hashes, and what a tool is declared to have changes no rule.
     """
     roots = [definition_of(item) for item in (with_alternatives, evaluate_groups, mean, Gold, GoldGroups, GoldRanks)]
-    return reach(roots, without=(*_NO_PART, *_DECLARATIONS)).hash()
+    roots += [Definition("bench.evaluation.lenient", name) for name in ("lenient_gold", "lenient_mean")]
+    return reach(roots, without=(*_NO_PART, *_STORED, *_DECLARATIONS)).hash()
 
 
 def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:

@@ -126,13 +126,24 @@ def test_a_hash_changes_with_the_code_that_makes_its_values(changed: Changed) ->
         # Methods of a class that an argument has, though nobody names them.
         ("bench/data/gold.py", "grades[filled] = self.grades", "grades[filled] = 1"): EVERY,
         ("bench/metrics/measure.py", "np.full(len(n), self.cutoff or", "np.full(len(n), 1 or"): EVERY,
+        # On which queries a measure is taken, and what comes before and after it.
+        ("bench/metrics/measure.py", 'if self.kind == "set" else ~judged', 'if self.kind != "set" else ~judged'): EVERY,
+        ("bench/stats/repeats.py", "values[:, differ].sum(axis=0) / len", "values[:, differ].max(axis=0) / len"): {
+            *EVERY,
+            "-intervals",
+        },
+        ("bench/evaluation/scoring.py", "if ranking.failed is None else ranking.failed", "if True else 0"): EVERY,
+        ("bench/results/repeats.py", "decompose(", "not decompose("): {"-intervals"},
+        ("bench/evaluation/scoring.py", "np.where(ranking.tools[:, 0] >= 0", "np.where(ranking.tools[:, 0] > 0"): {
+            *("auroc", "aurc"),
+        },
         # Tie bands, intervals and tokens have hashes of their own.
         ("bench/metrics/ties.py", "LEAST_DRAWS = 1000", "LEAST_DRAWS = 999"): set(),
         ("bench/stats/bootstrap.py", "RESAMPLES = 10_000", "RESAMPLES = 1_000"): {"-intervals"},
         ("bench/models/tokens.py", "add_special_tokens=False", "add_special_tokens=True"): {"-tokens"},
         # What shows and stores results changes no number.
         ("bench/metrics/catalogue.py", '"recall@50", ', ""): set(),
-        ("bench/results/intervals.py", "BOOTSTRAP_SEED = 0", "BOOTSTRAP_SEED = 1"): set(),
+        ("bench/results/intervals.py", "BOOTSTRAP_SEED = 0", "BOOTSTRAP_SEED = 1"): {"-intervals"},
     }
     changes = changed(*([edit] for edit in cases))
     for edit, names in zip(cases, changes, strict=True):
@@ -200,8 +211,10 @@ def test_a_plug_in_s_measure_is_hashed_with_what_it_uses(plugin: Callable[..., d
     first = plugin()
     assert len(set(first.values())) == 4
     assert plugin() == plugin(HELPER + "# a comment\n") == first
-    for other in (plugin(HELPER.replace("np.ones", "np.zeros")), plugin(factor="3.0")):
-        assert all(other[name] != first[name] for name in first)
+    helper = plugin(HELPER.replace("np.ones", "np.zeros"))
+    assert all(helper[name] != first[name] for name in first)
+    module = plugin(factor="3.0")
+    assert {name for name in first if module[name] != first[name]} == {*first} - {"NAMED"}
 
 
 @pytest.mark.parametrize(
@@ -343,3 +356,100 @@ def test_the_text_of_a_tree_is_the_same_in_every_version_of_python(hashed: Calla
 def test_every_measure_has_a_hash_of_its_own() -> None:
     measure_hashs = {measure_hash(measure) for measure in measures().values()}
     assert len(measure_hashs) == len(measures())
+
+
+# All that scoring runs ------------------------------------------------------------------------------------------------
+
+#: The functions of bench that scoring runs, by module and qualified name; and those that the hashes beside its numbers
+#: cover.
+SCORED = """
+import json, sys
+import numpy as np
+from bench.base.config import config_context
+from bench.data.card import Card
+from bench.data.dataset import Dataset
+from bench.data.tables import Query, Tables, Tool
+from bench.evaluation.ask import Answers
+from bench.evaluation import scoring
+from bench.interface import Ranking, ToolSets
+from bench.metrics import measures, parse_metrics
+from bench.metrics.ties import Beyond
+from bench.data.gold import Gold
+from bench.results import code_versions
+from bench.models.tokens import count_tokens
+
+harmful = '{"destructiveHint": true}'
+tools = [
+    Tool(f"t{i}", f"n{i}", f"Does {i // 2}.", "c", "p", annotations=harmful if i % 3 else '{"destructiveHint": false}')
+    for i in range(30)
+]
+queries = [Query(f"q{i}", f"a {i}", {f"t{i}": 1 + i % 2} if i else {}, "test", forbidden=("t9",)) for i in range(8)]
+queries[2] = Query("q2", "a 2", {"t2": 1}, "test", any_of={"t2": ("t5",)})
+card = Card(id="d", title="", summary="", licence="", redistribution=True, template="description")
+dataset = Dataset.build("d", card, Tables(tools, queries, []))
+rows = dataset.rows("test")
+given = np.random.default_rng(0)
+
+def answers():
+    order = np.stack([given.permutation(30)[:20] for _ in rows]).astype(np.int32)
+    order[3] = -1
+    scores = np.sort(given.integers(0, 4, order.shape), axis=1)[:, ::-1].astype(np.float64)
+    failed = np.zeros(len(rows), dtype=bool)
+    failed[4] = True
+    sets = ToolSets.of([row[:3][row[:3] >= 0] for row in order])
+    beyond = Beyond(np.ones(len(rows), dtype=np.int64), Gold.of([{} for _ in rows]))
+    return Answers(Ranking(order, scores, failed), beyond, sets)
+
+seen = set()
+def note(frame, event, argument):
+    module = frame.f_globals.get("__name__", "")
+    if event == "call" and module.startswith("bench."):
+        seen.add((module, frame.f_code.co_qualname))
+
+with config_context(cache=False):
+    count_tokens(["warm"])
+    repeats = [answers(), answers()]
+    wanted = parse_metrics([f"{name}@5" if "k" in m.cutoffs else name for name, m in measures().items()])
+    sys.setprofile(note)
+    scoring.score("0" * 12, dataset, rows, repeats, "description", wanted)
+    sys.setprofile(None)
+
+reached, reach = [], code_versions.reach
+code_versions.reach = lambda *given, **named: reached.append(reach(*given, **named)) or reached[-1]
+for name in ("interval_hash", "ties_hash", "token_hash", "lenient_hash"):
+    getattr(code_versions, name).__wrapped__()
+for measure in measures().values():
+    code_versions.measure_hash.__wrapped__(measure)
+code_versions.template_hash.__wrapped__("description")
+code_versions.template_hash.__wrapped__("full")
+covered = {(item.module, item.name) for found in reached for item in found.definitions}
+print(json.dumps([sorted(seen), sorted(covered)]))
+"""
+#: What runs beside the numbers: it chooses what is scored, hashes the code, keeps counts, and makes tables and records.
+BESIDE = {
+    *(f"bench.evaluation.scoring:{name}" for name in "score _per_query_table _run_table _notes_table _stack".split()),
+    *(f"bench.evaluation.scoring:{name}" for name in "unit_names _query_ids _tool_ids _ToolTokens.of".split()),
+    *(
+        f"bench.models.tokens:{name}"
+        for name in "tokeniser can_count_tokens _Tokeniser._key _Tokeniser.identity".split()
+    ),
+    *("bench.data.dataset:Dataset.units", "bench.data.tables:Tool.text", "bench.models.shards"),
+    *("bench.results.code_versions", "bench.identity.reach", "bench.identity.sources", "bench.results.manifest"),
+    *("bench.base.paths", "bench.base.config", "bench.base.arrow", "bench.base.records", "bench.base.parameters"),
+    *("bench.base.spec", "bench.base.errors", "bench.evaluation.method_errors", "bench.evaluation.tool_cache"),
+    *("bench.metrics.catalogue", "bench.models.cache", "bench.base.locks", "bench.base.plugins", "bench.data.units"),
+}
+
+
+def test_whatever_scoring_runs_is_hashed(interpreter: Interpreter, tmp_path: Path) -> None:
+    done = interpreter(SCORED, folder=ROOT, BENCH_CACHE=str(tmp_path))
+    ran, covered = json.loads(done.stdout)
+    known = {(module, name) for module, name in covered}
+    missing = []
+    for module, qualified in ran:
+        owner, *inner = qualified.split(".")
+        name = f"{owner}.{inner[0]}" if inner and not inner[0].startswith("<") else owner
+        beside = not BESIDE.isdisjoint({module, f"{module}:{name}"})
+        if not beside and not owner.startswith(("<", "__create_fn__")) and (module, name) not in known:
+            missing.append(f"{module}:{name}")
+    assert not missing, "\n".join(sorted(set(missing)))
