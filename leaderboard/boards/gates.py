@@ -40,7 +40,14 @@ MOST_EVENTS = 100
 
 @dataclass(frozen=True)
 class _Moment:
-    """A version of a baseline, or a result, with the baseline that it is held against."""
+    """A baseline that was blessed, or a result that was made.
+
+    Attributes:
+        at: when, in UTC; results without a date were always there.
+        version: the baseline; None for a result.
+        result: the result; of a baseline, the one that was blessed, if it is on the site.
+        against: the baseline that it is held against; None for the first one, and for results before it.
+    """
 
     at: datetime.datetime
     version: Version | None
@@ -49,23 +56,15 @@ class _Moment:
 
 
 @dataclass(frozen=True)
-class Event:
-    """A baseline that was blessed, or a result that was made.
+class Event(_Moment):
+    """The same, judged.
 
     Attributes:
-        at: when, in UTC; results without a date were always there.
         value: the mean of the metric that the history shows, with its interval; None where it is not known.
-        version: the baseline; None for a result.
-        result: the result; of a baseline, the one that was blessed, if it is on the site.
-        against: the baseline that it is held against; None for the first one, and for results before it.
         report: of the gate.
     """
 
-    at: datetime.datetime
     value: MetricValue | None
-    version: Version | None
-    result: StoredResult | None
-    against: Baseline | None
     report: GateReport | None
 
     @property
@@ -157,9 +156,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
     # Of the same second the baseline comes first: what is held against it came of it. Sorting keeps their own order.
     moments.sort(key=lambda item: (item.at, item.version is None))
     shown = moments[-MOST_EVENTS:]
-    events = [
-        Event(item.at, _value(item, metric), item.version, item.result, item.against, judged(item)) for item in shown
-    ]
+    events = [Event(**vars(item), value=_value(item, metric), report=judged(item)) for item in shown]
     return BaselineHistory(ledger, metric, tuple(events), len(moments) - len(shown))
 
 

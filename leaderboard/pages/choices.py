@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -32,11 +31,6 @@ FORMS = {"calls": "tool calls", "json": "a JSON object of names", "names": "one 
 def choices_path(board: Board) -> str:
     """Where the choices of a board are."""
     return f"{PATH}#{anchor(board.slug)}"
-
-
-def choices_paths(choices: Sequence[ChoiceBoard]) -> dict[str, str]:
-    """Spec of a dataset -> where its choices are."""
-    return {item.board.spec: choices_path(item.board) for item in reversed(choices)}
 
 
 def _write(content: Content, writer: Writer) -> None:

@@ -50,11 +50,6 @@ class Step:
     change: Paired | None
 
 
-def trend_path(board: Board) -> str:
-    """Where the history of a board is."""
-    return f"h/{board.slug}.html"
-
-
 def trend_anchor(row: Row) -> str:
     """The place of a row's method on that page; other than a row's key, it tells two cuts of one kind apart."""
     method = row.result.manifest.method
@@ -72,7 +67,8 @@ def write_trend(board: Board, writer: Writer) -> None:
     older = {row.id: [item.result for item in board.superseded if item.newer == row.id] for row in board.rows}
     histories = [(row, _steps(board, [*older[row.id], row.result])) for row in board.rows if older[row.id]]
     parts = [(row, trend_anchor(row), steps[::-1], picture(_draw(row, steps))) for row, steps in histories]
-    writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL))
+    page = render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL)
+    writer.put(f"h/{board.slug}.html", page)
 
 
 def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
