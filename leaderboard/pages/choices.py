@@ -13,6 +13,7 @@ from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.choices import BESIDE, MEANINGS, Outcome
+from bench.show.figures import Sized
 from bench.stats.noninferiority import FEWEST_UNITS
 
 PATH = "choices.html"
@@ -98,7 +99,7 @@ def _curve(made: PickerBoard) -> Markup:
         if row.shown is not None and not row.row.oracle:
             lines.setdefault(row.base, []).append(row)
     sized = [
-        charts.Sized(
+        Sized(
             base,
             tuple(
                 (row.shown or 0, row.accuracy.mean, row.accuracy.low, row.accuracy.high)

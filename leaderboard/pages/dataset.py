@@ -23,6 +23,7 @@ from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparability import competes
 from bench.show import numbers
+from bench.show.figures import MOST_SERIES
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.validation.ceilings import CUTOFFS, ceilings
 
@@ -215,7 +216,7 @@ def _curves(board: Board) -> dict[str, Any]:
             continue
         seen.add(row.family)
         series.append(charts.Series(row.title, tuple(_recall(row))))
-    series = [item for item in series if len(item.values) > 1][: charts.MOST_SERIES]
+    series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     return {
         "series": series,
         "cutoffs": sorted({k for item in series for k, _ in item.values}),
