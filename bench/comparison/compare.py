@@ -237,6 +237,8 @@ def _on_dataset(
     if not field.catalogues:
         reports = [add_tried(report, field, variants) for report in reports]
     turned = {name for report in reports for pair in report.reversed for name in pair}
+    warnings = {note for result in field.results for note in result.manifest.notes}
+    warnings |= {f"{mark.text}: {mark.why}" for result in field.results for mark in unfinished_marks(result)}
     return DatasetReport(
         dataset=identity.spec,
         split=identity.split,
@@ -263,7 +265,7 @@ def _on_dataset(
         metrics=reports,
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
-        warnings=_unreached(field) + sorted({warning for result in field.results for warning in _warnings_of(result)}),
+        warnings=_unreached(field) + sorted(warnings),
         catalogues=[
             SystemCatalogue(system=name, change=catalogue.change)
             for name, catalogue in zip(field.names[1:], field.catalogues[1:], strict=False)
@@ -288,10 +290,6 @@ def _unreached(field: Field) -> list[str]:
         for name, result, catalogue in systems
     ]
     return [sentence for sentence in sentences if sentence]
-
-
-def _warnings_of(result: StoredResult) -> list[str]:
-    return [*result.manifest.notes, *(f"{mark.text}: {mark.why}" for mark in unfinished_marks(result))]
 
 
 def _direction(metric: str) -> float:

@@ -18,9 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from bench.base.errors import BenchError
+from bench.base.errors import BenchError, ResultError
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import one_line
+from bench.data.dataset import Dataset
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
 from bench.metrics.measure import measure_name
@@ -136,6 +137,16 @@ def data_differences(first: ScoredResult, second: ScoredResult) -> list[ResultDi
 
 def _protocol_difference(one: ResultQuestion, other: ResultQuestion) -> list[ResultDifference]:
     return _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
+
+
+def check_content(manifest: Manifest, dataset: Dataset) -> None:
+    """Refuse a dataset that is not what a result was made on; raises `ResultError`."""
+    identity = manifest.dataset
+    if identity.content_hash != dataset.content_hash:
+        raise ResultError(
+            f"the result {manifest.result_id} was made on {identity.spec} as it was then (content hash "
+            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
+        )
 
 
 def _rules_differ(one: ResultQuestion, other: ResultQuestion) -> list[ResultDifference]:
