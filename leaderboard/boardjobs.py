@@ -8,7 +8,7 @@ import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +138,10 @@ class Done:
 
     board: Board | None
     rejected: list[Rejected]
-    masks: dict[str, NDArray[np.bool_]]
-    absent: str
-    keys: dict[str, str]
-    written: WrittenFiles
+    masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    absent: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+    written: WrittenFiles = field(default_factory=WrittenFiles)
     pairs: Pairs | None = None
     choices: ChoiceBoard | None = None
 
@@ -186,10 +186,10 @@ def _make_choices(job: Job) -> Done:
     writer = Writer(job.out, interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems, standings={})
     if board is None:
-        return Done(None, rejected, {}, "", {}, WrittenFiles())
+        return Done(None, rejected)
     choices, unread = choice_board(board)
     write_results(board, {}, (), job.most_lines, writer)
-    return Done(None, [*rejected, *unread], {}, "", writer.keys, writer.done, choices=choices)
+    return Done(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
 
 
 def _make(job: Job) -> Done:
@@ -199,7 +199,7 @@ def _make(job: Job) -> Done:
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems)
     if board is None:
-        return Done(None, rejected, {}, "", {}, WrittenFiles())
+        return Done(None, rejected)
     data = data_of(board.spec, board.content_hash)
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,7 +66,10 @@ def title_of(method: MethodIdentity) -> Title:
     of them: where its own name reads like one, it is quoted.
     """
     cut = f" + {method.cut}" if method.cut else ""
-    title = None if method.run_file or method.alias else _declared_title(method.spec)
+    title = None
+    if not method.run_file and not method.alias:
+        with suppress(BenchError):
+            title = _title(parse(method.spec))
     if title is not None:
         return Title(label(title.stem + cut), title.rest)
     spec = label(method.label)
@@ -103,13 +107,6 @@ def _longer(names: Sequence[str], more: Sequence[str]) -> list[str]:
     often = Counter(map(_caseless, names))
     pairs = zip(names, more, strict=True)
     return [f"{name}, {extra}" if extra and often[_caseless(name)] > 1 else name for name, extra in pairs]
-
-
-def _declared_title(text: str) -> Title | None:
-    try:
-        return _title(parse(text))
-    except BenchError:
-        return None
 
 
 def _title(spec: Spec) -> Title | None:

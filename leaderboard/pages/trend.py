@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.dates import creation_time
 from bench.leaderboard.boards.tables import check_values
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
@@ -22,6 +21,7 @@ from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
 from bench.results.comparability import metric_difference
+from bench.results.finding import moment
 from bench.results.intervals import difference_span
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
@@ -76,7 +76,7 @@ def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
     steps: list[Step] = []
     before: tuple[StoredResult, NDArray[np.float64] | None] | None = None
     orders: list[pa.Table] = []
-    for result in sorted(results, key=lambda item: (str(creation_time(item) or ""), item.manifest.result_id)):
+    for result in sorted(results, key=lambda item: (str(moment(item.manifest) or ""), item.manifest.result_id)):
         value = result.metrics.metrics.get(METRIC)
         if value is None:
             continue
