@@ -32,6 +32,7 @@ from bench.models.tokens import can_count_tokens, count_tokens
 from bench.results.comparability import check_content
 from bench.results.store import RUN_SCHEMA, StoredResult
 from bench.search.similar import TextVectors
+from bench.show.numbers import number_or_none
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 
@@ -544,10 +545,6 @@ def rank_or_none(rank: int) -> int | None:
     return None if rank >= MISSING else rank
 
 
-def _value(number: float) -> float | None:
-    return None if np.isnan(number) else float(number)
-
-
 def _rows(
     counted_ranking: CountedRanking,
     codes: NDArray[np.int64],
@@ -577,8 +574,8 @@ def _rows(
                 **{name: int(getattr(counts, name)[code]) for name in _COUNTED},
                 low=None if ends is None else ends[0],
                 high=None if ends is None else ends[1],
-                mean_rank=_value(counts.mean_rank[code]),
-                median_rank=_value(counts.median_rank[code]),
+                mean_rank=number_or_none(counts.mean_rank[code]),
+                median_rank=number_or_none(counts.median_rank[code]),
                 unwanted_share=int(counts.unwanted[code]) / others if others else None,
                 loses_to=_confusions(counted_ranking, listed[code], reasons, likeness),
                 near_duplicates=int(near.count[code]),

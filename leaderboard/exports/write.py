@@ -11,7 +11,7 @@ The same results give the same bytes; names are untrusted, and escaped by each f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from bench.base.errors import UsageError
@@ -62,7 +62,19 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
         boards=[_export_board(board) for board in boards],
         overall=[_export_overall(board) for board in overall],
         results=[
-            _export_result(result, slug, latest, marks, len(tried[result.manifest.result_id]))
+            ExportedResult(
+                result_id=(name := result.manifest.result_id),
+                label=result.label,
+                title=str(title_of(result.manifest.method)),
+                board=slug,
+                latest=name in latest,
+                marks=marks[name],
+                variants=len(tried[name]),
+                cost_per_query=money_per_query(result.manifest),
+                page=f"r/{name}.html",
+                manifest=result.manifest,
+                metrics=result.metrics,
+            )
             for slug, board_results in shown.items()
             for result in board_results
         ],
@@ -105,25 +117,6 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
             tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
             by_id[row.id] = [*(mark.text for mark in row.marks), *tied]
     return by_id
-
-
-def _export_result(
-    result: StoredResult, board: str, latest: frozenset[str], marks: Mapping[str, list[str]], variants: int
-) -> ExportedResult:
-    result_id = result.manifest.result_id
-    return ExportedResult(
-        result_id=result_id,
-        label=result.label,
-        title=str(title_of(result.manifest.method)),
-        board=board,
-        latest=result_id in latest,
-        marks=marks[result_id],
-        variants=variants,
-        cost_per_query=money_per_query(result.manifest),
-        page=f"r/{result_id}.html",
-        manifest=result.manifest,
-        metrics=result.metrics,
-    )
 
 
 def _standing(metric: str, ranked: RankedSystems) -> ExportedStanding:
