@@ -263,21 +263,20 @@ class _Taken:
 
     def values(self, rows: Mapping[str, Mapping[int, Row]], keys: Iterable[str]) -> list[NDArray[np.float64]]:
         """For each dataset, (queries, keys)."""
-        tables = []
-        for place, mask in enumerate(self.masks):
-            known = [values for key in keys if (values := rows[key][place].values) is not None]
-            columns = np.column_stack([values[:, self.column] for values in known])
-            tables.append(columns if mask is None else columns[mask])
-        return tables
+
+        def column(row: Row, mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+            assert row.values is not None
+            return row.values[:, self.column] if mask is None else row.values[mask, self.column]
+
+        return [np.column_stack([column(rows[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)]
 
     def units(self) -> list[NDArray[np.int64]]:
         """For each dataset, (queries,)."""
-        pairs = [
-            (units, mask)
-            for board, mask in zip(self.boards, self.masks, strict=True)
-            if (units := board.units) is not None
-        ]
-        return [units if mask is None else number_units(units[mask]) for units, mask in pairs]
+        units = []
+        for board, mask in zip(self.boards, self.masks, strict=True):
+            assert board.units is not None
+            units.append(board.units if mask is None else number_units(board.units[mask]))
+        return units
 
     def samples(self, rows: Mapping[str, Mapping[int, Row]], keys: Iterable[str]) -> list[list[RowSample]]:
         """For each dataset, those of the kind of queries."""
