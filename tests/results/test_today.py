@@ -143,7 +143,7 @@ def test_models_are_those_of_today_where_the_user_has_named_the_method(
     (tmp_path / "encoder" / "notes.txt").write_text("trained again")
     assert is_of_today(manifest, named=True) is False
     # A stranger's result may name any folder: it is not read, and nothing is downloaded.
-    monkeypatch.setattr("bench.models.files.sha256_of", lambda path: pytest.fail(f"{path} is read"))
+    monkeypatch.setattr("bench.base.paths.sha256_of", lambda path: pytest.fail(f"{path} is read"))
     assert is_of_today(manifest) is True
     monkeypatch.delenv("BENCH_OFFLINE")
     monkeypatch.setattr("huggingface_hub.snapshot_download", not_here)
