@@ -160,10 +160,13 @@ def decode(path: Path, data: bytes) -> str:
     """
     encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
     try:
-        return data.decode(encoding)
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         name = encoding.upper().removesuffix("-SIG")
         raise DataError(f"{path} is not {name} ({error.reason} at byte {error.start}); save it as UTF-8.") from None
+    if "\0" in text:
+        raise DataError(f"{path} has null characters, as UTF-16 without its mark has; save it as UTF-8.")
+    return text
 
 
 def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
