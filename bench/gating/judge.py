@@ -72,7 +72,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     changed: CatalogueChange | None = None
     queries: QueryChange | None = None
     metrics = [rule.metric for rule in policy.rule]
-    other = _other_content(candidate, baseline)
+    other = candidate.dataset.content_hash != baseline.dataset.content_hash
     differing = not_comparable(candidate, baseline, metrics, across=other)
     if other and not differing:
         brought = _bring_together(candidate, baseline, policy, load)
@@ -189,10 +189,6 @@ def baseline_side(baseline: Baseline) -> Side:
         blessed_at=baseline.blessed.at,
         reason=baseline.blessed.reason,
     )
-
-
-def _other_content(candidate: Candidate, baseline: Baseline) -> bool:
-    return candidate.dataset.content_hash != baseline.dataset.content_hash
 
 
 def not_comparable(

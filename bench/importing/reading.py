@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from bench.base.errors import DataError, UsageError, require
-from bench.base.strict_json import RepeatedKey, loads
+from bench.base.strict_json import RepeatedKey, loads, refuse_constant
 from bench.base.text import one_line
 
 #: Bytes of one file, and of all together. The largest published list of a server is 2 MB.
@@ -217,11 +217,7 @@ def parse_cell(value: Any) -> Any:
 
 
 def _json(text: str, where: str) -> Any:
-    return check_json(loads(text, parse_constant=_no_number), where)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")
+    return check_json(loads(text, parse_constant=refuse_constant), where)
 
 
 def _reason(error: Exception, before: int = 0) -> str:
