@@ -165,7 +165,7 @@ def decode(path: Path, data: bytes) -> str:
         name = encoding.upper().removesuffix("-SIG")
         raise DataError(f"{path} is not {name} ({error.reason} at byte {error.start}); save it as UTF-8.") from None
     if "\0" in text:
-        raise DataError(f"{path} has null characters, as UTF-16 without its mark has; save it as UTF-8.")
+        raise DataError(f"{path} is not UTF-8 (null characters, as in UTF-16 without its mark); save it as UTF-8.")
     return text
 
 

@@ -513,7 +513,7 @@ def test_a_fault_in_a_table_has_the_first_line_of_its_row(tmp_path: Path) -> Non
 
 def test_utf_16_without_its_mark_is_named(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_bytes(TABLE.encode("utf-16-le"))
-    with pytest.raises(DataError, match=r"q\.csv has null characters, as UTF-16 without its mark has"):
+    with pytest.raises(DataError, match=r"q\.csv is not UTF-8 \(null characters, as in UTF-16 without its mark"):
         read_queries(tmp_path / "q.csv", TOOLS)
 
 
