@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import hashlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from typing import Any
 import bench
 from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
-from bench.base.locks import lock
-from bench.base.paths import cache_folder
+from bench.base.locks import lock, lock_in_cache
 from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
 from bench.registry.versions import is_added, load_version
@@ -117,7 +115,7 @@ def bless(
             if failed == judged:
                 raise UsageError(f"{told}: there is nothing to hold a change against; find the cause and run it again.")
             progress.note(f"{told}; as many may fail in a candidate, unless max_failed in the policy says otherwise")
-    with lock(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
+    with lock(lock_in_cache(out.parent if as_file else out, "bless"), f"blessing into {out}", progress):
         return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
 
 
@@ -193,12 +191,6 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
     evidence["method"].pop("learns")
     evidence["method"].pop("alias", None)
     return evidence
-
-
-def _lock_of(folder: Path) -> Path:
-    """The lock of a folder of baselines. It is in the cache, because such a folder is under version control."""
-    name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache_folder() / ".locks" / f"bless-{name}.lock"
 
 
 def _who() -> str:
