@@ -19,6 +19,7 @@ from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_b
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.comparability import code_of
+from bench.results.failures import sentences
 from bench.results.store import StoredResult
 from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
@@ -91,7 +92,8 @@ def bless(
         progress: where the note goes that another process blesses into the folder.
 
     Raises:
-        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric.
+        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric or
+            any answer.
         ResultError: a result cannot be read, or `out` is a file of something else.
         StorageError: a file cannot be written.
     """
@@ -104,9 +106,16 @@ def bless(
     as_file = out.suffix == ".json" and not out.is_dir()
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
-    with lock(lock_in_cache(out.parent if as_file else out, "bless"), f"blessing into {out}", progress):
-        for mark in (mark for result in results for mark in unfinished_marks(result)):
+    for result in results:
+        for mark in unfinished_marks(result):
             progress.note(f"{mark.text}: {mark.why}")
+        if failed := result.metrics.n_failed:
+            judged = result.manifest.dataset.judged
+            told = f"{result.label}: {failed} of {judged} judged queries failed ({'; '.join(sentences(result))})"
+            if failed == judged:
+                raise UsageError(f"{told}: there is nothing to hold a change against; find the cause and run it again.")
+            progress.note(f"{told}; as many may fail in a candidate, unless max_failed in the policy says otherwise")
+    with lock(lock_in_cache(out.parent if as_file else out, "bless"), f"blessing into {out}", progress):
         return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
 
 
