@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,11 @@ from bench.identity.sources import INSTALLED, PACKAGED, is_installed
 
 #: In place of a digest: there is no such file; there is one, and the code has asked no more than that.
 _ABSENT, _THERE = "absent", "there"
+#: Files that compiled libraries read themselves, after Python has asked whether they are there.
+_BY_OTHERS = (
+    *(".safetensors", ".bin", ".gguf", ".onnx", ".pt", ".pth", ".model", ".npy", ".npz", ".faiss", ".index"),
+    *(".parquet", ".arrow", ".feather", ".h5", ".hdf5", ".db", ".sqlite", ".duckdb", ".so"),
+)
 #: Where the system has its files.
 _SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/usr/share", "/usr/lib", "/usr/local/lib")
 _READS = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect", "ctypes.dlopen"})
@@ -277,7 +282,8 @@ def _noted_stat(path: Any, *given: Any, **named: Any) -> os.stat_result:
             _note(uses, os.fsdecode(path))
         raise
     if named_so and stat.S_ISREG(status.st_mode) and (uses := _asking()[0]) is not None:
-        _note(uses, os.fsdecode(path), only_there=True)
+        name = os.fsdecode(path)
+        _note(uses, name, only_there=not name.endswith(_BY_OTHERS))
     return status
 
 
@@ -295,44 +301,46 @@ def _noted_variable(self: Any, name: Any) -> Any:
     return _variable(self, name)
 
 
-def _noted_import(name: str, inside: Any = None, local: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+def _noted_import(name: str, *given: Any, **named: Any) -> Any:
     """`import name`, `from name import fromlist`."""
-    try:
-        module = _import(name, inside, local, fromlist, level)
-    except ImportError:
-        if level == 0:
-            _note_import([], name, lacks=True)
-        raise
+    fromlist = named.get("fromlist", given[2] if len(given) > 2 else ()) or ()
+    level = named.get("level", given[3] if len(given) > 3 else 0)
+    module = _looked_up(_import, name, level, *given, **named)
     full = getattr(module, "__name__", name) if fromlist or level else name
     if isinstance(full, str):
-        _note_import([full, *(f"{full}.{each}" for each in fromlist or () if isinstance(each, str))], name)
+        _note_import([full, *(f"{full}.{each}" for each in fromlist if isinstance(each, str))], name)
     return module
 
 
-def _noted_import_by_name(name: str, package: Any = None, level: int = 0) -> Any:
+def _noted_import_by_name(name: str, *given: Any) -> Any:
     """`importlib.import_module(name)`."""
+    module = _looked_up(_import_by_name, name, given[1] if len(given) > 1 else 0, *given)
+    _note_import([str(getattr(module, "__name__", name))], name)
+    return module
+
+
+def _looked_up(find: Callable[..., Any], name: str, level: int, *given: Any, **named: Any) -> Any:
     try:
-        module = _import_by_name(name, package, level)
+        return find(name, *given, **named)
     except ImportError:
         if level == 0:
-            _note_import([], name, lacks=True)
+            _note_import([], name, depth=4)
         raise
-    _note_import([getattr(module, "__name__", name)], name)
-    return module
 
 
-def _note_import(modules: list[str], name: str, *, lacks: bool = False) -> None:
-    uses, frame = _asking(3)
+def _note_import(modules: list[str], name: str, depth: int = 3) -> None:
+    """Note what an import has given: modules, or none where there was none of this name."""
+    uses, frame = _asking(depth)
     if uses is None:
         return
-    asks: FrameType | None = sys._getframe(2)
+    asks: FrameType | None = sys._getframe(depth - 1)
     while asks is not None and asks.f_globals.get("__name__") in {"importlib", "importlib._bootstrap"}:
         asks = asks.f_back
     direct = asks is frame is not None
     for module in modules:
         _note_module(uses, module, direct=direct)
     late = frame is not None and frame.f_code.co_name != "<module>"
-    if direct and frame is not None and (lacks or (late and not user_file(modules[0]))):
+    if direct and frame is not None and (not modules or (late and not user_file(modules[0]))):
         # A module of this name that comes would be imported in its place.
         for place in sys.path:
             folder = os.path.abspath(place)
@@ -370,7 +378,7 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     """
     modules = list(modules)
     base = base_of(modules[0])
-    elsewhere = _elsewhere(base)
+    elsewhere, hub = _elsewhere(base), Path(os.path.expanduser(os.environ.get("HF_HOME", "~/.cache/huggingface")))
     found: dict[str, _Stamp | str | None] = {}
     for name in modules:
         while name:
@@ -403,8 +411,10 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
             pending += _take(uses, found)
     files = {}
     for path, state in found.items():
-        parts = Path(path)
-        if not any(map(parts.is_relative_to, elsewhere)) and _HISTORIES.isdisjoint(parts.parts):
+        place = Path(path)
+        # Of the hub's models, it is the commit that a name stands for that counts.
+        told = place.is_relative_to(hub) and place.parent.name != "refs"
+        if not told and not any(map(place.is_relative_to, elsewhere)) and _HISTORIES.isdisjoint(place.parts):
             files[os.path.relpath(path, base)] = _digest_then(path, state)
     return Used(files=dict(sorted(files.items())), packages=versions_of(packages))
 
@@ -532,8 +542,7 @@ def _imported(path: str, stamp: _Stamp, inside: str) -> frozenset[str]:
 
 def _elsewhere(base: str) -> list[Path]:
     """Folders whose files are told otherwise, or change no ranking."""
-    hub = Path(os.path.expanduser(os.environ.get("HF_HOME", "~/.cache/huggingface")))
-    places = [*map(Path, _SYSTEM), cache_folder(), results_folder().absolute(), hub, Path(bench.__path__[0])]
+    places = [*map(Path, _SYSTEM), cache_folder(), results_folder().absolute(), Path(bench.__path__[0])]
     places += [Path(place) / name for place in bench.__path__ for name in _BESIDE]
     # What compilers and libraries leave there is of this run.
     temporary = Path(tempfile.gettempdir())

@@ -11,12 +11,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from types import CellType, FunctionType
+from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from bench.base.errors import UsageError
 from bench.data.alternatives import with_alternatives
@@ -108,8 +107,8 @@ def method_code(method: Method, used: Used | None = None) -> str:
                 )
         return standing_names().get(code, code)
     modules = _modules_outside(method)
-    if used is not None and used_now(used, modules[0]).includes(now):
-        now = used_now(used, modules[0])
+    if used is not None and (still := used_now(used, modules[0])).includes(now):
+        now = still
     roots, words = definitions_used(now, modules)
     if any(hasattr(type(part), "loaded") for part in methods_of(method)):
         roots.append(Definition("bench.registry.functions", "function_method"))
@@ -302,28 +301,25 @@ def lenient_hash() -> str:
 
 
 def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
-    """Enter a function with the values that it was made with: of a partial call, of a closure, of a callable object."""
+    """Enter a function with the values that it was made with: of a partial call, and of a closure.
+
+    What else a user's function was made with stands in its module, which counts as a whole.
+    """
     if isinstance(function, functools.partial):
         for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
             _take_value(value, roots, values)
         _take(function.func, roots, values)
-        return
-    if isinstance(function, FunctionType):
+    elif isinstance(function, FunctionType):
         # The names that `functools.wraps` copies are those of what is wrapped, which is in the closure.
         made = function.__code__.co_qualname
         roots.append(definition_of(function, made))
         values.append(made)
         for cell in function.__closure__ or ():
-            _take_value(_content(cell), roots, values)
-        if "<locals>" in made:
-            # Of a function at the top of its module they are in its definition.
-            for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-                _take_value(default, roots, values)
-        return
-    function = getattr(function, "__wrapped__", function)
-    roots.append(definition_of(function))
-    values.append(getattr(function, "__qualname__", ""))
-    _take_state(getattr(function, "__self__", function), roots, values)
+            with suppress(ValueError):  # it is empty
+                _take_value(cell.cell_contents, roots, values)
+    else:
+        roots.append(definition_of(getattr(function, "__wrapped__", function)))
+        values.append(getattr(function, "__qualname__", ""))
 
 
 def _take_value(value: object, roots: list[Definition], values: list[object]) -> None:
@@ -331,31 +327,5 @@ def _take_value(value: object, roots: list[Definition], values: list[object]) ->
         _take(value, roots, values)
     elif isinstance(value, str | bytes | int | float | complex | tuple | list | set | frozenset | dict | None):
         values.append(sorted(value, key=repr) if isinstance(value, set | frozenset) else value)
-    elif isinstance(value, np.ndarray):
-        values.append((value.dtype.str, value.shape, value.tolist()))
     else:
         values.append(type(value).__qualname__)
-        kind = definition_of(type(value))
-        # An object of the author's: its class says what it does, and its attributes with what.
-        if kind.module.partition(".")[0] in {root.module.partition(".")[0] for root in roots}:
-            roots.append(kind)
-            _take_state(value, roots, values)
-
-
-def _take_state(owner: object, roots: list[Definition], values: list[object]) -> None:
-    """Enter the attributes of an object, those in slots among them."""
-    slots = {name for kind in type(owner).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))}
-    state = {name: getattr(owner, name, None) for name in slots} | getattr(owner, "__dict__", {})
-    for _, value in sorted(state.items()):
-        _take_value(value, roots, values)
-
-
-def _names(slots: str | Iterable[str]) -> Iterable[str]:
-    return (slots,) if isinstance(slots, str) else slots
-
-
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
