@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_tb
 
+from bench.base.secrets import mask
+
 DISTRIBUTION = "tool-retrieval-bench"
 
 #: Modules that the base installation does not bring, and the extra that does.
@@ -43,9 +45,12 @@ PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "google.genai
 
 
 class BenchError(Exception):
-    """Base class of all errors that are shown to the user as one sentence. Exit code 1."""
+    """Base class of all errors that are shown to the user as one sentence, without keys. Exit code 1."""
 
     exit_code = 1
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(mask(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class CheckFailed(BenchError):

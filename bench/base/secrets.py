@@ -1,44 +1,178 @@
-"""Keys and tokens that this process was given, taken out of everything that is written or printed.
+"""Keys and tokens that this process knows, kept out of everything that is written or printed.
 
-What reads a key says so with `keep`. What comes from outside passes `masked` at the door, before it is parsed and
-after, since JSON can spell a text in several ways, and before it is cut, since a half of a key is not found; error
-messages pass it once more on their way to the terminal.
+What reads a key says so with `keep`. What users write (specs, names, files of theirs) passes `refuse` before anything
+runs. What comes from outside passes `mask` at the door, before it is parsed and after, since JSON can spell a text in
+several ways, and before it is cut, since a half of a key is not found; error messages pass it when they are made, and
+all that is printed passes it once more.
+
+**What is a key.** What a program gives to `keep`; the value of a variable that a `token=` names; and the value of any
+environment variable whose name ends in one of `ENDINGS`. White space around a value is no part of it. Values of less
+than `SHORTEST` characters are none: they are placeholders. A variable that is only known by its name may hold an
+ordinary word. So its value is no key where it is public anyway: the name of a method or a dataset of bench, a path of
+this machine, a folder of the working or home directory, or a part of the names of the tools that a run asks for.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
+from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 MASK = "[the key]"
 #: Shorter ones are placeholders such as `none` and `EMPTY`, which are also words of ordinary texts.
 SHORTEST = 8
 #: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
-VARIABLES = ("BENCH_LLM_KEY", "BENCH_EMBEDDING_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+#: Addresses of endpoints, which are stored with their replies.
+_STORED = ("BENCH_LLM_URL", "BENCH_EMBEDDING_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+#: Names of variables as they are usually written; else what stands in place of a name may be the key itself.
+_USUAL_NAME = re.compile(r"[A-Z]+(_[A-Z0-9]+)*")
 #: So few signs of a secret tell nothing.
 _HARMLESS = 3
 
 _kept: set[str] = set()
+_public: set[str] = set()
 
 
 def keep(secret: str) -> None:
-    """Remember a secret, which `masked` takes out from now on; blanks and line ends around it are no part of it."""
+    """Remember a secret, which `mask` takes out from now on; blanks and line ends around it are no part of it."""
     if len(secret.strip()) >= SHORTEST:
         _kept.add(secret.strip())
 
 
-def _all_spellings() -> list[str]:
+def keep_variable(name: str) -> str:
+    """The name of an environment variable that a parameter `token` has; its value is a secret from now on.
+
+    Raises:
+        UsageError: it is not set and does not look like a name, so it may be the key itself.
+    """
+    from bench.base.errors import UsageError
+
+    if name in os.environ:
+        keep(os.environ[name])
+    elif len(name) >= SHORTEST and not _USUAL_NAME.fullmatch(name):
+        keep(name)
+        raise UsageError(
+            "the parameter 'token' takes the name of an environment variable, and no variable of the name that it has "
+            "is set; if it is the key itself, put it into a variable, and give token=VARIABLE."
+        )
+    return name
+
+
+def publish(names: Iterable[str]) -> None:
+    """Take the values of variables out of the keys that stand in the names of tools, so that answers keep their names.
+
+    What was given to `keep` stays a key.
+    """
+    if values := set(_variables()):
+        text = "\n".join(names)
+        _public.update(value for value in values if value in text)
+
+
+def refuse(where: str, *texts: str) -> None:
+    """Refuse what users wrote if it holds a key, since it would be stored, and shown to whoever sees the result.
+
+    Addresses of endpoints in the environment are looked at too.
+
+    Args:
+        where: what the texts are, for the sentence: `the method`.
+        texts: what will be stored or printed.
+
+    Raises:
+        UsageError: one of them holds a key, however it is written; the sentence has the name of its variable.
+    """
+    from bench.base.errors import UsageError
+
+    stored = ((f"the address in {name}", os.environ[name]) for name in _STORED if name in os.environ)
+    known = _variables()
+    for place, text in (*((where, text) for text in texts), *stored):
+        readings = _readings(text) if known or _kept else []
+        for secret in {**dict.fromkeys(_kept, ""), **known}:
+            if any(spelling in reading for spelling in _spellings(secret) for reading in readings):
+                names = (name for name, value in os.environ.items() if value.strip() == secret)
+                name = known.get(secret) or next(names, "")
+                whose = f"the value of the environment variable {name}" if name else "a key that bench was given"
+                name = name or "VARIABLE"
+                raise UsageError(
+                    f"{place} holds {whose}, and would be stored with it; give a service token={name}, let a program "
+                    f"read {name} from its environment, or run bench without {name} if it is no key."
+                )
+
+
+def mask_streams() -> None:
+    """Take secrets out of all that this process prints from now on, tracebacks and what methods print among it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.flush()
+            # A terminal that lacks a character of a tool's text shows another in its place.
+            masked = _MaskedStream(
+                stream.buffer, stream.encoding, "replace", None, stream.line_buffering, stream.write_through
+            )
+            setattr(sys, name, masked)
+
+
+class _MaskedStream(io.TextIOWrapper):
+    def write(self, text: str, /) -> int:
+        super().write(mask(text))
+        return len(text)
+
+
+def _variables() -> dict[str, str]:
+    """The keys in the environment -> the names of their variables."""
+    named = ((name, value.strip()) for name, value in os.environ.items() if name.upper().endswith(ENDINGS))
+    return {value: name for name, value in named if len(value) >= SHORTEST and not _is_public(value)}
+
+
+def _is_public(value: str) -> bool:
+    return value in _public or _is_known_here(value)
+
+
+@lru_cache(maxsize=256)
+def _is_known_here(value: str) -> bool:
+    """Whether a text is a path of this machine, a folder of the working or home directory, or a name of bench's."""
+    import bench
+    from bench.base.paths import data_folder
+
+    path = Path(os.path.expanduser(value))
+    if os.path.exists(path) or (path.is_absolute() and os.path.isdir(Path(*path.parts[:2]))):
+        return True
+    if value in {*Path(os.environ.get("PWD", "")).parts, *Path(os.path.expanduser("~")).parts}:
+        return True
+    rooms = [*(Path(place) / room for place in bench.__path__ for room in ("methods", "datasets"))]
+    files = (value, value.replace("-", "_"), value.replace("-", "_") + ".py")
+    return any(os.path.exists(room / file) for room in (*rooms, data_folder() / "datasets") for file in files)
+
+
+def _readings(text: str) -> set[str]:
+    """A text as it is, with what a URL quotes, and as a shell reads it."""
+    from urllib.parse import unquote, unquote_plus
+
+    once = unquote(text)
+    return {text, once, unquote(once), unquote_plus(text), re.sub(r"[\"'\\]", "", text)}
+
+
+def _all_spellings() -> tuple[str, ...]:
     """All spellings of all secrets; the longest first, as one may hold another."""
-    there = {os.environ.get(name, "").strip() for name in VARIABLES}
-    secrets = _kept | {secret for secret in there if len(secret) >= SHORTEST}
-    return sorted({text for secret in secrets for text in _spellings(secret)}, key=len, reverse=True)
+    return _sorted_spellings(frozenset({*_kept, *_variables()}))
+
+
+@lru_cache(maxsize=16)
+def _sorted_spellings(secrets: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted({text for secret in secrets for text in _spellings(secret)}, key=len, reverse=True))
 
 
 @lru_cache(maxsize=64)
 def _spellings(secret: str) -> frozenset[str]:
-    """How a secret may be written: as it is, in JSON, in an address, in HTML, and in base64 with whatever around it."""
+    """How a secret may be written: as it is, on one line, in JSON, Python, an address, HTML, and in base64.
+
+    The last with whatever around it, as in `user:secret`.
+    """
     # Of no use to a command without a key.
     import base64
     import html
@@ -46,16 +180,18 @@ def _spellings(secret: str) -> frozenset[str]:
     from urllib.parse import quote, quote_plus
 
     data = secret.encode("utf-8", "surrogatepass")
-    quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
+    quoted = {quote(data, safe=""), quote(data), quote_plus(data), quote(data, safe="/:@!$&'()*+,;=")}
+    quoted |= {quote(text, safe="") for text in quoted}
     lower = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
+    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/")}
     coded = set()
     for before in range(3):
         # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.
         whole = base64.b64encode(bytes(before) + data).decode()
         inner = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
-        coded |= {inner, inner.replace("+", "-").replace("/", "_")}
-    return frozenset({secret, *quoted, *lower, *written, *(text for text in coded if len(text) >= SHORTEST)})
+        coded |= {inner, inner.replace("+", "-").replace("/", "_"), quote(inner, safe="")}
+    return frozenset(text for text in {*quoted, *lower, *written, *coded} if len(text) >= SHORTEST) | {secret}
 
 
 def mask(text: str) -> str:
@@ -71,7 +207,7 @@ def mask_so_far(text: str) -> str:
     return text[: len(text) - max(begun, default=0)]
 
 
-def _without(text: str, secrets: list[str]) -> str:
+def _without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, MASK)
     return text
@@ -90,7 +226,7 @@ def mask_json(value: Any) -> Any:
     return _json_without(value, _all_spellings())
 
 
-def _json_without(value: Any, secrets: list[str]) -> Any:
+def _json_without(value: Any, secrets: Iterable[str]) -> Any:
     if isinstance(value, str):
         return _without(value, secrets)
     if isinstance(value, list):
