@@ -125,7 +125,8 @@ class _MaskedStream(io.TextIOWrapper):
 
 def _variables() -> dict[str, str]:
     """The keys in the environment -> the names of their variables."""
-    named = ((name, value.strip()) for name, value in os.environ.items() if name.upper().endswith(ENDINGS))
+    # `items` would decode all values, and this is asked for each line that is printed.
+    named = ((name, os.environ[name].strip()) for name in os.environ if name.upper().endswith(ENDINGS))
     return {value: name for name, value in named if len(value) >= SHORTEST and not _is_public(value)}
 
 
@@ -215,10 +216,8 @@ def _without(text: str, secrets: Iterable[str]) -> str:
 
 def mask_bytes(data: bytes) -> bytes:
     """Bytes of UTF-8 without secrets."""
-    for secret in _all_spellings():
-        # A variable of the environment may hold what is no UTF-8.
-        data = data.replace(secret.encode("utf-8", "surrogatepass"), MASK.encode())
-    return data
+    # A variable of the environment may hold what is no UTF-8.
+    return mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def mask_json(value: Any) -> Any:

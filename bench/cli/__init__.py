@@ -9,7 +9,6 @@ import click
 import bench
 from bench.base.errors import EXIT_CODES
 from bench.base.plugins import faults, verbs
-from bench.base.secrets import refuse
 from bench.cli.help import Group
 
 #: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
@@ -65,11 +64,6 @@ class PluggedGroup(Group):
 
 class _LazyGroup(PluggedGroup):
     """A group whose commands live in modules that are imported when one is called."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # Whatever verb it is: commands, names and notes are stored.
-        refuse("the command", *args)
-        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lines()]

@@ -22,7 +22,7 @@ from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import DEFAULT_DEPTH
-from bench.base.secrets import publish
+from bench.base.secrets import publish, refuse
 from bench.base.spec import Spec, parse
 from bench.base.text import slug
 from bench.data.dataset import Dataset
@@ -127,6 +127,7 @@ class Runner:
             BenchError: the first problem of any of them.
         """
         prepared = deque[Prepared]()
+        refuse("the run", *(plan.command() for plan in plans))
         with config_context(current_session(), repeat=1):
             methods = [self.build(plan.method) for plan in plans]
             try:

@@ -1,0 +1,170 @@
+"""Keys stand in nothing that commands store, send or print, and what users write with a key in it is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from kit.chatserver import ChatServer, status
+from kit.processes import Command, forked
+from kit.searchservice import Request, Service
+
+import bench as api
+from bench.base import secrets
+from bench.base.errors import DataError, UsageError
+
+#: Signs that each form writes in another way; the white space around it is of a file that `export` has read.
+KEY = 'sk-a/b+c"d&12=='
+BEARER, PRINTED = KEY + "-bearer", KEY + "-printed\\'é"
+
+COMMAND = r"""
+import base64, json, os, sys, urllib.parse
+key = os.environ["ACME_SECRET"].strip()
+for line in sys.stdin:
+    question = json.loads(line)
+    coded = base64.b64encode(f"user:{key}".encode()).decode()
+    print(key, repr(key), urllib.parse.quote(key), json.dumps(key), coded, file=sys.stderr, flush=True)
+    tools = [] if question["id"] % 3 else [{"id": "mail.send", "description": key}, key]
+    print(json.dumps({"id": question["id"], "tools": tools, "version": key, key: key}), flush=True)
+"""
+
+METHOD = '''
+"""A method that says its key wherever it can."""
+import os
+import sys
+
+from bench import Method
+from bench.methods.bm25 import BM25
+
+
+class Talks(BM25):
+    """Prints it."""
+
+    def index(self, library):
+        print(os.environ["ACME_SECRET"], file=sys.stderr)
+        print(os.environ["ACME_SECRET"])
+        super().index(library)
+
+    def facts(self):
+        return {"key": os.environ["ACME_SECRET"], os.environ["ACME_SECRET"]: 1}
+
+    def marks(self):
+        return {"keyed": os.environ["ACME_SECRET"]}
+
+
+class Fails(BM25):
+    """Raises it."""
+
+    def rank(self, queries, depth):
+        raise ValueError(os.environ["ACME_SECRET"])
+'''
+
+
+def forms(key: str) -> list[bytes]:
+    """A key as files and outputs may write it."""
+    texts = [key, json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1], repr(key)[1:-1]]
+    texts += [form for text in (quote(key, safe=""), quote(key), quote_plus(key)) for form in (text, text.lower())]
+    # Whatever stands around it, these signs of its base64 are the same.
+    texts += [b64encode(before.encode() + key.encode())[4:-4].decode() for before in ("", "u:", "me:")]
+    return [text.encode("utf-8", "surrogatepass") for text in texts]
+
+
+def contents(place: Path) -> Any:
+    """(name, bytes) of each file of a folder, tables, archives and arrays as texts."""
+    for path in sorted(path for path in place.rglob("*") if path.is_file()):
+        yield path.name, path.read_bytes()
+        if path.suffix == ".parquet":
+            yield path.name, json.dumps(pq.read_table(path).to_pylist(), ensure_ascii=False, default=str).encode()
+        elif path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                yield from ((name, archive.read(name)) for name in archive.namelist())
+        elif path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                yield from ((name, arrays[name].tobytes()) for name in arrays.files)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keys of other tests."""
+    monkeypatch.setattr(secrets, "_kept", set())
+    monkeypatch.setattr(secrets, "_public", set())
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("ACME_SECRET", PRINTED + "\n")
+    return work
+
+
+def test_no_key_stands_in_anything_that_is_stored_sent_or_printed(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Service, chat_server: ChatServer
+) -> None:
+    monkeypatch.setenv("BENCH_LLM_KEY", KEY + "\n")
+    monkeypatch.setenv("SERVICE_PAT", f" {BEARER}\n")
+    for name in ("results", "cache", "data"):
+        monkeypatch.setenv(f"BENCH_{name.upper()}", str(tmp_path / name))
+    (work / "talking.py").write_text(METHOD)
+    (work / "search.py").write_text(COMMAND)
+
+    def echo(request: Request) -> None:
+        said = {name: value for name, value in request.headers.items()}
+        failing = request.path.startswith("/fails") or len(service.seen) % 4 == 0
+        tools = [{"id": "mail.send", "said": said}, BEARER] if failing else ["mail.send"]
+        request.reply({"tools": tools, **said, "version": BEARER, "x": quote(BEARER)}, 403 if failing else 200)
+
+    service.answer = echo
+    chat_server.answer = lambda body: f"{KEY} {quote(KEY)} {json.dumps(KEY)}"
+    chat_server.faults.extend([None, status(400, KEY), status(500, f"{KEY} {b64encode(KEY.encode()).decode()}")])
+    asks = f'http(url="{service.url}", token=SERVICE_PAT, unknown=drop, version="{service.url}#x")'
+    program = f'command(run="{sys.executable} search.py", unknown=drop)'
+    policy = work / "policy.toml"
+    policy.write_text('[[rules]]\nmetric = "recall@5"\nkind = "non-inferiority"\nmargin = 0.5\n')
+    commands = [
+        ["run", "-m", asks.replace(f', version="{service.url}#x"', ""), "-d", "starter", "--limit", "12"],
+        ["run", "-m", asks, "-d", "starter", "--limit", "12"],
+        ["run", "-m", asks.replace("search", "fails"), "-d", "starter", "--limit", "12"],
+        ["run", "-m", program, "-d", "starter", "--limit", "12"],
+        ["run", "-m", "talking:Talks", "-d", "starter", "--json"],
+        ["run", "-m", "talking:Fails", "-d", "starter"],
+        ["check", "method", "talking:Talks"],
+        ["check", "method", "talking:Fails"],
+        ["run", "-m", "bm25", "-d", "starter", "--limit", "12"],
+        ["choose", "bm25@starter", "--model", "scripted", "--limit", "4", "--form", "json"],
+        ["show", "talking:Talks@starter", "--all"],
+        ["bless", "talking:Talks@starter", "--out", "baseline.json"],
+        ["gate", "talking:Talks@starter", "--baseline", "baseline.json", "--policy", "policy.toml", "--json"]
+        + ["--markdown", "gate.md", "--junit", "gate.xml"],
+        ["tools", "talking:Talks@starter", "--html", "tools.html"],
+        ["compare", "talking:Talks@starter", "bm25@starter", "--json"],
+        ["submit", "pack", "talking:Talks@starter", "--code", "talking.py"],
+        ["list", "results", "--json"],
+        ["leaderboard", "build", "--out", "site"],
+    ]
+    ended = forked([Command(words) for words in commands])
+    monkeypatch.setenv("BENCH_DEBUG", "1")
+    ended += forked([Command(["run", "-m", "talking:Fails", "-d", "starter"])])
+    codes = {" ".join(words)[:40]: one.code for words, one in zip(commands, ended, strict=False)}
+    texts = [(str(words), (one.out + one.err).encode()) for words, one in zip([*commands, "debug"], ended, strict=True)]
+    assert "Traceback" in ended[-1].err and "[the key]" in ended[-1].err
+    assert (list(codes.values()), codes) == (EXPECTED, codes), [one.err for one in ended]
+    files = list(contents(tmp_path))
+    assert any(name.endswith(".html") for name, _ in files) and any("journal" in name for name, _ in files)
+    known = {key: forms(key) for key in (KEY, BEARER, PRINTED)}
+    own = {"talking.py", "search.py"}
+    found = [
+        (name, form) for name, data in [*texts, *files] if name not in own for each in known.values() for form in each if form in data
+    ]
+    assert not found
+    assert any(BEARER in seen[3].get("Authorization", "") for seen in service.seen), "the service got its token"
+    assert f"Bearer {KEY}" in chat_server.keys
