@@ -18,10 +18,15 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+import bench
+from bench.base.errors import UsageError
+from bench.base.paths import data_folder
 
 MASK = "[the key]"
 #: Shorter ones are placeholders such as `none` and `EMPTY`, which are also words of ordinary texts.
@@ -46,121 +51,96 @@ def keep(secret: str) -> None:
 
 
 def keep_variable(name: str) -> str:
-    """The name of an environment variable that a parameter `token` has; its value is a secret from now on.
+    """The name of an environment variable, as a parameter `token` has it; its value is a secret from now on.
 
     Raises:
         UsageError: it is not set and does not look like a name, so it may be the key itself.
     """
-    from bench.base.errors import UsageError
-
-    if name in os.environ:
-        keep(os.environ[name])
-    elif len(name) >= SHORTEST and not _USUAL_NAME.fullmatch(name):
+    keep(os.environ.get(name, ""))
+    if name not in os.environ and len(name) >= SHORTEST and not _USUAL_NAME.fullmatch(name):
         keep(name)
         raise UsageError(
-            "the parameter 'token' takes the name of an environment variable, and no variable of the name that it has "
-            "is set; if it is the key itself, put it into a variable, and give token=VARIABLE."
+            "the parameter 'token' takes the name of an environment variable, and there is none of the name that it "
+            "has; if it is the key itself, put it into a variable, and give token=VARIABLE."
         )
     return name
 
 
 def publish(names: Iterable[str]) -> None:
-    """Take the values of variables out of the keys that stand in the names of tools, so that answers keep their names.
-
-    What was given to `keep` stays a key.
-    """
-    if values := set(_variables()):
+    """Values of variables that stand in these names of tools are no keys, so that answers keep their names."""
+    if values := _values():
         text = "\n".join(names)
         _public.update(value for value in values if value in text)
 
 
 def refuse(where: str, *texts: str) -> None:
-    """Refuse what users wrote if it holds a key, since it would be stored, and shown to whoever sees the result.
-
-    Addresses of endpoints in the environment are looked at too.
+    """Refuse what would be stored and holds a key; the addresses of endpoints in the environment are looked at too.
 
     Args:
-        where: what the texts are, for the sentence: `the method`.
-        texts: what will be stored or printed.
+        where: what the texts are, for the sentence.
+        texts: what users wrote.
 
     Raises:
-        UsageError: one of them holds a key, however it is written; the sentence has the name of its variable.
+        UsageError: a text holds a key, however it is written; the sentence has the name of its variable.
     """
-    from bench.base.errors import UsageError
-
-    stored = ((f"the address in {name}", os.environ[name]) for name in _STORED if name in os.environ)
-    known = _variables()
-    for place, text in (*((where, text) for text in texts), *stored):
-        readings = _readings(text) if known or _kept else []
-        for secret in {**dict.fromkeys(_kept, ""), **known}:
-            if any(spelling in reading for spelling in _spellings(secret) for reading in readings):
-                names = (name for name, value in os.environ.items() if value.strip() == secret)
-                name = known.get(secret) or next(names, "")
-                whose = f"the value of the environment variable {name}" if name else "a key that bench was given"
-                name = name or "VARIABLE"
-                raise UsageError(
-                    f"{place} holds {whose}, and would be stored with it; give a service token={name}, let a program "
-                    f"read {name} from its environment, or run bench without {name} if it is no key."
-                )
+    secrets = _kept | _values()
+    addresses = (f"{name}={os.environ[name]}" for name in _STORED if name in os.environ)
+    for text in (*texts, *addresses) if secrets else ():
+        for reading in _readings(text):
+            for secret in secrets:
+                if any(spelling in reading for spelling in _spellings(secret)):
+                    before, _, after = mask(reading).partition(MASK)
+                    name = next((name for name, value in os.environ.items() if value.strip() == secret), "")
+                    whose = f"the value of the environment variable {name}" if name else "a key that bench was given"
+                    raise UsageError(
+                        f"{where} holds {whose} ({before[-30:]}{MASK}{after[:10]}), which would be stored; give a "
+                        "service token=VARIABLE, let a program read the variable, or unset it if it holds no key."
+                    )
 
 
 def mask_streams() -> None:
     """Take secrets out of all that this process prints from now on, tracebacks and what methods print among it."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.flush()
             # A terminal that lacks a character of a tool's text shows another in its place.
-            masked = _MaskedStream(
-                stream.buffer, stream.encoding, "replace", None, stream.line_buffering, stream.write_through
-            )
-            setattr(sys, name, masked)
+            stream.reconfigure(errors="replace")
+            stream.write = partial(_write_masked, stream.write)  # type: ignore[method-assign]
 
 
-class _MaskedStream(io.TextIOWrapper):
-    def write(self, text: str, /) -> int:
-        super().write(mask(text))
-        return len(text)
+def _write_masked(write: Callable[[str], int], text: str) -> int:
+    write(mask(text))
+    return len(text)
 
 
-def _variables() -> dict[str, str]:
-    """The keys in the environment -> the names of their variables."""
+def _values() -> set[str]:
+    """The keys in the environment."""
     # `items` would decode all values, and this is asked for each line that is printed.
-    named = ((name, os.environ[name].strip()) for name in os.environ if name.upper().endswith(ENDINGS))
-    return {value: name for name, value in named if len(value) >= SHORTEST and not _is_public(value)}
-
-
-def _is_public(value: str) -> bool:
-    return value in _public or _is_known_here(value)
+    values = (os.environ[name].strip() for name in os.environ if name.upper().endswith(ENDINGS))
+    return {value for value in values if len(value) >= SHORTEST and value not in _public and not _is_known_here(value)}
 
 
 @lru_cache(maxsize=256)
 def _is_known_here(value: str) -> bool:
     """Whether a text is a path of this machine, a folder of the working or home directory, or a name of bench's."""
-    import bench
-    from bench.base.paths import data_folder
-
-    path = Path(os.path.expanduser(value))
-    if os.path.exists(path) or (path.is_absolute() and os.path.isdir(Path(*path.parts[:2]))):
+    path, home = Path(os.path.expanduser(value)), Path(os.path.expanduser("~"))
+    if value in (*home.parts, *Path(os.environ.get("PWD", "")).parts):
         return True
-    if value in {*Path(os.environ.get("PWD", "")).parts, *Path(os.path.expanduser("~")).parts}:
-        return True
-    rooms = [*(Path(place) / room for place in bench.__path__ for room in ("methods", "datasets"))]
-    files = (value, value.replace("-", "_"), value.replace("-", "_") + ".py")
-    return any(os.path.exists(room / file) for room in (*rooms, data_folder() / "datasets") for file in files)
+    rooms = [*(Path(place, room) for place in bench.__path__ for room in ("methods", "datasets"))]
+    names = (value, value.replace("-", "_"), value.replace("-", "_") + ".py")
+    places = [room / name for room in (*rooms, data_folder() / "datasets") for name in names]
+    # A file below `/root` need not be readable.
+    return any(map(os.path.exists, (path, *places))) or (path.is_absolute() and Path(*path.parts[:2]).is_dir())
 
 
 def _readings(text: str) -> set[str]:
     """A text as it is, with what a URL quotes, and as a shell reads it."""
-    from urllib.parse import unquote, unquote_plus
-
     once = unquote(text)
     return {text, once, unquote(once), unquote_plus(text), re.sub(r"[\"'\\]", "", text)}
 
 
 def _all_spellings() -> tuple[str, ...]:
     """All spellings of all secrets; the longest first, as one may hold another."""
-    return _sorted_spellings(frozenset({*_kept, *_variables()}))
+    return _sorted_spellings(frozenset(_kept | _values()))
 
 
 @lru_cache(maxsize=16)
@@ -178,7 +158,6 @@ def _spellings(secret: str) -> frozenset[str]:
     import base64
     import html
     import json
-    from urllib.parse import quote, quote_plus
 
     data = secret.encode("utf-8", "surrogatepass")
     quoted = {quote(data, safe=""), quote(data), quote_plus(data), quote(data, safe="/:@!$&'()*+,;=")}

@@ -12,7 +12,7 @@ from typing import Any
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.base.locks import lock, recover, replace_folder
 from bench.base.paths import data_folder
-from bench.base.secrets import mask, refuse
+from bench.base.secrets import refuse
 from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset
@@ -155,7 +155,7 @@ def keep(dataset: Dataset, replace: bool) -> Dataset:
         UsageError: one was added under its id, and it may not be replaced; or it holds a key.
         StorageError: it cannot be written; what was there is unchanged.
     """
-    _refuse_keys(dataset)
+    refuse(f"the dataset {dataset.card.id}", *map(repr, (dataset.card, dataset.tools, dataset.queries)))
     folder = _folder(dataset.card.id)
     with lock(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)
@@ -164,14 +164,3 @@ def keep(dataset: Dataset, replace: bool) -> Dataset:
         with replace_folder(folder) as fresh:
             write_dataset(dataset, fresh)
     return dataset
-
-
-def _refuse_keys(dataset: Dataset) -> None:
-    refuse(f"the card of {dataset.card.id}", dataset.card.model_dump_json())
-    tools = {f"the tool {tool.tool_id}": tool for tool in dataset.tools}
-    queries = {f"the query {query.query_id}": query for query in dataset.queries}
-    for items in (tools, queries):
-        # All at once first: there may be a hundred thousand.
-        if mask(text := repr(items)) != text:
-            for name, item in items.items():
-                refuse(name, repr(item))

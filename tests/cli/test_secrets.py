@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from kit.chatserver import ChatServer, status
 from kit.processes import Command, forked
 from kit.searchservice import Request, Service
 
-import bench as api
 from bench.base import secrets
-from bench.base.errors import DataError, UsageError
 
 #: Signs that each form writes in another way; the white space around it is of a file that `export` has read.
 KEY = 'sk-a/b+c"d&12=='
@@ -32,7 +29,7 @@ for line in sys.stdin:
     question = json.loads(line)
     coded = base64.b64encode(f"user:{key}".encode()).decode()
     print(key, repr(key), urllib.parse.quote(key), json.dumps(key), coded, file=sys.stderr, flush=True)
-    tools = [] if question["id"] % 3 else [{"id": "mail.send", "description": key}, key]
+    tools = [] if question["id"] % 3 else [{"id": "banterline.dm_send", "description": key}, key]
     print(json.dumps({"id": question["id"], "tools": tools, "version": key, key: key}), flush=True)
 """
 
@@ -83,12 +80,9 @@ def contents(place: Path) -> Any:
         yield path.name, path.read_bytes()
         if path.suffix == ".parquet":
             yield path.name, json.dumps(pq.read_table(path).to_pylist(), ensure_ascii=False, default=str).encode()
-        elif path.suffix == ".zip":
+        elif path.suffix in {".zip", ".npz"}:
             with zipfile.ZipFile(path) as archive:
                 yield from ((name, archive.read(name)) for name in archive.namelist())
-        elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                yield from ((name, arrays[name].tobytes()) for name in arrays.files)
 
 
 @pytest.fixture(autouse=True)
@@ -118,52 +112,58 @@ def test_no_key_stands_in_anything_that_is_stored_sent_or_printed(
     (work / "search.py").write_text(COMMAND)
 
     def echo(request: Request) -> None:
-        said = {name: value for name, value in request.headers.items()}
+        said = dict(request.headers.items())
         failing = request.path.startswith("/fails") or len(service.seen) % 4 == 0
-        tools = [{"id": "mail.send", "said": said}, BEARER] if failing else ["mail.send"]
+        tools = [{"id": "banterline.dm_send", "said": said}, BEARER] if failing else ["banterline.dm_send"]
         request.reply({"tools": tools, **said, "version": BEARER, "x": quote(BEARER)}, 403 if failing else 200)
 
     service.answer = echo
     chat_server.answer = lambda body: f"{KEY} {quote(KEY)} {json.dumps(KEY)}"
-    chat_server.faults.extend([None, status(400, KEY), status(500, f"{KEY} {b64encode(KEY.encode()).decode()}")])
+    chat_server.faults.extend([None, status(500, f"{KEY} {b64encode(KEY.encode()).decode()}")])
     asks = f'http(url="{service.url}", token=SERVICE_PAT, unknown=drop, version="{service.url}#x")'
     program = f'command(run="{sys.executable} search.py", unknown=drop)'
     policy = work / "policy.toml"
-    policy.write_text('[[rules]]\nmetric = "recall@5"\nkind = "non-inferiority"\nmargin = 0.5\n')
-    commands = [
-        ["run", "-m", asks.replace(f', version="{service.url}#x"', ""), "-d", "starter", "--limit", "12"],
-        ["run", "-m", asks, "-d", "starter", "--limit", "12"],
-        ["run", "-m", asks.replace("search", "fails"), "-d", "starter", "--limit", "12"],
-        ["run", "-m", program, "-d", "starter", "--limit", "12"],
-        ["run", "-m", "talking:Talks", "-d", "starter", "--json"],
-        ["run", "-m", "talking:Fails", "-d", "starter"],
-        ["check", "method", "talking:Talks"],
-        ["check", "method", "talking:Fails"],
-        ["run", "-m", "bm25", "-d", "starter", "--limit", "12"],
-        ["choose", "bm25@starter", "--model", "scripted", "--limit", "4", "--form", "json"],
-        ["show", "talking:Talks@starter", "--all"],
-        ["bless", "talking:Talks@starter", "--out", "baseline.json"],
-        ["gate", "talking:Talks@starter", "--baseline", "baseline.json", "--policy", "policy.toml", "--json"]
-        + ["--markdown", "gate.md", "--junit", "gate.xml"],
-        ["tools", "talking:Talks@starter", "--html", "tools.html"],
-        ["compare", "talking:Talks@starter", "bm25@starter", "--json"],
-        ["submit", "pack", "talking:Talks@starter", "--code", "talking.py"],
-        ["list", "results", "--json"],
-        ["leaderboard", "build", "--out", "site"],
+    policy.write_text('margin = 0.5\n[[rule]]\nmetric = "recall@5"\n')
+    limit = ["-d", "starter", "--limit", "12"]
+    gate = "--baseline baseline.json --policy policy.toml --markdown gate.md --junit gate.xml".split()
+    codes = {
+        ("run", "-m", asks.partition(", version")[0] + ")", *limit): 0,
+        ("run", "-m", asks, *limit): 4,
+        ("run", "-m", asks.replace("search", "fails"), *limit): 4,
+        ("run", "-m", program, *limit): 0,
+        ("run", "-m", "talking:Talks", *limit, "--json"): 0,
+        ("run", "-m", "talking:Fails", *limit): 5,
+        ("check", "method", "talking:Fails"): 1,
+        ("choose", "talking:Talks@starter", "--model", "scripted", "--limit", "4", "--form", "json"): 0,
+        ("show", "talking:Talks@starter", "--all"): 0,
+        ("bless", "talking:Talks@starter", "--out", "baseline.json"): 0,
+        ("gate", "talking:Talks@starter", *gate, "--json"): 0,
+        ("tools", "talking:Talks@starter", "--html", "tools.html"): 0,
+        ("submit", "pack", "talking:Talks@starter", "--code", "talking.py"): 0,
+        ("list", "results", "--json"): 0,
+        ("leaderboard", "build", "--out", "site"): 0,
+    }
+    modules = [f"bench.cli.{verb}" for verb in ("run", "choose", "check", "gate", "bless")] + [
+        "bench.leaderboard.command"
     ]
-    ended = forked([Command(words) for words in commands])
+    ended = forked([Command(words) for words in codes], *modules)
     monkeypatch.setenv("BENCH_DEBUG", "1")
-    ended += forked([Command(["run", "-m", "talking:Fails", "-d", "starter"])])
-    codes = {" ".join(words)[:40]: one.code for words, one in zip(commands, ended, strict=False)}
-    texts = [(str(words), (one.out + one.err).encode()) for words, one in zip([*commands, "debug"], ended, strict=True)]
-    assert "Traceback" in ended[-1].err and "[the key]" in ended[-1].err
-    assert (list(codes.values()), codes) == (EXPECTED, codes), [one.err for one in ended]
+    (debug,) = forked([Command(["run", "-m", "talking:Fails", *limit])])
+    assert [one.code for one in ended] == list(codes.values()), [one.err[-500:] + one.out[-500:] for one in ended]
+    assert "Traceback" in debug.err
+    assert "[the key]" in debug.err
+    texts = [(name, (one.out + one.err).encode()) for name, one in zip([*codes, "debug"], [*ended, debug], strict=True)]
     files = list(contents(tmp_path))
-    assert any(name.endswith(".html") for name, _ in files) and any("journal" in name for name, _ in files)
+    assert {".html", ".jsonl", ".json", ".parquet", ".zip", ".xml", ".md"} <= {Path(name).suffix for name, _ in files}
     known = {key: forms(key) for key in (KEY, BEARER, PRINTED)}
     own = {"talking.py", "search.py"}
     found = [
-        (name, form) for name, data in [*texts, *files] if name not in own for each in known.values() for form in each if form in data
+        (name, form)
+        for name, data in [*texts, *files]
+        if name not in own
+        for each in known.values()
+        for form in each
+        if form in data
     ]
     assert not found
     assert any(BEARER in seen[3].get("Authorization", "") for seen in service.seen), "the service got its token"
