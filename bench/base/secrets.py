@@ -135,7 +135,11 @@ def _is_known_here(value: str) -> bool:
 def _readings(text: str) -> set[str]:
     """A text as it is, with what a URL quotes, and as a shell reads it."""
     once = unquote(text)
-    return {text, once, unquote(once), unquote_plus(text), re.sub(r"[\"'\\]", "", text)}
+    return {text, once, unquote(once), unquote_plus(text), _bare(text)}
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"[\"'\\]", "", text)
 
 
 def _all_spellings() -> tuple[str, ...]:
@@ -164,7 +168,7 @@ def _spellings(secret: str) -> frozenset[str]:
     quoted |= {quote(text, safe="") for text in quoted}
     lower = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
-    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/")}
+    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), _bare(secret)}
     coded = set()
     for before in range(3):
         # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.

@@ -16,7 +16,10 @@ from kit.chatserver import ChatServer, status
 from kit.processes import Command, forked
 from kit.searchservice import Request, Service
 
+import bench as api
+from bench.__main__ import run
 from bench.base import secrets
+from bench.base.errors import UsageError
 
 #: Signs that each form writes in another way; the white space around it is of a file that `export` has read.
 KEY = 'sk-a/b+c"d&12=='
@@ -168,3 +171,127 @@ def test_no_key_stands_in_anything_that_is_stored_sent_or_printed(
     assert not found
     assert any(BEARER in seen[3].get("Authorization", "") for seen in service.seen), "the service got its token"
     assert f"Bearer {KEY}" in chat_server.keys
+
+
+def coded(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        KEY,
+        f"  {KEY}\n",
+        quote(KEY, safe=""),
+        quote(KEY).lower().replace("%2b", "%2B"),
+        quote(quote(KEY, safe=""), safe=""),
+        quote_plus(KEY),
+        json.dumps(KEY),
+        KEY.replace("/", "\\/"),
+        "'sk-a'/b+'c\"d&12=='",
+        coded(KEY),
+        coded(f"user:{KEY}"),
+        quote(coded(f"u:{KEY}"), safe=""),
+    ],
+)
+def test_a_key_is_refused_in_every_form(form: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_TOKEN", f"{KEY}\r\n")
+    with pytest.raises(
+        UsageError, match=r"^the name holds the value of the environment variable ACME_API_TOKEN \("
+    ) as error:
+        secrets.refuse("the name", "harmless", f"https://host/{form}/x")
+    assert not [each for each in forms(KEY) if each in str(error.value).encode()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "-m", f'http(url="https://host/search/{quote(KEY)}")'],
+        ["run", "-m", f'http(url="https://host/search#{quote(KEY)}")'],
+        ["run", "-m", "http", "--set", f"url=https://u:{quote(KEY)}@host"],
+        ["run", "-m", "http", "--set", f"query={KEY}"],
+        ["run", "-m", f'command(run="node s.js --key={KEY}")'.replace('c"', 'c\\"')],
+        ["run", "-m", "bm25", "--as", KEY],
+        ["run", "-d", f"starter(no_tool={quote(KEY)})"],
+        ["run", "keyed.toml"],
+        ["bless", "bm25@starter", "--reason", KEY],
+        ["choose", "bm25@starter", "--model", KEY],
+        ["tools", "bm25@starter", "--try", KEY],
+        ["tune", "bm25", "--grid", KEY],
+        ["check", "method", f"my:Method(a={quote(KEY)})"],
+        ["score", KEY, "-d", "starter"],
+        ["init", KEY],
+        ["data", "add", "mine", "--from", KEY],
+        ["data", "add", "mine", "--from", "brought"],
+        ["data", "import", "mine", "tools.json"],
+        ["data", "import", "mine", "--mcp", f"python s.py --key {quote(KEY)}"],
+        ["results", "mv", "bm25@starter", KEY],
+        ["submit", "pack", KEY],
+        ["gate", KEY, "--baseline", "b.json", "--policy", "p.toml"],
+    ],
+)
+def test_what_holds_a_key_is_refused_before_anything_runs(
+    words: list[str], work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ACME_API_TOKEN", f"{KEY}\n")
+    monkeypatch.setenv("BENCH_DATA", str(tmp_path / "data"))
+    (work / "keyed.toml").write_text(f"methods = ['command(run=\"x {quote(KEY)}\")']\ndatasets = ['starter']\n")
+    tool = {"name": "a", "description": f"Needs {KEY}.", "inputSchema": {"type": "object"}}
+    (work / "tools.json").write_text(json.dumps({"tools": [tool]}))
+    (work / "brought" / "qrels").mkdir(parents=True)
+    (work / "brought" / "corpus.jsonl").write_text('{"_id": "a", "title": "a", "text": "b"}\n')
+    (work / "brought" / "queries.jsonl").write_text('{"_id": "q", "text": "b"}\n')
+    (work / "brought" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
+    about = {"title": "a", "licence": f"https://host/{quote(KEY)}", "redistribution": False, "template": "name"}
+    (work / "brought" / "about.json").write_text(json.dumps(about | {"known_issues": []}))
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert run(words) == (3 if words[0] == "gate" else 2)
+    said = capsys.readouterr()
+    assert "environment variable ACME_API_TOKEN" in said.err
+    assert "[the key]" in said.err
+    assert not [each for each in forms(KEY) if each in (said.out + said.err).encode()]
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} - before <= set(tmp_path.rglob("*.lock"))
+
+
+def test_python_programs_may_not_write_a_key_either(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_TOKEN", KEY)
+    monkeypatch.setenv("ACME_PAT", "abcdefgh-12345678")
+    for refused in (
+        lambda: api.run(api.build_method("command", run=f"x {quote(KEY)}"), "starter"),
+        lambda: api.run(f"http(url=https://host/{quote(KEY, safe='')})", "starter"),
+        lambda: api.run('http(url="https://host/abcdefgh-12345678", token=ACME_PAT)', "starter"),
+        lambda: api.run("http(url=https://host, token=sk-live-1234)", "starter"),
+        lambda: api.run("bm25", "starter", template=f"{{{{ name }}}} {KEY}"),
+        lambda: api.score({}, "starter", name=KEY),
+    ):
+        with pytest.raises(UsageError, match=r"environment variable|which is not a key") as error:
+            refused()
+        assert not any(key in str(error.value) for key in (KEY, quote(KEY), "abcdefgh-12345678", "sk-live-1234"))
+    monkeypatch.setenv("BENCH_LLM_URL", f"http://127.0.0.1:1/{quote(KEY)}/v1")
+    with pytest.raises(UsageError, match=r"ACME_API_TOKEN \(.*LLM_URL=http://127.0.0.1:1/\[the key\]"):
+        api.run("bm25", "starter")
+
+
+@pytest.mark.parametrize(
+    "value",
+    "rectools metatool-single nearest-query /root/.ssh/id_rsa ~/.ssh/id_rsa here.pem work-of-mine none".split(),
+)
+def test_what_is_public_anyway_is_no_key(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = tmp_path / "work-of-mine"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("PWD", str(work))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (work / "here.pem").touch()
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_rsa").touch()
+    secrets._is_known_here.cache_clear()
+    monkeypatch.setenv("MY_KEY", value)
+    secrets.refuse("the name", f"a {value}")
+    assert secrets.mask(value) == value
+    monkeypatch.setenv("MY_KEY", "tenant_id")
+    assert secrets.mask("a tenant_id") == "a [the key]"
+    secrets.publish(["tenants.get_tenant_id", "x"])
+    assert secrets.mask("a tenant_id") == "a tenant_id"
+    secrets.keep("tenant_id")
+    assert secrets.mask("a tenant_id") == "a [the key]"
