@@ -37,6 +37,7 @@ ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _STORED = ("BENCH_LLM_URL", "BENCH_EMBEDDING_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 #: Names of variables as they are usually written; else what stands in place of a name may be the key itself.
 _USUAL_NAME = re.compile(r"[A-Z]+(_[A-Z0-9]+)*")
+_QUOTES = re.compile(r"[\"'\\]")
 #: So few signs of a secret tell nothing.
 _HARMLESS = 3
 
@@ -135,21 +136,12 @@ def _is_known_here(value: str) -> bool:
 def _readings(text: str) -> set[str]:
     """A text as it is, with what a URL quotes, and as a shell reads it."""
     once = unquote(text)
-    return {text, once, unquote(once), unquote_plus(text), _bare(text)}
+    return {text, once, unquote(once), unquote_plus(text), _QUOTES.sub("", text)}
 
 
-def _bare(text: str) -> str:
-    return re.sub(r"[\"'\\]", "", text)
-
-
-def _all_spellings() -> tuple[str, ...]:
+def _all_spellings() -> list[str]:
     """All spellings of all secrets; the longest first, as one may hold another."""
-    return _sorted_spellings(frozenset(_kept | _values()))
-
-
-@lru_cache(maxsize=16)
-def _sorted_spellings(secrets: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted({text for secret in secrets for text in _spellings(secret)}, key=len, reverse=True))
+    return sorted({text for secret in _kept | _values() for text in _spellings(secret)}, key=len, reverse=True)
 
 
 @lru_cache(maxsize=64)
@@ -168,7 +160,7 @@ def _spellings(secret: str) -> frozenset[str]:
     quoted |= {quote(text, safe="") for text in quoted}
     lower = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
-    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), _bare(secret)}
+    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), _QUOTES.sub("", secret)}
     coded = set()
     for before in range(3):
         # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.

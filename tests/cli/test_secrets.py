@@ -242,7 +242,7 @@ def test_what_holds_a_key_is_refused_before_anything_runs(
     (work / "brought" / "corpus.jsonl").write_text('{"_id": "a", "title": "a", "text": "b"}\n')
     (work / "brought" / "queries.jsonl").write_text('{"_id": "q", "text": "b"}\n')
     (work / "brought" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
-    about = {"title": "a", "licence": f"https://host/{quote(KEY)}", "redistribution": False, "template": "name"}
+    about = {"title": "a", "licence": f"https://host/{quote(KEY)}", "redistribution": False, "template": "full"}
     (work / "brought" / "about.json").write_text(json.dumps(about | {"known_issues": []}))
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
     assert run(words) == (3 if words[0] == "gate" else 2)
