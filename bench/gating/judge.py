@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.base.errors import BenchError
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.data.dataset import Dataset
-from bench.gating.across import Across, GoldMoves, across_catalogues, first_tools
+from bench.gating.across import Across, GoldMoves, across_catalogues
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
 from bench.gating.candidate import Candidate
@@ -72,7 +72,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     changed: CatalogueChange | None = None
     queries: QueryChange | None = None
     metrics = [rule.metric for rule in policy.rule]
-    other = _other_content(candidate, baseline)
+    other = candidate.dataset.content_hash != baseline.dataset.content_hash
     differing = not_comparable(candidate, baseline, metrics, across=other)
     if other and not differing:
         brought = _bring_together(candidate, baseline, policy, load)
@@ -105,7 +105,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     rules += latency_rules(policy, candidate, baseline) + token_rules(policy, candidate, baseline)
     outcome = outcome_of(rules)
     moved_tools = GoldMoves(candidate, baseline, changed)
-    tools, n_tools = first_tools(moved_tools)
+    tools = moved_tools.tools()
     return GateReport(
         outcome=outcome,
         exit_code=EXIT_CODES[outcome],
@@ -119,8 +119,8 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         warnings=_warnings(candidate, changed),
         rules=rules,
         moved=_list_moved(moves, load, candidate, baseline, moved_tools),
-        tools=tools,
-        n_tools=n_tools,
+        tools=tools[:MOST_NAMED],
+        n_tools=len(tools),
         notes=[
             *_notes(candidate, baseline, rules),
             *([_UNANSWERED.format(candidate.n_failed, baseline.n_failed)] if more_failed else []),
@@ -185,10 +185,6 @@ def baseline_side(baseline: Baseline) -> Side:
         blessed_at=baseline.blessed.at,
         reason=baseline.blessed.reason,
     )
-
-
-def _other_content(candidate: Candidate, baseline: Baseline) -> bool:
-    return candidate.dataset.content_hash != baseline.dataset.content_hash
 
 
 def not_comparable(
