@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.base.paths import storage_errors
+from bench.base.secrets import mask
 
 #: The list of a site's files, next to its pages.
 LISTING = "files.json"
@@ -65,7 +66,7 @@ class Writer:
         Raises:
             StorageError: it cannot be written.
         """
-        data = content.encode("utf-8") if isinstance(content, str) else content
+        data = _bytes_of(content)
         key = hashlib.sha256(data).hexdigest()
         place = self._claim(path, key)
         self._update(path, place, data)
@@ -83,8 +84,7 @@ class Writer:
         if listed and place.is_file():
             self.done.unchanged.append(path)
             return
-        content = make()
-        self._update(path, place, content.encode("utf-8") if isinstance(content, str) else content)
+        self._update(path, place, _bytes_of(make()))
 
     def absorb(self, keys: dict[str, str], done: WrittenFiles) -> None:
         """Take over what another writer did."""
@@ -158,6 +158,10 @@ class Writer:
                 os.replace(temporary, place)
             finally:
                 temporary.unlink(missing_ok=True)
+
+
+def _bytes_of(content: str | bytes) -> bytes:
+    return mask(content).encode("utf-8") if isinstance(content, str) else content
 
 
 def _list_bytes(keys: Mapping[str, str]) -> bytes:

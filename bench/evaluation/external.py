@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
 from bench.base.progress import QUIET, Progress
+from bench.base.secrets import refuse
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
@@ -59,6 +60,7 @@ def score_run_file(
         metrics: metrics in addition to the default ones.
 
     Raises:
+        UsageError: a name or the command holds a key.
         ResultError: the file does not fit the dataset.
         UnresolvedError: none of its names of tools means a tool of the dataset.
     """
@@ -69,6 +71,7 @@ def score_run_file(
     from bench.evaluation.runner import dataset_identity, environment
     from bench.evaluation.scoring import score, scoring_code
 
+    refuse("the run file's name", name, file, command)
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     record = NameRecord()

@@ -22,6 +22,7 @@ from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import DEFAULT_DEPTH
+from bench.base.secrets import publish, refuse
 from bench.base.spec import Spec, parse
 from bench.base.text import slug
 from bench.data.dataset import Dataset
@@ -152,6 +153,7 @@ class Runner:
             BenchError: the first problem of any of them.
         """
         prepared = deque[Prepared]()
+        refuse("the run", *(plan.command() for plan in plans))
         with config_context(current_session(), repeat=1):
             try:
                 methods = [self.build(plan.method) for plan in plans]
@@ -213,7 +215,8 @@ class Runner:
     def _dataset(self, spec: Spec) -> Dataset:
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
-                self._datasets[spec] = self.load(spec)
+                dataset = self._datasets[spec] = self.load(spec)
+                publish(name for tool in dataset.tools for name in (tool.tool_id, tool.name))
         return self._datasets[spec]
 
     def _prepare(self, plan: Plan, method: Method) -> Prepared:

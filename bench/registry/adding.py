@@ -12,6 +12,7 @@ from typing import Any
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.base.locks import lock, recover, replace_folder
 from bench.base.paths import data_folder
+from bench.base.secrets import refuse
 from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset
@@ -151,9 +152,10 @@ def keep(dataset: Dataset, replace: bool) -> Dataset:
     """Store a dataset of the user's: whole or not at all.
 
     Raises:
-        UsageError: one was added under its id, and it may not be replaced.
+        UsageError: one was added under its id, and it may not be replaced; or it holds a key.
         StorageError: it cannot be written; what was there is unchanged.
     """
+    refuse(f"the dataset {dataset.card.id}", *map(repr, (dataset.card, dataset.tools, dataset.queries)))
     folder = _folder(dataset.card.id)
     with lock(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)

@@ -411,16 +411,12 @@ async def _page(cursor: str | None, client: Client) -> tuple[list[Any], str | No
 
 
 async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
-    request, result = _call(tool, arguments)
-    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
-    answer: CallToolResult = await client.session.send_request(request, result)
-    return answer
-
-
-def _call(tool: str, arguments: dict[str, Any]) -> tuple[Any, Any]:
     from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-    return CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments)), CallToolResult
+    request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
+    answer: CallToolResult = await client.session.send_request(request, CallToolResult)
+    return answer
 
 
 # Reasons ------------------------------------------------------------------------------------------------------------
@@ -476,10 +472,6 @@ def _speaks_sse(server: Server) -> bool:
 
 
 async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
-    _check(talk, response)
-
-
-def _check(talk: _Talk, response: httpx2.Response) -> None:
     """Count and check what a response brings; an encoded one is refused, as it is larger than what is counted."""
     import httpx2
 

@@ -11,14 +11,15 @@ import re
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import httpx
+from pydantic import AfterValidator
 
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.http import Answered, BrokenOff, Connections, TooLong
-from bench.base.secrets import keep, mask, mask_bytes
+from bench.base.secrets import keep, keep_variable, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
 
@@ -34,6 +35,8 @@ _KEY = re.compile(
     re.IGNORECASE,
 )
 _NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+#: A parameter that names the environment variable with a token.
+TokenVariable = Annotated[str, AfterValidator(keep_variable)]
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,23 @@ class Web:
     token: str
 
 
+def bearer(variable: str, what: str) -> dict[str, str]:
+    """The header with a bearer token; none where no variable is named.
+
+    Args:
+        variable: of the environment, which has the token.
+        what: `service` or `server`, for the sentence.
+
+    Raises:
+        UsageError: the variable is not set.
+    """
+    secret = os.environ.get(variable, "").strip()
+    if variable and not secret:
+        raise UsageError(f"the environment variable {variable} with the {what}'s token is not set.")
+    keep(secret)
+    return {"Authorization": f"Bearer {secret}"} if secret else {}
+
+
 class WebClient:
     """Sends JSON and gives the bytes of the answer, without the token; safe for several threads.
 
@@ -63,12 +83,7 @@ class WebClient:
     def __init__(self, web: Web) -> None:
         self._web = web
         self._headers = {"Accept": "application/json"}
-        if web.token:
-            secret = os.environ.get(web.token, "").strip()
-            if not secret:
-                raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
-            keep(secret)
-            self._headers["Authorization"] = f"Bearer {secret}"
+        self._headers |= bearer(web.token, "service")
         # Other threads do not see the session of the run.
         self._offline = current_session().offline
         self._exchange = Connections()
@@ -165,7 +180,7 @@ def check_url(url: str, *, stored: bool = True) -> str:
         raise UsageError(f"{one_line(url, 120)!r} is not a URL of HTTP, such as http://localhost:8000/search.")
     if parsed.userinfo:
         raise UsageError("a URL with a user name or password would be stored with the result; give token=VARIABLE.")
-    for name, value in parsed.params.multi_items():
+    for name, value in (*parsed.params.multi_items(), *httpx.QueryParams(parsed.fragment).multi_items()):
         if value and _KEY.search(_NEXT_WORD.sub("_", name)):
             if stored:
                 raise UsageError(

@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.base.errors import UsageError
 from bench.base.locks import lock, recover
 from bench.base.paths import write_text
+from bench.base.secrets import refuse
 from bench.base.text import one_line
 from bench.registry import method_names
 from bench.results.manifest import Manifest, valid_alias
@@ -23,8 +24,9 @@ def read_alias(text: str) -> str:
     """An alias that a user gives.
 
     Raises:
-        UsageError: it cannot be one, or it is the name of a method.
+        UsageError: it cannot be one, it holds a key, or it is the name of a method.
     """
+    refuse("the name of the result", text)
     try:
         alias = valid_alias(text)
     except ValueError as error:
