@@ -9,11 +9,6 @@ today's code goes by the hash of the old, so that no result gets another id. If 
 `bench rescore` renames the results of all but one. What the file said before stands where it led to code that is shown
 now to give what today's gives. What was run before with the same code is kept.
 
-A change may be meant to change rankings on some data, such as a rule that splits Chinese texts. Then name the function
-that has changed (`--through bench.base.words:words`) and the datasets on which it gives something else (`--not-on`):
-results of these are not compared for methods that reach the function, and are not renamed; neither are results on data
-that is not of the board.
-
 Where a result was made with a trained model, which no repository holds, both are run with an untrained one, or the
 embedded one, in its place, and where it was made with a language model in a file, with a scripted one on loopback: it
 is the code around them that is compared.
@@ -41,12 +36,10 @@ from kit.chatserver import Body, ChatServer  # noqa: E402
 from kit.models import untrained_bert  # noqa: E402
 
 from bench.base.paths import write_text  # noqa: E402
-from bench.identity.reach import Definition  # noqa: E402
-from bench.interface.parts import methods_of  # noqa: E402
 from bench.methods.tgr.edges import LABELS  # noqa: E402
 from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
 from bench.registry import build_method  # noqa: E402
-from bench.results.code_versions import SAME_METHODS, method_code, of_methods, template_hash  # noqa: E402
+from bench.results.code_versions import SAME_METHODS, method_code, template_hash  # noqa: E402
 from bench.results.current import SameMethods, same_methods  # noqa: E402
 from bench.results.store import PER_QUERY, RUN, StoredResult, find_results  # noqa: E402
 
@@ -174,13 +167,6 @@ def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatSer
             sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{done.stdout.decode()[-2000:]}\n")
 
 
-def reaches(item: StoredResult, function: str) -> bool:
-    """Whether the method of a result, as it is today, reaches a function (`module:name`)."""
-    module, _, name = function.partition(":")
-    kinds = {type(part) for part in methods_of(build_method(item.manifest.method.spec))} if function else ()
-    return Definition(module, name) in of_methods(kinds).definitions if function else False
-
-
 def named(item: StoredResult) -> tuple[str, str, str]:
     """Dataset, method as it is run, and its code."""
     method = item.manifest.method
@@ -196,22 +182,9 @@ def main() -> int:
     """Run both, compare, and write the file; 1 if some old code gave another ranking."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=ROWS, help="results of each method's code (default %(default)s)")
-    parser.add_argument("--through", metavar="MODULE:FUNCTION", default="")
-    parser.add_argument("--not-on", metavar="DATASET", nargs="+", default=[])
     given = parser.parse_args()
     results = [item for item in find_results(RESULTS) if isinstance(item, StoredResult)]
-    changed = {item.manifest.method.code for item in results if reaches(item, given.through)}
-    meant = {spec for spec in given.not_on for item in results if item.manifest.dataset.spec == spec}
-    if len(meant) < len(given.not_on):
-        parser.error("--not-on names a dataset of which the board has no result")
-    groups = chosen(
-        (
-            item
-            for item in results
-            if item.manifest.method.code not in changed or item.manifest.dataset.spec not in meant
-        ),
-        given.rows,
-    )
+    groups = chosen(results, given.rows)
     today = {code: method_code(build_method(group[0].manifest.method.spec)) for code, group in groups.items()}
     groups = {code: group for code, group in groups.items() if code != today[code]}
     for name in {name for group in groups.values() for item in group for name in _MODEL.findall(item.label)}:
@@ -256,20 +229,10 @@ def main() -> int:
     shown = set(today.values()) | set(same)
     names, renamed = dict(before.names), dict[str, str]()
     for code, todays in same.items():
-        # What gives other rankings on some data is other code, and its results get other ids.
-        if code in changed or names.setdefault(todays, code) != code:
+        if names.setdefault(todays, code) != code:
             renamed[code] = names.get(todays, todays)
     stands = {old: renamed.get(new, new) for old, new in before.methods.items() if new in shown and old not in refused}
     kept = {template: code for template, code in before.texts.items() if template_hash(template) == code}
-    unchanged = sorted(
-        {item.manifest.dataset.content_hash for item in results if item.manifest.dataset.spec not in meant}
-    )
-    only = {code: hashes for code, hashes in before.only.items() if code in {*stands, *same}}
-    if given.through:
-        for code in {*stands, *same}:
-            # What led to code that is narrowed here is narrowed as well.
-            if code in changed or before.methods.get(code) in changed:
-                only[code] = sorted(set(only.get(code, unchanged)) & set(unchanged))
     record = SameMethods(
         made_by="python benchmarks/samemethods.py",
         rankings=compared or before.rankings,
@@ -277,7 +240,7 @@ def main() -> int:
         methods=dict(sorted((stands | renamed).items())),
         names=dict(sorted((new, code) for new, code in names.items() if code not in refused)),
         nearly=sorted((nearly | set(before.nearly)) & {*stands, *same}),
-        only=dict(sorted(only.items())),
+        only={code: hashes for code, hashes in before.only.items() if code in {*stands, *same}},
     )
     write_text(SAME_METHODS, json.dumps(record.model_dump(mode="json"), indent=1) + "\n")
     sys.stdout.write("".join(f"{line}\n" for line in sorted(other)))

@@ -406,20 +406,19 @@ class Runner:
         return result
 
     def _tell_same(self, result: StoredResult) -> None:
-        """Say which result of a user's older code has the same rankings: the edit has changed none."""
-        for folder in sorted(result.folder.parent.glob(f"{result.folder.name.rpartition('-')[0]}-*")):
+        """Say where a user's older code has given the same rankings: what was edited since has changed none."""
+        asked, made = conditions_of(result.manifest), list[Manifest]()
+        for folder in result.folder.parent.glob(f"{result.folder.name.rpartition('-')[0]}-*"):
             with suppress(ResultError):
-                other = StoredResult.read(folder).manifest
-                same = all(other.files.get(name) == result.manifest.files[name] for name in (RUN, PER_QUERY))
-                if (
-                    same
-                    and other.result_id != result.manifest.result_id
-                    and conditions_of(other) == conditions_of(result.manifest)
-                ):
-                    self.progress.note(
-                        f"{result.label}: its rankings are those of {other.result_id}, made at "
-                        f"{other.environment.created}: what was edited since has changed none"
-                    )
+                made.append(StoredResult.read(folder).manifest)
+        for other in sorted(made, key=lambda manifest: manifest.environment.created, reverse=True):
+            same = all(other.files.get(name) == result.manifest.files[name] for name in (RUN, PER_QUERY))
+            if same and other.result_id != result.manifest.result_id and conditions_of(other) == asked:
+                self.progress.note(
+                    f"{result.label}: its rankings are those of {other.result_id}, made at "
+                    f"{other.environment.created}: what was edited since has changed none"
+                )
+                return
 
 
 def _partial(folder: Path) -> Path:
