@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email.utils
-import ipaddress
 import json
 import os
 import random
@@ -15,8 +14,7 @@ from typing import Any, Literal
 
 import httpx
 
-from bench.base.config import current_session
-from bench.base.errors import UnavailableError, UsageError
+from bench.base.errors import UsageError
 from bench.base.http import Answered, BrokenOff, Connections, TooLong
 from bench.base.secrets import keep, mask, mask_bytes
 from bench.base.text import one_line
@@ -69,8 +67,6 @@ class WebClient:
                 raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
             keep(secret)
             self._headers["Authorization"] = f"Bearer {secret}"
-        # Other threads do not see the session of the run.
-        self._offline = current_session().offline
         self._exchange = Connections()
         self._turn = threading.Lock()
         self._next = 0.0
@@ -90,8 +86,6 @@ class WebClient:
             Unusable: the last try failed too, or another would not help.
             UnavailableError: bench is offline, and the service is not one of this machine.
         """
-        if self._offline and not local(url):
-            raise UnavailableError(f"{url} cannot be asked offline: only services of this machine can.")
         wait = FIRST_WAIT
         for left in reversed(range(self._web.tries)):
             self._wait_for_turn()
@@ -135,15 +129,6 @@ class WebClient:
             start = max(now, self._next)
             self._next = start + 1 / self._web.rate
         time.sleep(start - now)
-
-
-def local(url: str) -> bool:
-    """Whether a URL is of this machine's loopback."""
-    try:
-        host = httpx.URL(url).host
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except (httpx.InvalidURL, ValueError):
-        return False
 
 
 def check_url(url: str, *, stored: bool = True) -> str:
