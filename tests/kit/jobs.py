@@ -102,13 +102,16 @@ class GitHubJob:
 
     def _hand_over(self, step: Mapping[str, Any]) -> None:
         """Keep a file for another job, or fetch what one has kept."""
-        given = {name: self.expand(str(value)) for name, value in step.get("with", {}).items()}
-        kept = self.folder.parent / "artifacts" / given.get("name", "")
-        if step["uses"].startswith("actions/upload-artifact"):
+        action = step["uses"].partition("@")[0]
+        if action not in {"actions/upload-artifact", "actions/download-artifact"}:
+            return
+        given = {name: self.expand(value) for name, value in step["with"].items()}
+        kept = self.folder.parent / "artifacts" / given["name"]
+        if action == "actions/download-artifact":
+            shutil.copytree(kept, self.folder / given.get("path", "."), dirs_exist_ok=True)
+        elif Path(given["path"]).exists():
             kept.mkdir(parents=True, exist_ok=True)
             shutil.copy(given["path"], kept)
-        elif step["uses"].startswith("actions/download-artifact"):
-            shutil.copytree(kept, self.folder / given.get("path", "."), dirs_exist_ok=True)
 
     def expand(self, text: str) -> str:
         """A text with the values of its expressions; one that is not known is an error."""
