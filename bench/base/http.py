@@ -8,6 +8,7 @@ event loop, where a request can be given a deadline, and no more is kept of a bo
 from __future__ import annotations
 
 import asyncio
+import email.utils
 import ipaddress
 import os
 import threading
@@ -54,6 +55,25 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except (httpx.InvalidURL, ValueError):
         return False
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for: a number, or an HTTP date; None where it says neither.
+
+    Args:
+        header: its value.
+        now: seconds since 1970.
+    """
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - now
+        except (ValueError, TypeError, OverflowError, OSError):
+            return None
+    return max(0.0, seconds) if seconds == seconds else None
 
 
 class Connections:

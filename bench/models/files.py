@@ -28,13 +28,8 @@ _NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
 #: Vocabularies and indexes of weights: their keys are tokens and tensors, and no library takes them for settings.
 _NO_SETTINGS = frozenset({"tokenizer.json", "vocab.json", "added_tokens.json", "training.json"})
 #: Settings that name a class by its dotted path, and the packages whose classes may be named.
-_CLASSES = {
-    **dict.fromkeys(("type", "types", "tokenizer_class"), ("sentence_transformers",)),
-    **dict.fromkeys(
-        ("activation_fn", "activation_function", "sbert_ce_default_activation_function"),
-        ("sentence_transformers", "torch"),
-    ),
-}
+_CLASSES = frozenset({"type", "types", "tokenizer_class", "activation_fn", "activation_function"})
+_PACKAGES = frozenset({"sentence_transformers", "torch"})
 #: Settings that name a kernel, which is `owner/name` where it is fetched as compiled code.
 _KERNELS = frozenset({"attn_implementation", "_attn_implementation", "experts_implementation"})
 #: Files and folders in a model's folder. A few links, each twice in the folder before it, would lead to any number.
@@ -117,7 +112,7 @@ def _settings_of(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _asks_for_code(key: str, value: Any) -> bool:
     if key in _CLASSES and isinstance(value, str):
-        return "." in value and value.partition(".")[0] not in _CLASSES[key]
+        return "." in value and value.partition(".")[0] not in _PACKAGES
     if key in _KERNELS:
         return "/" in str(value)
     return bool(value) and key in {"auto_map", "trust_remote_code"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import json
 import os
 import random
@@ -15,7 +14,7 @@ from typing import Any, Literal
 import httpx
 
 from bench.base.errors import UsageError
-from bench.base.http import Answered, BrokenOff, Connections, TooLong
+from bench.base.http import Answered, BrokenOff, Connections, TooLong, retry_after
 from bench.base.secrets import keep, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
@@ -24,7 +23,6 @@ from bench.remote.answers import Unusable
 LARGEST = 8 << 20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_LONGEST_HEADER = 60.0
 #: Names in the query of a URL whose values are keys; `keyword` and `sort_by` are none. Narrower than what is masked in
 #: a configuration of servers, since a hit refuses the address.
 _KEY = re.compile(
@@ -107,7 +105,7 @@ class WebClient:
                 reason = f"the status {answer.status}" + (f" ({said!r})" if said else "")
                 if answer.status not in _AGAIN:
                     raise Unusable(reason)
-                requested = _retry_after(answer.headers.get("retry-after", ""))
+                requested = retry_after(answer.headers.get("retry-after"), time.time())
             if left:
                 time.sleep(min(LONGEST_WAIT, requested if requested is not None else wait * random.uniform(0.5, 1.0)))
                 wait *= 2
@@ -159,15 +157,3 @@ def check_url(url: str, *, stored: bool = True) -> str:
                 )
             keep(value)
     return url
-
-
-def _retry_after(text: str) -> float | None:
-    """Seconds of a `Retry-After` header, which has a number or a date; None without one that can be read."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), _LONGEST_HEADER) if seconds == seconds else None
