@@ -244,7 +244,7 @@ def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
         ("Gate", 0),
     ], passed.done[-1].said
     assert passed.outputs["exit-code"] == "0"
-    empty = place.with_name("empty")
+    empty = place.parent.with_name("empty")
     empty.mkdir()
     commented = run_action(ACTION, GitHubJob(empty, {**machine.variables, **of_job}, {"token": token}, contexts))
     assert [(done.name, done.code) for done in commented.done] == [("Install bench", 0), ("Comment", 0)]
