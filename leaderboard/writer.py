@@ -68,12 +68,7 @@ class Writer:
         data = content.encode("utf-8") if isinstance(content, str) else content
         key = hashlib.sha256(data).hexdigest()
         place = self._claim(path, key)
-        with suppress(OSError):
-            if place.stat().st_size == len(data) and place.read_bytes() == data:
-                self.done.unchanged.append(path)
-                return
-        self._write(place, data)
-        self.done.written.append(path)
+        self._update(path, place, data)
 
     def put_made(self, path: str, key: str, make: Callable[[], str | bytes]) -> None:
         """Write a file that is costly to make, unless the last build made it from the same things.
@@ -89,13 +84,7 @@ class Writer:
             self.done.unchanged.append(path)
             return
         content = make()
-        data = content.encode("utf-8") if isinstance(content, str) else content
-        with suppress(OSError):
-            if place.read_bytes() == data:
-                self.done.unchanged.append(path)
-                return
-        self._write(place, data)
-        self.done.written.append(path)
+        self._update(path, place, content.encode("utf-8") if isinstance(content, str) else content)
 
     def absorb(self, keys: dict[str, str], done: WrittenFiles) -> None:
         """Take over what another writer did."""
@@ -149,6 +138,14 @@ class Writer:
             raise ValueError(f"two pages of the site are called {path!r}")
         self.keys[path] = key
         return self.out / path
+
+    def _update(self, path: str, place: Path, data: bytes) -> None:
+        with suppress(OSError):
+            if place.stat().st_size == len(data) and place.read_bytes() == data:
+                self.done.unchanged.append(path)
+                return
+        self._write(place, data)
+        self.done.written.append(path)
 
     def _write(self, place: Path, data: bytes) -> None:
         # Renamed into place, so that no reader sees half a page; not flushed to the disk as results are, since a site

@@ -61,7 +61,8 @@ class Mcp(RemoteMethod):
 
     def marks(self) -> dict[str, str]:
         server = self.parameters.server
-        return marks_of_remote(f"the MCP server {server!r}", version=self._said()) if server else {}
+        # Servers keep their own version while their search and its catalogue change.
+        return marks_of_remote(f"the MCP server {server!r}", version=self.parameters.revision) if server else {}
 
     def preflight(self, library: Library, history: History) -> None:
         options = self.parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -143,7 +144,8 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
     """
     head, _, tail = name.rpartition("@")
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
-        if _is_file(path):
+        # A long spec is no name of a file, and no error.
+        if os.path.isfile(path):
             return _score_run_file(path, on, results, progress)
     if dataset is not None and "@" not in name and is_alias(results, name):
         # An alias alone names the newest result that has it, of whatever code and data.
@@ -154,13 +156,6 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
         if dataset is None or "@" in name:
             raise
     return find_result(results, f"{name}@{dataset}")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a long spec is no name of a file
-        return False
 
 
 def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:

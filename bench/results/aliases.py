@@ -29,7 +29,7 @@ def read_alias(text: str) -> str:
         alias = valid_alias(text)
     except ValueError as error:
         raise UsageError(f"{one_line(text, 60)!r} cannot name a result: {error}.") from None
-    if _caseless(alias) in map(_caseless, method_names()):
+    if caseless(alias) in map(caseless, method_names()):
         raise UsageError(f"{alias!r} cannot name a result: it is the name of a method.")
     return alias
 
@@ -79,8 +79,8 @@ def _stored(results: Path) -> list[StoredResult]:
 
 def _uses(manifest: Manifest, alias: str) -> bool:
     """Whether a result is named so: by its alias, or by the name of a run file's system."""
-    named = {_caseless(name) for name in (manifest.method.alias, manifest.method.spec) if name is not None}
-    return _caseless(alias) in named
+    named = {caseless(name) for name in (manifest.method.alias, manifest.method.spec) if name is not None}
+    return caseless(alias) in named
 
 
 def _is_same_system(one: Manifest, other: Manifest) -> bool:
@@ -100,7 +100,8 @@ def _kind(cut: str | None) -> str:
     return (cut or "").partition("(")[0]
 
 
-def _caseless(text: str) -> str:
+def caseless(text: str) -> str:
+    """A name without what case and width tell apart."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
