@@ -64,7 +64,7 @@ class _GateCommand(VerbCommand):
 @click.option(
     "--comment",
     is_flag=True,
-    help="In a job of GitHub or GitLab: comment on the pull or merge request, with GITHUB_TOKEN or COMMENT_TOKEN.",
+    help="In a job that runs no code of the pull or merge request: `bench comment` with the report.",
 )
 @results_option
 @source_options

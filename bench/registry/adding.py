@@ -81,12 +81,17 @@ def add_datasets(
         )
 
 
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)(\.|$)", re.IGNORECASE)
+
+
 def check_id(name: str) -> None:
     """Raise `UsageError` unless the name can be a dataset's id."""
     if not re.fullmatch(ID_PATTERN, name):
         raise UsageError(
             f"{name!r} is not a valid dataset id: use up to 64 letters, digits, dots, hyphens and underscores."
         )
+    if _DEVICE.match(name):
+        raise UsageError(f"{name!r} is not a valid dataset id: on Windows it is the name of a device, not of a folder.")
 
 
 def check_free(name: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
-import ipaddress
 import json
 import os
 import random
@@ -16,9 +14,8 @@ from typing import Annotated, Any, Literal
 import httpx
 from pydantic import AfterValidator
 
-from bench.base.config import current_session
-from bench.base.errors import UnavailableError, UsageError
-from bench.base.http import Answered, BrokenOff, Connections, TooLong
+from bench.base.errors import UsageError
+from bench.base.http import Answered, BrokenOff, Connections, TooLong, retry_after
 from bench.base.secrets import keep, keep_variable, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
@@ -27,7 +24,6 @@ from bench.remote.answers import Unusable
 LARGEST = 8 << 20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_LONGEST_HEADER = 60.0
 #: Names in the query of a URL whose values are keys; `keyword` and `sort_by` are none. Narrower than what is masked in
 #: a configuration of servers, since a hit refuses the address.
 _KEY = re.compile(
@@ -84,8 +80,6 @@ class WebClient:
         self._web = web
         self._headers = {"Accept": "application/json"}
         self._headers |= bearer(web.token, "service")
-        # Other threads do not see the session of the run.
-        self._offline = current_session().offline
         self._exchange = Connections()
         self._turn = threading.Lock()
         self._next = 0.0
@@ -105,8 +99,6 @@ class WebClient:
             Unusable: the last try failed too, or another would not help.
             UnavailableError: bench is offline, and the service is not one of this machine.
         """
-        if self._offline and not local(url):
-            raise UnavailableError(f"{url} cannot be asked offline: only services of this machine can.")
         wait = FIRST_WAIT
         for left in reversed(range(self._web.tries)):
             self._wait_for_turn()
@@ -128,7 +120,7 @@ class WebClient:
                 reason = f"the status {answer.status}" + (f" ({said!r})" if said else "")
                 if answer.status not in _AGAIN:
                     raise Unusable(reason)
-                requested = _retry_after(answer.headers.get("retry-after", ""))
+                requested = retry_after(answer.headers.get("retry-after"), time.time())
             if left:
                 time.sleep(min(LONGEST_WAIT, requested if requested is not None else wait * random.uniform(0.5, 1.0)))
                 wait *= 2
@@ -150,15 +142,6 @@ class WebClient:
             start = max(now, self._next)
             self._next = start + 1 / self._web.rate
         time.sleep(start - now)
-
-
-def local(url: str) -> bool:
-    """Whether a URL is of this machine's loopback."""
-    try:
-        host = httpx.URL(url).host
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except (httpx.InvalidURL, ValueError):
-        return False
 
 
 def check_url(url: str, *, stored: bool = True) -> str:
@@ -189,15 +172,3 @@ def check_url(url: str, *, stored: bool = True) -> str:
                 )
             keep(value)
     return url
-
-
-def _retry_after(text: str) -> float | None:
-    """Seconds of a `Retry-After` header, which has a number or a date; None without one that can be read."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), _LONGEST_HEADER) if seconds == seconds else None
