@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError, UsageError
 from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.evaluate import mean
-from bench.results.manifest import MetricValue
+from bench.results.manifest import Manifest, Metrics, MetricValue
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 
@@ -51,6 +55,42 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
             name = str(scores.metrics[column])
             by_name[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
     return {str(metric): by_name[str(metric)] for metric in scores.metrics if str(metric) in by_name}
+
+
+def check_stated(manifest: Manifest, metrics: Metrics, table: pa.Table, names: Iterable[str], where: str) -> None:
+    """Hold what a result states against its per-query values.
+
+    Args:
+        manifest, metrics: of the result.
+        table: its per-query values, with the columns `n_gold` and `failed`, and numbers in those of the metrics.
+        names: metrics whose means are held against their values.
+        where: what holds the values, for the sentence.
+
+    Raises:
+        ResultError: a count or a mean does not follow from the values, or a metric has none.
+    """
+    import pyarrow.compute as pc
+
+    judged = pc.greater(table["n_gold"], 0)
+    failed = pc.sum(pc.and_(judged, table["failed"])).as_py() or 0
+    count = pc.sum(judged).as_py() or 0
+    stated = (("judged", count, metrics.n), ("judged", count, manifest.dataset.judged))
+    stated += (("failed", failed, metrics.n_failed), ("unjudged", len(table) - count, metrics.n_no_gold))
+    for what, found, said in stated:
+        if found != said:
+            raise ResultError(f"{where} has {found} {what} queries, and the result states {said}: one of them was edited.")
+    for name in names:
+        value = metrics.metrics[name]
+        if name not in table.column_names:
+            raise ResultError(f"{where} has no values of {name}, of which metrics.json has a mean; run it again.")
+        taken = pc.drop_null(pc.if_else(pc.is_nan(table[name]), None, table[name]))
+        found = pc.mean(taken).as_py()
+        if len(taken) != value.n or found is None or not math.isclose(found, value.mean, abs_tol=_ROUNDING):
+            shown = "no value" if found is None else f"{found:.10g} over {len(taken)} queries"
+            raise ResultError(
+                f"{where} and metrics.json give different means of {name}: the values give {shown}, and "
+                f"metrics.json has {value.mean:.10g} over {value.n}; one of them was edited."
+            )
 
 
 def difference_span(metric: Metric) -> tuple[float, float] | None:

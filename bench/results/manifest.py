@@ -238,7 +238,7 @@ class Environment(Record):
 class Manifest(Record, Sparing):
     """A result's manifest."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "failures", "digest"})
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "failures", "omitted", "digest"})
 
     schema_name: Literal["manifest"] = "manifest"
     schema_version: Literal[1] = 1
@@ -268,8 +268,10 @@ class Manifest(Record, Sparing):
     scoring: ScoringCode
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
-    #: sha256 of all the fields above but the method's alias; empty in results of versions that took none. It shows
-    #: accidents, not forgery.
+    #: Files that are not in the folder on purpose (`bench results rm --ranking`). Any other that is gone is damage.
+    omitted: list[Literal["run.parquet"]] = []
+    #: sha256 of all the fields above but the method's alias; a manifest without it is damaged. It shows accidents, not
+    #: forgery.
     digest: str = ""
 
     def sealed(self) -> Manifest:
@@ -291,9 +293,11 @@ class Manifest(Record, Sparing):
         return [*self.warnings, *told]
 
 
-def is_intact(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields of a manifest, as its file has them, give its digest; also of a manifest without one."""
-    return not fields.get("digest") or fields["digest"] == _digest(fields)
+def seal_fault(fields: Mapping[str, Any]) -> str:
+    """What is wrong with the digest of a manifest, by its fields as the file has them; empty if they give it."""
+    if not fields.get("digest"):
+        return "has no digest of its fields, so that a change of it would not show"
+    return "" if fields["digest"] == _digest(fields) else "was changed: its fields do not give its digest"
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

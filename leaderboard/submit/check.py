@@ -46,7 +46,7 @@ from bench.leaderboard.submit.tables import (
 )
 from bench.registry import method_class, method_names
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, Metrics, is_intact
+from bench.results.manifest import Manifest, Metrics, seal_fault
 from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
@@ -121,8 +121,8 @@ def check_members(
     """
     faults: list[str] = []
     manifest = _parse_member(members, MANIFEST, Manifest, faults)
-    if manifest is not None and not is_intact(strict_json.loads(members[MANIFEST])):
-        faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
+    if manifest is not None and (broken := seal_fault(strict_json.loads(members[MANIFEST]))):
+        faults.append(f"{MANIFEST} {broken}.")
     metrics = _parse_member(members, METRICS, Metrics, faults)
     packed = _parse_member(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
     if manifest is None or metrics is None:

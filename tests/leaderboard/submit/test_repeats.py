@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit.results import seal
 from kit.submit_changes import at, column, put, reasons
 
 from bench.base.spec import Spec
@@ -60,7 +61,7 @@ def members(repeated: StoredResult) -> Callable[..., dict[str, bytes]]:
         parts["metrics.json"] = json.dumps(metrics).encode()
         manifest["files"] = {name: _sha256(data) for name, data in parts.items() if name != "manifest.json"}
         changes.get("manifest", lambda raw: None)(manifest)
-        manifest.pop("digest")
+        seal(manifest)
         parts["manifest.json"] = json.dumps(manifest).encode()
         about = json.loads(open_archive(pack(repeated))[0]["submission.json"])
         about["files"] = {name: _sha256(data) for name, data in parts.items()}
