@@ -31,9 +31,9 @@ def command() -> None:
 @json_option
 def list_results(results: Path | None, stale: bool, as_json: bool) -> None:
     """List stored results."""
+    from bench.results.commands import command as command_of
     from bench.results.comparability import usual_template
     from bench.results.current import Built, is_of_today
-    from bench.results.current import command as command_of
     from bench.results.finding import latest, settings
     from bench.results.store import StoredResult, find_results
     from bench.results.tries import variants_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
 from bench.registry import load_dataset
+from bench.results.commands import print_command, stored_settings
 from bench.results.finding import find_result, is_alias
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
@@ -82,6 +82,7 @@ def score_run_file(
     identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
     failures, marks, _ = observe(dataset, rows, [answers])
+    settings = stored_settings(name, dataset.spec, plan, metrics, file)
     manifest = Manifest(
         result_id=identifier,
         protocol=version_for(dataset.gold),
@@ -99,7 +100,8 @@ def score_run_file(
         ),
         depth=max(1, answers.ranking.tools.shape[1]),
         seeds={"bootstrap": BOOTSTRAP_SEED},
-        environment=environment(command or score_command(file, dataset.spec, name, split, template)),
+        settings=settings,
+        environment=environment(command or print_command(settings)),
         timings={},
         latency=None,
         peak_memory_mib=None,
@@ -118,14 +120,6 @@ def _within_scope(answers: Answers, scope: NDArray[np.uint8]) -> tuple[Answers, 
     ranking = answers.ranking
     kept = keep_in_scope(ranking, scope, max(1, ranking.tools.shape[1]))
     return replace(answers, ranking=kept), int((ranking.tools != PAD).sum() - (kept.tools != PAD).sum())
-
-
-def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | None, template: Template | None) -> str:
-    """The command that scores a run file, for the manifest."""
-    words = ["bench", "score", file, "--dataset", dataset, "--name", name]
-    for option, value in (("--split", split), ("--template", template)):
-        words += [option, value] if value else []
-    return shlex.join(words)
 
 
 def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:

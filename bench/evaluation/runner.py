@@ -42,6 +42,7 @@ from bench.interface.marks import FLAKY, REMOTE
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages
+from bench.results.commands import print_command, stored_settings
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
@@ -146,7 +147,9 @@ class Runner:
         for item in prepared:
             if not self.keeps(item):
                 self._begun.add(item.identifier)
-                begin_run(self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command())
+                begin_run(
+                    self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command(self.metrics)
+                )
 
     def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan], methods: Sequence[Method]) -> None:
         """The same where a plan, the first of `plans`, cannot run, so that none does.
@@ -164,7 +167,7 @@ class Runner:
                 except BenchError:
                     dataset = self._dataset(plan.dataset)
                     conditions = plan.normal(dataset).conditions(dataset)
-                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command())
+                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command(self.metrics))
 
     def _has_older(self, plan: Plan) -> bool:
         return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
@@ -316,6 +319,8 @@ class Runner:
         marks = check_marks(method) | leaks.marks | seen
         if flaky and plan.repeats == 1:
             marks[FLAKY] = flaky
+        # As it is named in the manifest, however it was typed.
+        asked = stored_settings(str(method.spec), dataset.spec, plan, self.metrics)
         manifest = Manifest(
             result_id=item.identifier,
             protocol=version_for(dataset.gold),
@@ -334,8 +339,9 @@ class Runner:
             ),
             depth=plan.depth,
             repeats=plan.repeats,
+            settings=asked,
             seeds={"bootstrap": BOOTSTRAP_SEED},
-            environment=environment(plan.command(), self.jobs, method_packages(method)),
+            environment=environment(print_command(asked), self.jobs, method_packages(method)),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=timed,
             peak_memory_mib=None if peak is None else round(peak, 1),

@@ -20,8 +20,9 @@ from bench.registry import method_names
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
+from bench.results.commands import command
 from bench.results.comparability import ResultQuestion
-from bench.results.current import Built, Today, adopt_name, command, is_of_today, today
+from bench.results.current import Built, Today, adopt_name, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 

@@ -78,7 +78,7 @@ def check_stated(manifest: Manifest, metrics: Metrics, table: pa.Table, names: I
     stated += (("failed", failed, metrics.n_failed), ("unjudged", len(table) - count, metrics.n_no_gold))
     for what, found, said in stated:
         if found != said:
-            raise ResultError(f"{where} has {found} {what} queries, and the result states {said}: one of them was edited.")
+            raise ResultError(f"{where} has {found} {what} queries, and the result states {said}: one was edited.")
     for name in names:
         value = metrics.metrics[name]
         if name not in table.column_names:

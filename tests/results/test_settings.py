@@ -17,8 +17,15 @@ from bench.base.spec import parse
 from bench.cli.run import command
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.plan import Plan
-from bench.results.current import _OPTIONS
-from bench.results.settings import Keywords, RunSettings, check_settings, known_settings, option
+from bench.results.commands import chosen, print_command, stored_settings
+from bench.results.manifest import StoredSettings
+from bench.results.settings import (
+    Keywords,
+    RunSettings,
+    check_settings,
+    known_settings,
+    option,
+)
 
 NAMES = [item.name for item in dataclasses.fields(RunSettings)]
 #: A value of each that is not its default; a new setting needs one here.
@@ -55,8 +62,10 @@ def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_comm
     assert name in Experiment.model_json_schema()["properties"]
     words = shlex.split(plan.command())
     assert words[-2:] == [option(name), str(value)]
-    # What reads the command again knows the option.
-    assert option(name) in _OPTIONS
+    # What a manifest stores gives the same command, and the same plan again.
+    stored = StoredSettings.model_validate_json(stored_settings("bm25", "starter", plan).model_dump_json())
+    assert print_command(stored) == plan.command()
+    assert chosen(stored) == plan.chosen() == {name: value}
 
 
 def test_defaults_are_left_out_of_the_command() -> None:
