@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Mark, MethodIdentity
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import StoredResult, result_folder, result_lock, write_result
+
+if TYPE_CHECKING:
+    from bench.evaluation.plan import Plan
 
 
 def score_run_file(
@@ -77,9 +81,7 @@ def score_run_file(
         answers, hidden = _within_scope(answers, dataset.scope[rows])
         warnings += [f"{hidden} tools that a request may not see were left out of its ranking"] if hidden else []
     digest = hashlib.sha256(data).hexdigest()
-    conditions = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
-    identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {name} {digest}"
-    identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    identifier = run_file_id(plan, dataset, digest)
     scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
     failures, marks, _ = observe(dataset, rows, [answers])
     settings = stored_settings(name, dataset.spec, plan, metrics, file)
@@ -113,6 +115,13 @@ def score_run_file(
     folder = result_folder(results, dataset.spec, name, identifier)
     with result_lock(results, folder):
         return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
+
+
+def run_file_id(plan: Plan, dataset: Dataset, digest: str) -> str:
+    """The id of a scored run file with this sha256; the plan has the system's name in place of a method."""
+    conditions = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
+    identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {plan.method.name} {digest}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _within_scope(answers: Answers, scope: NDArray[np.uint8]) -> tuple[Answers, int]:

@@ -207,16 +207,7 @@ class Runner:
             self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
             plan = dataclasses.replace(plan, repeats=1)
         library, history = views(plan, dataset)
-        if needs_history(method) and not history.gold.counts.any():
-            split = plan.evaluated_split(dataset)
-            raise UsageError(
-                f"method {method.spec} needs past queries, and {dataset.spec} has none"
-                + (f" when all queries of --split {split} are asked." if split != "test" else ".")
-            )
-        if plan.cut != "none" and isinstance(method, RecommendingMethod):
-            raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
-        if plan.cut != "none" and plan.cut_at is None:
-            split_history(plan.cut, history)
+        check_plan(plan, method, dataset, history)
         check(method, library, history)
         conditions = plan.conditions(dataset)
         identifier = result_id(conditions, method_hash(method))
@@ -357,6 +348,20 @@ class Runner:
         forget(batches)
         self.end(plan, item.conditions)
         return result
+
+
+def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -> None:
+    """Raise `UsageError` where the method of a plan cannot run on what the dataset has of past queries, or be cut."""
+    if needs_history(method) and not history.gold.counts.any():
+        split = plan.evaluated_split(dataset)
+        raise UsageError(
+            f"method {method.spec} needs past queries, and {dataset.spec} has none"
+            + (f" when all queries of --split {split} are asked." if split != "test" else ".")
+        )
+    if plan.cut != "none" and isinstance(method, RecommendingMethod):
+        raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
+    if plan.cut != "none" and plan.cut_at is None:
+        split_history(plan.cut, history)
 
 
 def _partial(folder: Path) -> Path:

@@ -102,17 +102,21 @@ def contradictions(manifest: Manifest) -> list[str]:
     file = None if method.run_file is None else method.run_file.removesuffix(f" sha256:{method.hash}")
     if asked.file != file:
         faults.append(f"its settings say {asked.file or 'no run file'}, and its conditions {file or 'no run file'}")
-    written = manifest.environment.command
-    if method.run_file is not None:
-        # Who scores a run file may give the command.
-        agrees = not written.startswith("bench run ")
-    elif manifest.settings is not None:
-        agrees = written == print_command(asked)
-    else:
-        agrees = any(_is_written(written, variant, method.spec) for variant in _variants(asked, manifest))
-    if not agrees:
+    if not is_command_of(manifest):
+        written = manifest.environment.command
         faults.append(f"its command is `{written}`, and its conditions are those of `{print_command(asked)}`")
     return faults
+
+
+def is_command_of(manifest: Manifest) -> bool:
+    """Whether the command in a manifest is the one that its settings print."""
+    written, asked, method = manifest.environment.command, settings_of(manifest), manifest.method
+    if method.run_file is not None:
+        # Who scores a run file may give the command.
+        return not written.startswith("bench run ")
+    if manifest.settings is not None:
+        return written == print_command(asked)
+    return any(_is_written(written, variant, method.spec) for variant in _variants(asked, manifest))
 
 
 def _variants(settings: StoredSettings, manifest: Manifest) -> list[StoredSettings]:
@@ -141,8 +145,8 @@ def _cut_words(settings: StoredSettings) -> str:
 
 
 def conditions_of(manifest: Manifest) -> Conditions | None:
-    """What was asked of a method; None of a scored run file, and where the manifest contradicts itself."""
-    if manifest.method.run_file is not None or contradictions(manifest):
+    """What was asked of a method; None of a scored run file, and where the manifest's command says something else."""
+    if manifest.method.run_file is not None or not is_command_of(manifest):
         return None
     data, asked = manifest.dataset, settings_of(manifest)
     return Conditions(

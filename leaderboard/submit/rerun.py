@@ -34,7 +34,7 @@ from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, run_confine
 from bench.leaderboard.submit.tables import MOST_CELLS
 from bench.registry import method_names
 from bench.results.commands import settings_of
-from bench.results.manifest import Manifest, Metrics
+from bench.results.manifest import Manifest
 from bench.results.store import RUN, StoredResult
 
 Verdict = Literal["made again", "differs", "could not run"]
@@ -65,28 +65,27 @@ class Rerun:
 
 @dataclass(frozen=True)
 class Sound:
-    """A submission with its ranking, checked, with the data and the plan that it is an answer to."""
+    """A submission that was checked, with the data and the plan that it is an answer to, and what was not checked."""
 
     dataset: Dataset
     plan: Plan
     result: StoredResult
+    notes: list[str]
 
 
-def rerun(
-    manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], sound: Sound | None, limits: Limits
-) -> Rerun:
+def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits: Limits) -> Rerun:
     """Run the method of a submission that was checked and accepted.
 
     Args:
-        manifest, metrics: as submitted.
+        manifest: as submitted.
         members: name -> bytes of all files of the submission.
-        sound: its tables, as they were checked; None for a submission without a ranking.
+        sound: its tables, as they were checked.
         limits: what the method may use.
 
     Raises:
         UnavailableError: there is no sandbox here; nothing was run.
     """
-    if sound is None:
+    if RUN not in members:
         return Rerun("could not run", f"the submission has no {RUN} to compare with.")
     if lacking := _lacking(manifest, members):
         return Rerun("could not run", lacking)

@@ -88,6 +88,7 @@ def test_what_cannot_be_scored_again_is_named_and_left_as_it_is(bench: Bench, fr
     path = fresh[0] / MANIFEST
     manifest = json.loads(path.read_text("utf-8"))
     manifest["dataset"]["content_hash"] = "0" * 64
+    seal(manifest)
     path.write_text(json.dumps(manifest), "utf-8")
     before = path.read_bytes()
     (fresh[1] / "metrics.json").write_text("{", "utf-8")
@@ -99,10 +100,11 @@ def test_what_cannot_be_scored_again_is_named_and_left_as_it_is(bench: Bench, fr
 
 def test_without_its_ranking_a_result_of_other_code_is_not_scored_again(bench: Bench, fresh: list[Path]) -> None:
     as_of_protocol_1(fresh[0])
-    (fresh[0] / RUN).unlink()
+    omit_ranking(StoredResult.read(fresh[0]))
     path = fresh[0] / MANIFEST
     manifest = json.loads(path.read_text("utf-8"))
     manifest["scoring"]["measures"]["recall"] = "1" * 64
+    seal(manifest)
     path.write_text(json.dumps(manifest), "utf-8")
     said = bench("rescore", fresh[0], "--results", fresh[0].parent.parent, "--json", code=1)
     (row,) = json.loads(said.out)
@@ -126,7 +128,7 @@ def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_cha
         without_lenient_means(folder)
         older = StoredResult.read(folder)
         assert older.metrics == wanted[folder].metrics.model_copy(update={"lenient": None})
-    (fresh[1] / RUN).unlink()
+    omit_ranking(StoredResult.read(fresh[1]))
     tables = [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)]
     root = fresh[0].parent.parent
     said = bench("rescore", "--results", root, "--json")
@@ -166,7 +168,7 @@ def test_drawn_tie_bands_become_exact_where_the_ranking_is_there_and_nothing_els
     assert f"expected {older.metrics.metrics[name].tie_expected:.3f} (100 draws)" in " ".join(shown.split())
     tables = {file: (folder / file).read_bytes() for file in (RUN, PER_QUERY)}
     if not ranking:
-        (folder / RUN).unlink()
+        omit_ranking(StoredResult.read(folder))
     said = bench("rescore", folder, "--results", root, "--json")
     again = StoredResult.read(folder)
     assert (folder / PER_QUERY).read_bytes() == tables[PER_QUERY]

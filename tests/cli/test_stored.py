@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from kit.processes import Command, forked
+from kit.results import seal
 
 from bench.base.errors import ResultError, UsageError
 from bench.results.aliases import read_alias, set_alias
@@ -194,7 +195,7 @@ def test_a_name_imports_no_module_that_a_manifest_names(
     folder = stored(ready, "ours").folder
     fields = json.loads((folder / MANIFEST).read_text())
     fields["method"]["spec"] = "planted:find"
-    fields["digest"] = ""
+    seal(fields)
     (folder / MANIFEST).write_text(json.dumps(fields))
     said = bench("show", "ours@starter", code=2).err
     assert "because an alias imports no code of a method" in said

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.submit_changes import at, column, put, reasons
+from kit.submit_changes import at, column, named_as, put, reasons
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.spec import Spec, parse
@@ -284,8 +284,7 @@ def test_an_oracle_under_another_name_and_a_copied_ranking_are_noted(
 
     def renamed(raw: Any) -> None:
         raw["result_id"] = "0123456789ab"
-        if "method" in raw:
-            raw["method"].update(spec="mine", full_spec="mine", oracle=False)
+        named_as("mine", oracle=False)(raw)
 
     root = tmp_path / "handed-in"
     root.mkdir()
