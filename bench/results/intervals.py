@@ -57,28 +57,40 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
     return {str(metric): by_name[str(metric)] for metric in scores.metrics if str(metric) in by_name}
 
 
-def check_stated(manifest: Manifest, metrics: Metrics, table: pa.Table, names: Iterable[str], where: str) -> None:
-    """Hold what a result states against its per-query values.
+def check_counts(manifest: Manifest, metrics: Metrics, table: pa.Table, where: str) -> None:
+    """Hold the numbers of queries that a result states against the columns `n_gold` and `failed` of its table.
 
-    Args:
-        manifest, metrics: of the result.
-        table: its per-query values, with the columns `n_gold` and `failed`, and numbers in those of the metrics.
-        names: metrics whose means are held against their values.
-        where: what holds the values, for the sentence.
-
-    Raises:
-        ResultError: a count or a mean does not follow from the values, or a metric has none.
+    Arguments and errors as of `check_means`.
     """
     import pyarrow.compute as pc
 
     judged = pc.greater(table["n_gold"], 0)
     failed = pc.sum(pc.and_(judged, table["failed"])).as_py() or 0
     count = pc.sum(judged).as_py() or 0
-    stated = (("judged", count, metrics.n), ("judged", count, manifest.dataset.judged))
-    stated += (("failed", failed, metrics.n_failed), ("unjudged", len(table) - count, metrics.n_no_gold))
-    for what, found, said in stated:
-        if found != said:
-            raise ResultError(f"{where} has {found} {what} queries, and the result states {said}: one was edited.")
+    for what, found, stated in (
+        ("judged", count, metrics.n),
+        ("judged", count, manifest.dataset.judged),
+        ("failed", failed, metrics.n_failed),
+        ("unjudged", len(table) - count, metrics.n_no_gold),
+    ):
+        if found != stated:
+            raise ResultError(f"{where} has {found} {what} queries, and the result states {stated}: one was edited.")
+
+
+def check_means(metrics: Metrics, table: pa.Table, names: Iterable[str], where: str) -> None:
+    """Hold the means that a result states against its per-query values.
+
+    Args:
+        metrics: of the result.
+        table: its per-query values, numbers in the columns of metrics.
+        names: the metrics.
+        where: what holds the values, for the sentence.
+
+    Raises:
+        ResultError: a mean, or over how many queries it is, does not follow from the values.
+    """
+    import pyarrow.compute as pc
+
     for name in names:
         value = metrics.metrics[name]
         if name not in table.column_names:

@@ -40,7 +40,7 @@ from bench.base.spec import parse
 from bench.base.text import one_line, shorten, slug
 from bench.data.dataset import Dataset
 from bench.results.comparability import without_code
-from bench.results.intervals import check_stated, check_values
+from bench.results.intervals import check_counts, check_means, check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, seal_fault
 
 MANIFEST = "manifest.json"
@@ -114,9 +114,11 @@ class StoredResult:
             raise ResultError(f"{folder / MANIFEST} {fault}; run it again.")
         gone = [name for name in manifest.files if name not in manifest.omitted and not (folder / name).is_file()]
         if gone:
+            from bench.results.commands import command
+
             raise ResultError(
                 f"{folder / gone[0]} is gone: {MANIFEST} lists it, and does not say that it was left out; restore it, "
-                "or run it again."
+                f"or make the result again: {one_line(command(manifest), 400)}"
             )
         if lacking := without_code(manifest.scoring, metrics.metrics):
             raise ResultError(
@@ -129,7 +131,7 @@ class StoredResult:
         _ = self.run, self.per_query, self.repeats, self.notes
 
     def check_digests(self) -> None:
-        """Hold the bytes of its files against their digests, and its means against their values.
+        """Hold the bytes of its files against their digests, and its counts and means against the values of queries.
 
         A ranking that was left out on purpose is passed over.
 
@@ -139,7 +141,7 @@ class StoredResult:
         for name, digest in self.manifest.files.items():
             if name in {REPEATS, NOTES, RUN} and (name != RUN or self.has_run):
                 _read_verified(self.folder / name, digest)
-        _ = self.per_query
+        check_counts(self.manifest, self.metrics, self.per_query, str(self.folder / PER_QUERY))
 
     def check_ids(self, dataset: Dataset, *, ranking: bool = True) -> None:
         """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on.
@@ -193,7 +195,7 @@ class StoredResult:
         if not pc.all(pc.less(queries[:-1], queries[1:]), min_count=0).as_py():
             path = self.folder / PER_QUERY
             raise ResultError(f"{path} is not in the order of query ids, or has one twice; run it again.")
-        check_stated(self.manifest, self.metrics, table, self.metrics.metrics, str(self.folder / PER_QUERY))
+        check_means(self.metrics, table, self.metrics.metrics, str(self.folder / PER_QUERY))
         return table
 
     @cached_property

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.reading import Reader
 from bench.base.text import label
-from bench.results.intervals import check_stated
+from bench.results.intervals import check_counts, check_means
 from bench.results.store import MANIFEST, PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
 
 _IDS = ("query_id", "tool_id")
@@ -83,7 +83,8 @@ def check_values(
     stated = result.metrics.metrics
     there = [name for name in metrics if name in table.column_names and name in stated]
     columns = [_column(table, name, judged, path.name) for name in there]
-    check_stated(result.manifest, result.metrics, table, stated if verify else there, str(path))
+    check_counts(result.manifest, result.metrics, table, str(path))
+    check_means(result.metrics, table, stated if verify else there, str(path))
     if verify and result.has_run:
         read_run(result)
     if verify and result.manifest.repeats > 1:

@@ -17,11 +17,6 @@ from bench.results.manifest import Manifest
 from bench.results.store import PER_QUERY_SCHEMA, RUN, StoredResult
 
 
-def known_to(board: Sequence[StoredResult], manifest: Manifest) -> bool:
-    """Whether a board has a result file by file, so that nothing of it is new."""
-    return any(item.manifest == manifest for item in board)
-
-
 def board_faults(result: StoredResult, board: Sequence[StoredResult]) -> list[str]:
     """Why a board refuses a result, whatever else holds: it has the same id with other numbers, or another ranking.
 
