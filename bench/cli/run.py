@@ -30,7 +30,7 @@ from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
-from bench.metrics import parse_metrics
+from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
@@ -166,15 +166,17 @@ def _read_settings(name: str, results: Path) -> Any:
         UsageError: there is no such result, or it is a scored run file.
         ResultError: its manifest is damaged, or contradicts itself.
     """
-    manifest = name_result(results, name, older=True).manifest
-    asked = settings_of(manifest)
+    result = name_result(results, name, older=True)
+    manifest, asked = result.manifest, settings_of(result.manifest)
     if asked.file is not None:
         raise UsageError(
             f"{name} is a scored run file, which no method makes: score the file again by {print_command(asked)}."
         )
     if faults := contradictions(manifest):
         raise ResultError(f"{name} cannot be run again: {faults[0]}.")
-    given = {"methods": [asked.method], "datasets": [asked.dataset], "metrics": asked.metrics}
+    # Those that were added since among them.
+    metrics = [metric for metric in result.metrics.metrics if metric not in {*DEFAULT_METRICS, *FURTHER_METRICS}]
+    given = {"methods": [asked.method], "datasets": [asked.dataset], "metrics": metrics}
     return Experiment.model_validate(given | chosen_of(asked))
 
 

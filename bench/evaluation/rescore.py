@@ -23,7 +23,6 @@ from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond, tie_band
 from bench.models.tokens import can_count_tokens
 from bench.results.code_versions import lenient_hash, ties_hash
-from bench.results.commands import print_command
 from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
@@ -122,11 +121,6 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
     count, effective = unit_counts(dataset.units[rows[judged]])
     origins = count_origins(dataset.queries[row] for row in rows)
     told = {"unit": dataset.unit, "units": count, "effective": effective, "source": dataset.source, "origins": origins}
-    if manifest.settings is not None and metrics:
-        both = [*manifest.settings.metrics, *map(str, metrics)]
-        asked = manifest.settings.model_copy(update={"metrics": list(dict.fromkeys(both))})
-        made = manifest.environment.model_copy(update={"command": print_command(asked)})
-        manifest = manifest.model_copy(update={"settings": asked, "environment": made})
     fresh = manifest.model_copy(
         update={
             "protocol": version_for(dataset.gold),

@@ -13,7 +13,7 @@ from bench.base.spec import parse
 from bench.data.entries import dataset_entries
 from bench.registry.methods import check_spec, is_registered
 from bench.results.ids import Conditions
-from bench.results.manifest import Manifest, StoredSettings
+from bench.results.manifest import DatasetIdentity, Manifest, StoredSettings
 from bench.results.settings import CutKind, RunSettings, known_settings, option
 
 _CUT = re.compile(r"cut=([a-z]+)\(([^,()]{1,40})(, given)?\)")
@@ -52,8 +52,7 @@ def settings_of(manifest: Manifest) -> StoredSettings:
     if manifest.settings is not None:
         return manifest.settings
     data, method = manifest.dataset, manifest.method
-    entry = dataset_entries().get(data.spec.partition("(")[0])
-    usual = {} if entry is None else {"split": entry.card.split, "template": entry.card.template}
+    usual = _defaults(data.spec) or {}
     stated: dict[str, Any] = {"split": data.split, "template": data.template}
     stated = {name: value for name, value in stated.items() if value != usual.get(name)}
     if method.run_file is not None:
@@ -116,16 +115,23 @@ def is_command_of(manifest: Manifest) -> bool:
         return not written.startswith("bench run ")
     if manifest.settings is not None:
         return written == print_command(asked)
-    return any(_is_written(written, variant, method.spec) for variant in _variants(asked, manifest))
+    return any(_is_written(written, variant, method.spec) for variant in _variants(asked, manifest.dataset))
 
 
-def _variants(settings: StoredSettings, manifest: Manifest) -> list[StoredSettings]:
+def _variants(settings: StoredSettings, data: DatasetIdentity) -> list[StoredSettings]:
     """The settings with defaults of the dataset left out, and given: an older command may have had either."""
+    usual = _defaults(data.spec)
     both = {
-        "split": {settings.split, manifest.dataset.split},
-        "template": {settings.template, manifest.dataset.template},
+        name: {value, None} if usual is None or usual[name] == value else {value}
+        for name, value in (("split", data.split), ("template", data.template))
     }
     return [settings.model_copy(update=dict(zip(both, values, strict=True))) for values in product(*both.values())]
+
+
+def _defaults(spec: str) -> dict[str, str] | None:
+    """Split and template that a dataset has if none is named; None if it is not known here."""
+    entry = dataset_entries().get(spec.partition("(")[0])
+    return None if entry is None else {"split": entry.card.split, "template": entry.card.template}
 
 
 def _is_written(written: str, settings: StoredSettings, spec: str) -> bool:
