@@ -36,7 +36,8 @@ from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.results.aliases import check_free, read_alias, set_alias
 from bench.results.commands import chosen as chosen_of
-from bench.results.commands import contradictions, print_command, settings_of
+from bench.results.commands import command as command_of
+from bench.results.commands import contradictions, settings_of
 from bench.results.finding import name_result
 from bench.results.store import StoredResult
 
@@ -170,7 +171,7 @@ def _read_settings(name: str, results: Path) -> Any:
     manifest, asked = result.manifest, settings_of(result.manifest)
     if asked.file is not None:
         raise UsageError(
-            f"{name} is a scored run file, which no method makes: score the file again by {print_command(asked)}."
+            f"{name} is a scored run file, which no method makes: score the file again by {command_of(manifest)}."
         )
     if faults := contradictions(manifest):
         raise ResultError(f"{name} cannot be run again: {faults[0]}.")

@@ -77,7 +77,9 @@ def read_cut(name: str | None) -> tuple[CutKind, float | None]:
 
 def command(manifest: Manifest) -> str:
     """The command that makes a result like it today; what a manifest says is quoted."""
-    return print_command(settings_of(manifest))
+    scored = manifest.method.run_file is not None
+    # Who scores a run file may give the command: it may have been in memory.
+    return manifest.environment.command if scored else print_command(settings_of(manifest))
 
 
 def contradictions(manifest: Manifest) -> list[str]:
@@ -111,7 +113,6 @@ def is_command_of(manifest: Manifest) -> bool:
     """Whether the command in a manifest is the one that its settings print."""
     written, asked, method = manifest.environment.command, settings_of(manifest), manifest.method
     if method.run_file is not None:
-        # Who scores a run file may give the command.
         return not written.startswith("bench run ")
     if manifest.settings is not None:
         return written == print_command(asked)

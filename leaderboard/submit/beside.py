@@ -46,8 +46,8 @@ def _difference(one: StoredResult, other: StoredResult) -> str:
         if name in tables[1].column_names and name not in {"tied_beyond", "tied_beyond_gold"}:
             values, known_values = (table[name].to_pylist() for table in tables)
             if name not in PER_QUERY_SCHEMA.names:
-                pair = np.array([values, known_values], dtype=np.float64)
-                same = np.allclose(*pair, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+                mine, theirs = np.array([values, known_values], dtype=np.float64)
+                same = np.allclose(mine, theirs, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
             else:
                 same = values == known_values
             if not same:
