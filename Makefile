@@ -101,7 +101,7 @@ lock:
 	mv build/lock/$(LOCK) $(LOCK)
 
 # What is installed, as a bill of materials in CycloneDX' format; and advisories for the locked versions, from PyPI: that one
-# needs the network.
+# needs the network, and fails if there is no pin or if PyPI does not know one of them.
 SUPPLY := build/supply
 
 $(SUPPLY)/.ready:
@@ -114,7 +114,8 @@ sbom: $(READY) $(SUPPLY)/.ready
 
 audit: $(SUPPLY)/.ready
 	$(PINS) > $(SUPPLY)/pins
-	$(SUPPLY)/bin/pip-audit --requirement $(SUPPLY)/pins --no-deps --disable-pip
+	test $$(wc -l < $(SUPPLY)/pins) -gt 1
+	$(SUPPLY)/bin/pip-audit --strict --requirement $(SUPPLY)/pins --no-deps --disable-pip
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
 # REPRODUCTION is a report of `bench reproduce` that is shown with them, BASELINES are shown over time.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import gc
-import io
 import os
 import sys
 
 from bench.base.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
 from bench.base.paths import env_flag
-from bench.base.secrets import mask
+from bench.base.secrets import mask, mask_streams
 from bench.base.text import terminal_text
 
 #: After so many new objects Python looks for garbage. At its own number, 700, a third of the time in which thousands of
@@ -21,10 +20,7 @@ NEW_OBJECTS = 10_000
 def main() -> None:
     """Entry point of the command `bench`."""
     gc.set_threshold(NEW_OBJECTS)
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a character of a tool's text shows another in its place.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    mask_streams()
     code = run(sys.argv[1:])
     if code and sys.stdout is not None:
         _drop_output()

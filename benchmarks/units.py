@@ -130,7 +130,7 @@ def row(population: Population, simulations: int, random: np.random.Generator) -
 
 
 def both_tests(values: Values, units: NDArray[np.int64]) -> tuple[float, float]:
-    """The p-value of the randomisation test of units, and that of the harness (`difference_p_values`)."""
+    """The p-value of the randomisation test of units, and that of the harness (`intervals_and_p_values`)."""
     (flips,), (t,) = randomisation_test(values, FEW_FLIPS, units=units), robust_t(values, units).p_values()
     return float(flips), float(max(flips, t))
 

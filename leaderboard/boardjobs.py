@@ -8,7 +8,7 @@ import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, sta
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
 from bench.leaderboard.boards.slices import slice_masks
-from bench.leaderboard.boards.standings import STANDING_PARTS, RankedSystems
+from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
@@ -138,10 +138,10 @@ class Done:
 
     board: Board | None
     rejected: list[Rejected]
-    masks: dict[str, NDArray[np.bool_]]
-    absent: str
-    keys: dict[str, str]
-    written: WrittenFiles
+    masks: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    absent: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+    written: WrittenFiles = field(default_factory=WrittenFiles)
     pairs: Pairs | None = None
     choices: ChoiceBoard | None = None
 
@@ -186,10 +186,10 @@ def _make_choices(job: Job) -> Done:
     writer = Writer(job.out, interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems, standings={})
     if board is None:
-        return Done(None, rejected, {}, "", {}, WrittenFiles())
+        return Done(None, rejected)
     choices, unread = choice_board(board)
     write_results(board, {}, (), job.most_lines, writer)
-    return Done(None, [*rejected, *unread], {}, "", writer.keys, writer.done, choices=choices)
+    return Done(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
 
 
 def _make(job: Job) -> Done:
@@ -199,7 +199,7 @@ def _make(job: Job) -> Done:
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems)
     if board is None:
-        return Done(None, rejected, {}, "", {}, WrittenFiles())
+        return Done(None, rejected)
     data = data_of(board.spec, board.content_hash)
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
@@ -235,9 +235,10 @@ def _to_keep(done: Done, out: Path) -> Kept:
     board = done.board
     assert board is not None
     arrays: dict[str, NDArray[Any]] = {f"mask/{kind}": mask for kind, mask in done.masks.items()}
+    standings = {}
     for metric, standing in board.standings.items():
-        for part in STANDING_PARTS:
-            arrays[f"standing/{metric}/{part}"] = getattr(standing, part)
+        standings[metric], parts = standing.parts()
+        arrays |= {f"standing/{metric}/{name}": part for name, part in parts.items()}
     rows = [row for row in board.rows if row.samples]
     for kind in ("all", *done.masks):
         samples = [row.samples[kind] for row in rows]
@@ -250,16 +251,7 @@ def _to_keep(done: Done, out: Path) -> Kept:
         "rejected": [[item.where, item.reason] for item in done.rejected],
         "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
         "sampled": [row.id for row in rows],
-        "standings": {
-            metric: {
-                "ids": ranked.ids,
-                "n": ranked.n,
-                "units": ranked.units,
-                "exact": ranked.exact,
-                "decided": ranked.decided,
-            }
-            for metric, ranked in board.standings.items()
-        },
+        "standings": standings,
         "kinds": list(done.masks),
         "pairs": None if done.pairs is None else done.pairs.ids,
         "absent": done.absent,
@@ -323,17 +315,11 @@ def _restore(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]
         for name, item in by_id.items()
         if name in facts["sound"]
     }
-    standings = {
-        metric: RankedSystems(
-            ids=tuple(stored["ids"]),
-            n=int(stored["n"]),
-            units=int(stored["units"]),
-            exact=bool(stored["exact"]),
-            decided=bool(stored["decided"]),
-            **{part: arrays[f"standing/{metric}/{part}"] for part in STANDING_PARTS},
-        )
-        for metric, stored in facts["standings"].items()
-    }
+    standings = {}
+    for metric, stored in facts["standings"].items():
+        start = f"standing/{metric}/"
+        parts = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
+        standings[metric] = RankedSystems.of_parts(stored, parts)
     board = with_repeated_gold(assemble(sound, values, standings, job.older, job.systems))
     place = {name: i for i, name in enumerate(facts["sampled"])}
 

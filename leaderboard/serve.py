@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import BinaryIO
 
 from bench.base.errors import BenchError, StorageError
 from bench.results.store import MANIFEST
@@ -30,6 +32,18 @@ class _Handler(SimpleHTTPRequestHandler):
             return True
         self.send_error(421, "Misdirected Request")
         return False
+
+    def send_head(self) -> io.BytesIO | BinaryIO | None:
+        """Send nothing that a link leads to outside of the site, a page that a folder stands for included."""
+        site, path = Path(self.directory).resolve(), Path(self.translate_path(self.path))
+        try:
+            inside = all(one.resolve().is_relative_to(site) for one in (path, path / "index.html", path / "index.htm"))
+        except (OSError, RuntimeError, ValueError):  # links in a circle, or no path at all
+            inside = False
+        if inside:
+            return super().send_head()
+        self.send_error(404, "File not found")
+        return None
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the interface's
         return

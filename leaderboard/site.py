@@ -22,10 +22,10 @@ from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
-from bench.leaderboard.boards.rankingset import DECLARED, contents_at_hand, read_ranking_set, views_of
+from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import table_path, write_exports
-from bench.leaderboard.pages.choices import choices_paths
+from bench.leaderboard.pages.choices import choices_path
 from bench.leaderboard.pages.explorer import data_paths
 from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.permanent import permanent_path
@@ -129,7 +129,7 @@ def build_site(
                 writer.absorb(done.keys, done.written)
                 choices += [] if done.choices is None else [done.choices]
                 stage.advance()
-            paths = choices_paths(choices)
+            paths = {item.board.spec: choices_path(item.board) for item in reversed(choices)}
             work = _jobs(groups, results, out, downloads, drawn, systems, writer.interrupted, paths)
             for done in run_jobs(work, jobs):
                 rejected += done.rejected
@@ -147,7 +147,8 @@ def build_site(
         every += [item.result for board in [*boards, *(item.board for item in choices)] for item in board.superseded]
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
-        at_hand = contents_at_hand(boards, absent)
+        # An edited catalogue counts as it is now.
+        at_hand = {board.spec: board.content_hash for board in boards if board.slug not in absent}
         views, unranked = views_of(chosen, boards, at_hand)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)

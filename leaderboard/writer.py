@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.base.paths import storage_errors
+from bench.base.secrets import mask
 
 #: The list of a site's files, next to its pages.
 LISTING = "files.json"
@@ -65,15 +66,10 @@ class Writer:
         Raises:
             StorageError: it cannot be written.
         """
-        data = content.encode("utf-8") if isinstance(content, str) else content
+        data = _bytes_of(content)
         key = hashlib.sha256(data).hexdigest()
         place = self._claim(path, key)
-        with suppress(OSError):
-            if place.stat().st_size == len(data) and place.read_bytes() == data:
-                self.done.unchanged.append(path)
-                return
-        self._write(place, data)
-        self.done.written.append(path)
+        self._update(path, place, data)
 
     def put_made(self, path: str, key: str, make: Callable[[], str | bytes]) -> None:
         """Write a file that is costly to make, unless the last build made it from the same things.
@@ -88,14 +84,7 @@ class Writer:
         if listed and place.is_file():
             self.done.unchanged.append(path)
             return
-        content = make()
-        data = content.encode("utf-8") if isinstance(content, str) else content
-        with suppress(OSError):
-            if place.read_bytes() == data:
-                self.done.unchanged.append(path)
-                return
-        self._write(place, data)
-        self.done.written.append(path)
+        self._update(path, place, _bytes_of(make()))
 
     def absorb(self, keys: dict[str, str], done: WrittenFiles) -> None:
         """Take over what another writer did."""
@@ -150,6 +139,14 @@ class Writer:
         self.keys[path] = key
         return self.out / path
 
+    def _update(self, path: str, place: Path, data: bytes) -> None:
+        with suppress(OSError):
+            if place.stat().st_size == len(data) and place.read_bytes() == data:
+                self.done.unchanged.append(path)
+                return
+        self._write(place, data)
+        self.done.written.append(path)
+
     def _write(self, place: Path, data: bytes) -> None:
         # Renamed into place, so that no reader sees half a page; not flushed to the disk as results are, since a site
         # can be made again, and thousands of flushes take longer than the rest of the build.
@@ -161,6 +158,10 @@ class Writer:
                 os.replace(temporary, place)
             finally:
                 temporary.unlink(missing_ok=True)
+
+
+def _bytes_of(content: str | bytes) -> bytes:
+    return mask(content).encode("utf-8") if isinstance(content, str) else content
 
 
 def _list_bytes(keys: Mapping[str, str]) -> bytes:

@@ -22,7 +22,7 @@ from bench.remote.asking import (
     catalogue,
     marks_of_remote,
 )
-from bench.remote.web import Web, WebClient, check_url
+from bench.remote.web import TokenVariable, Web, WebClient, check_url
 
 
 class Http(RemoteMethod):
@@ -47,7 +47,7 @@ class Http(RemoteMethod):
         unknown: UnknownNames = "fail"
         revision: str = Field("", description="version of the service, if you know it")
         version: str = Field("", description="address that says the version of the service, or address#HEADER")
-        token: str = Field("", description="environment variable with a bearer token")
+        token: TokenVariable = Field("", description="environment variable with a bearer token")
         timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one try")
         tries: int = Field(3, ge=1, le=10, description="requests for one query, if they fail in a way that may pass")
         concurrency: int = Field(1, ge=1, le=64, description="queries asked at once")

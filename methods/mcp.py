@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.parameters import ParameterSet
-from bench.base.secrets import keep, mask, mask_json
+from bench.base.secrets import mask, mask_json
 from bench.base.text import one_line
 from bench.interface import History, Library
 from bench.interface.method import Context
@@ -18,6 +17,7 @@ from bench.remote.answers import Unusable
 from bench.remote.asking import Asking, RemoteMethod, RemoteReply, UnknownNames, marks_of_remote
 from bench.remote.mcp import McpClient
 from bench.remote.servers import server_at
+from bench.remote.web import TokenVariable, bearer
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -41,7 +41,7 @@ class Mcp(RemoteMethod):
         answer: str = Field("", description="JMESPath of the list of tools in the answer; empty for the usual shapes")
         unknown: UnknownNames = "fail"
         revision: str = Field("", description="version of the server, if you know it better than the server says it")
-        token: str = Field("", description="environment variable with a bearer token, for a URL")
+        token: TokenVariable = Field("", description="environment variable with a bearer token, for a URL")
         timeout: float = Field(30.0, gt=0, le=3600, description="seconds for one answer")
         concurrency: int = Field(1, ge=1, le=64, description="queries asked at once")
 
@@ -61,7 +61,8 @@ class Mcp(RemoteMethod):
 
     def marks(self) -> dict[str, str]:
         server = self.parameters.server
-        return marks_of_remote(f"the MCP server {server!r}", version=self._said()) if server else {}
+        # Servers keep their own version while their search and its catalogue change.
+        return marks_of_remote(f"the MCP server {server!r}", version=self.parameters.revision) if server else {}
 
     def preflight(self, library: Library, history: History) -> None:
         options = self.parameters
@@ -89,14 +90,7 @@ class Mcp(RemoteMethod):
 
     def _client(self) -> McpClient:
         if self._opened is None:
-            headers = {}
-            if variable := self.parameters.token:
-                secret = os.environ.get(variable, "").strip()
-                if not secret:
-                    raise UsageError(f"the environment variable {variable} with the server's token is not set.")
-                # A server may send it back, and what it says is stored with the result.
-                keep(secret)
-                headers["Authorization"] = f"Bearer {secret}"
+            headers = bearer(self.parameters.token, "server")
             self._opened = McpClient(server_at(self.parameters.server, headers=headers), "the method mcp")
         return self._opened
 

@@ -9,7 +9,6 @@ import shutil
 import signal
 import ssl
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -210,7 +209,6 @@ def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None)
     monkeypatch.setenv("BENCH_LLM_KEY", "sk-of-the-test")
     monkeypatch.setenv("BENCH_LLM_JOURNAL", str(tmp_path / "journal.jsonl"))
     monkeypatch.setenv("BENCH_LLM_TIMEOUT", "10")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("BENCH_OFFLINE")
     # A test waits for retries no longer than it must.
     monkeypatch.setattr(transport, "FIRST_WAIT", 0.001)
@@ -219,17 +217,12 @@ def chat_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, isolated: None)
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+def service() -> Iterator[Service]:
     """A search service on loopback (`searchservice.py`), which answers as a test sets it."""
-    from kit.searchservice import Service
+    from kit.searchservice import serving
 
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server = Service()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving() as server:
+        yield server
 
 
 _WORDS = "send a letter to post mail the weather in tomorrow rain train ticket book find price stock query tool and or"

@@ -99,7 +99,8 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/cli/schemas/__init__", "bench/gating/example", "bench/models/declared", "bench/registry/differences"),
         "bench/importing/dialects",
         *("bench/lab/reproduce/artefacts", "bench/lab/reproduce/cells", "bench/lab/reproduce/claims"),
-        *("bench/lab/reproduce/recipes", "bench/results/comparability", "bench/results/current"),
+        *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/comparability"),
+        "bench/results/current",
         "leaderboard/boards/names",
     ),
     "it reads files of a model as the library does that runs the model, and their bytes are part of each result's id": (

@@ -87,7 +87,7 @@ class Notes(Quiet):
 
     def note(self, message: str) -> None:
         if sys.stderr is not None:
-            sys.stderr.write(f"{message}\n")
+            sys.stderr.write(f"{mask(message)}\n")
 
 
 def progress(quiet: bool = False) -> Progress:

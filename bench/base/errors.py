@@ -43,9 +43,14 @@ PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "google.genai
 
 
 class BenchError(Exception):
-    """Base class of all errors that are shown to the user as one sentence. Exit code 1."""
+    """Base class of all errors that are shown to the user as one sentence, without keys. Exit code 1."""
 
     exit_code = 1
+
+    def __init__(self, *args: object) -> None:
+        from bench.base.secrets import mask  # which has errors of its own
+
+        super().__init__(*(mask(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class CheckFailed(BenchError):

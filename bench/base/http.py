@@ -8,6 +8,8 @@ event loop, where a request can be given a deadline, and no more is kept of a bo
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import ipaddress
 import os
 import threading
 import weakref
@@ -15,6 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
+
+from bench.base.config import current_session
+from bench.base.errors import UnavailableError
 
 #: Bytes that are read of the body of an error: it is only shown.
 ERROR_BYTES = 1 << 16
@@ -43,13 +48,52 @@ class Answered:
     body: bytes
 
 
+def is_loopback(url: str) -> bool:
+    """Whether a URL is of this machine's loopback."""
+    try:
+        host = httpx.URL(url).host
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except (httpx.InvalidURL, ValueError):
+        return False
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for: a number, or an HTTP date; None where it says neither.
+
+    Args:
+        header: its value.
+        now: seconds since 1970.
+    """
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(header).timestamp() - now
+        except (ValueError, TypeError, OverflowError, OSError):
+            return None
+    return max(0.0, seconds) if seconds == seconds else None
+
+
 class Connections:
-    """Connections to any number of services, kept open between requests; safe for several threads."""
+    """Connections to any number of services, kept open between requests; safe for several threads.
+
+    A service of this machine is asked without a proxy, whatever the environment says, and offline no other is asked.
+    """
 
     def __init__(self) -> None:
-        # No redirects: a key would go along. No time limit of a single step: the whole request has one.
-        self._client = httpx.AsyncClient(timeout=None, follow_redirects=False)
-        weakref.finalize(self, _close, self._client).atexit = False
+        # Other threads do not see the session of the run.
+        self._offline = current_session().offline
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+
+    def _client(self, here: bool) -> httpx.AsyncClient:
+        """The client for services of this machine, or for others."""
+        if here not in self._clients:
+            # No redirects: a key would go along. No time limit of a single step: the whole request has one.
+            client = self._clients[here] = httpx.AsyncClient(timeout=None, follow_redirects=False, trust_env=not here)
+            weakref.finalize(self, _close, client).atexit = False
+        return self._clients[here]
 
     def send(
         self,
@@ -77,11 +121,16 @@ class Connections:
             TooLong: of an answer with status 200.
             BrokenOff: in the middle of the answer.
             httpx.HTTPError, httpx.InvalidURL, OSError: there was no answer.
+            UnavailableError: bench is offline, and the service is not one of this machine.
         """
-        request = self._client.build_request(
+        here = is_loopback(url)
+        if self._offline and not here:
+            raise UnavailableError(f"{url} cannot be asked offline: only services of this machine can.")
+        client = self._client(here)
+        request = client.build_request(
             verb, url, headers={**headers, "Accept-Encoding": "identity"}, params=params, content=content
         )
-        waiting = asyncio.run_coroutine_threadsafe(self._answer(request, seconds, most), _loop())
+        waiting = asyncio.run_coroutine_threadsafe(_answer(client, request, seconds, most), _loop())
         try:
             return waiting.result()
         except BaseException:
@@ -89,17 +138,18 @@ class Connections:
             waiting.cancel()
             raise
 
-    async def _answer(self, request: httpx.Request, seconds: float, most: int) -> Answered:
-        async with asyncio.timeout(seconds):
-            response = await self._client.send(request, stream=True)
-            try:
-                body = await _body(response, most)
-            finally:
-                await response.aclose()
-        # They are true of the bytes on the wire only.
-        left_out = {"content-encoding", "content-length", "transfer-encoding"}
-        headers = {name.lower(): value for name, value in response.headers.items() if name.lower() not in left_out}
-        return Answered(response.status_code, headers, body)
+
+async def _answer(client: httpx.AsyncClient, request: httpx.Request, seconds: float, most: int) -> Answered:
+    async with asyncio.timeout(seconds):
+        response = await client.send(request, stream=True)
+        try:
+            body = await _body(response, most)
+        finally:
+            await response.aclose()
+    # They are true of the bytes on the wire only.
+    left_out = {"content-encoding", "content-length", "transfer-encoding"}
+    headers = {name.lower(): value for name, value in response.headers.items() if name.lower() not in left_out}
+    return Answered(response.status_code, headers, body)
 
 
 async def _body(response: httpx.Response, most: int) -> bytes:

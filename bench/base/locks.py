@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import secrets
 import shutil
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.base.errors import StorageError
-from bench.base.paths import storage_errors
+from bench.base.paths import cache_folder, storage_errors
 from bench.base.progress import QUIET, Progress
 
 _LONGEST_WAIT = 3600.0
@@ -49,6 +50,12 @@ def lock(path: Path, what: str, progress: Progress = QUIET, longest: float = _LO
         yield
     finally:
         lock.release()
+
+
+def lock_in_cache(folder: Path, work: str) -> Path:
+    """The lock of a folder that is not ours: in the cache, since the user's place and version control are beside it."""
+    name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return cache_folder() / ".locks" / f"{work}-{name}.lock"
 
 
 @contextmanager

@@ -1,61 +1,173 @@
-"""Keys and tokens that this process was given, taken out of everything that is written or printed.
+"""Keys and tokens that this process knows, kept out of everything that is written or printed.
 
-What reads a key says so with `keep`. What comes from outside passes `masked` at the door, before it is parsed and
-after, since JSON can spell a text in several ways, and before it is cut, since a half of a key is not found; error
-messages pass it once more on their way to the terminal.
+What reads a key says so with `keep`. What users write (specs, names, files of theirs) passes `refuse` before anything
+runs. What comes from outside passes `mask` at the door, before it is parsed and after, since JSON can spell a text in
+several ways, and before it is cut, since a half of a key is not found; error messages pass it when they are made, and
+all that is printed passes it once more.
+
+**What is a key.** What a program gives to `keep`; the value of a variable that a `token=` names; and the value of any
+environment variable whose name ends in one of `ENDINGS`. White space around a value is no part of it. Values of less
+than `SHORTEST` characters are none: they are placeholders. A variable that is only known by its name may hold an
+ordinary word. So its value is no key where it is public anyway: the name of a method or a dataset of bench, a path of
+this machine, a folder of the working or home directory, or a part of the names of the tools that a run asks for.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
-from functools import lru_cache
+import sys
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+import bench
+from bench.base.errors import UsageError
+from bench.base.paths import data_folder
 
 MASK = "[the key]"
 #: Shorter ones are placeholders such as `none` and `EMPTY`, which are also words of ordinary texts.
 SHORTEST = 8
 #: Programs that bench starts get its environment, and may say what they find there, whether or not bench reads it.
-VARIABLES = ("BENCH_LLM_KEY", "BENCH_EMBEDDING_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
+ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+#: Addresses of endpoints, which are stored with their replies.
+_STORED = ("BENCH_LLM_URL", "BENCH_EMBEDDING_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+#: Names of variables as they are usually written; else what stands in place of a name may be the key itself.
+_USUAL_NAME = re.compile(r"[A-Z]+(_[A-Z0-9]+)*")
+_QUOTES = re.compile(r"[\"'\\]")
 #: So few signs of a secret tell nothing.
 _HARMLESS = 3
 
 _kept: set[str] = set()
+_public: set[str] = set()
 
 
 def keep(secret: str) -> None:
-    """Remember a secret, which `masked` takes out from now on; blanks and line ends around it are no part of it."""
+    """Remember a secret, which `mask` takes out from now on; blanks and line ends around it are no part of it."""
     if len(secret.strip()) >= SHORTEST:
         _kept.add(secret.strip())
 
 
+def keep_variable(name: str) -> str:
+    """The name of an environment variable, as a parameter `token` has it; its value is a secret from now on.
+
+    Raises:
+        UsageError: it is not set and does not look like a name, so it may be the key itself.
+    """
+    keep(os.environ.get(name, ""))
+    if name not in os.environ and len(name) >= SHORTEST and not _USUAL_NAME.fullmatch(name):
+        keep(name)
+        raise UsageError(
+            "the parameter 'token' takes the name of an environment variable, and there is none of the name that it "
+            "has; if it is the key itself, put it into a variable, and give token=VARIABLE."
+        )
+    return name
+
+
+def publish(names: Iterable[str]) -> None:
+    """Values of variables that stand in these names of tools are no keys, so that answers keep their names."""
+    if values := _values():
+        text = "\n".join(names)
+        _public.update(value for value in values if value in text)
+
+
+def refuse(where: str, *texts: str) -> None:
+    """Refuse what would be stored and holds a key; the addresses of endpoints in the environment are looked at too.
+
+    Args:
+        where: what the texts are, for the sentence.
+        texts: what users wrote.
+
+    Raises:
+        UsageError: a text holds a key, however it is written; the sentence has the name of its variable.
+    """
+    secrets = _kept | _values()
+    addresses = (f"{name}={os.environ[name]}" for name in _STORED if name in os.environ)
+    for text in (*texts, *addresses) if secrets else ():
+        for reading in _readings(text):
+            for secret in secrets:
+                if any(spelling in reading for spelling in _spellings(secret)):
+                    before, _, after = mask(reading).partition(MASK)
+                    name = next((name for name, value in os.environ.items() if value.strip() == secret), "")
+                    whose = f"the value of the environment variable {name}" if name else "a key that bench was given"
+                    raise UsageError(
+                        f"{where} holds {whose} ({before[-30:]}{MASK}{after[:10]}), which would be stored; give a "
+                        "service token=VARIABLE, let a program read the variable, or unset it if it holds no key."
+                    )
+
+
+def mask_streams() -> None:
+    """Take secrets out of all that this process prints from now on, tracebacks and what methods print among it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that lacks a character of a tool's text shows another in its place.
+            stream.reconfigure(errors="replace")
+            stream.write = partial(_write_masked, stream.write)  # type: ignore[method-assign]
+
+
+def _write_masked(write: Callable[[str], int], text: str) -> int:
+    write(mask(text))
+    return len(text)
+
+
+def _values() -> set[str]:
+    """The keys in the environment."""
+    # `items` would decode all values, and this is asked for each line that is printed.
+    values = (os.environ[name].strip() for name in os.environ if name.upper().endswith(ENDINGS))
+    return {value for value in values if len(value) >= SHORTEST and value not in _public and not _is_known_here(value)}
+
+
+@lru_cache(maxsize=256)
+def _is_known_here(value: str) -> bool:
+    """Whether a text is a path of this machine, a folder of the working or home directory, or a name of bench's."""
+    path, home = Path(os.path.expanduser(value)), Path(os.path.expanduser("~"))
+    if value in (*home.parts, *Path(os.environ.get("PWD", "")).parts):
+        return True
+    rooms = [*(Path(place, room) for place in bench.__path__ for room in ("methods", "datasets"))]
+    names = (value, value.replace("-", "_"), value.replace("-", "_") + ".py")
+    places = [room / name for room in (*rooms, data_folder() / "datasets") for name in names]
+    # A file below `/root` need not be readable.
+    return any(map(os.path.exists, (path, *places))) or (path.is_absolute() and Path(*path.parts[:2]).is_dir())
+
+
+def _readings(text: str) -> set[str]:
+    """A text as it is, with what a URL quotes, and as a shell reads it."""
+    once = unquote(text)
+    return {text, once, unquote(once), unquote_plus(text), _QUOTES.sub("", text)}
+
+
 def _all_spellings() -> list[str]:
     """All spellings of all secrets; the longest first, as one may hold another."""
-    there = {os.environ.get(name, "").strip() for name in VARIABLES}
-    secrets = _kept | {secret for secret in there if len(secret) >= SHORTEST}
-    return sorted({text for secret in secrets for text in _spellings(secret)}, key=len, reverse=True)
+    return sorted({text for secret in _kept | _values() for text in _spellings(secret)}, key=len, reverse=True)
 
 
 @lru_cache(maxsize=64)
 def _spellings(secret: str) -> frozenset[str]:
-    """How a secret may be written: as it is, in JSON, in an address, in HTML, and in base64 with whatever around it."""
+    """How a secret may be written: as it is, on one line, in JSON, Python, an address, HTML, and in base64.
+
+    The last with whatever around it, as in `user:secret`.
+    """
     # Of no use to a command without a key.
     import base64
     import html
     import json
-    from urllib.parse import quote, quote_plus
 
     data = secret.encode("utf-8", "surrogatepass")
-    quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
+    quoted = {quote(data, safe=""), quote(data), quote_plus(data), quote(data, safe="/:@!$&'()*+,;=")}
+    quoted |= {quote(text, safe="") for text in quoted}
     lower = {re.sub("%..", lambda match: match[0].lower(), text) for text in quoted}
     written = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret)}
+    written |= {repr(secret)[1:-1], " ".join(secret.split()), secret.replace("/", "\\/"), _QUOTES.sub("", secret)}
     coded = set()
     for before in range(3):
         # `user:secret`: the first signs hang on what is before the secret, the last on what is after it.
         whole = base64.b64encode(bytes(before) + data).decode()
         inner = whole[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
-        coded |= {inner, inner.replace("+", "-").replace("/", "_")}
-    return frozenset({secret, *quoted, *lower, *written, *(text for text in coded if len(text) >= SHORTEST)})
+        coded |= {inner, inner.replace("+", "-").replace("/", "_"), quote(inner, safe="")}
+    return frozenset(text for text in {*quoted, *lower, *written, *coded} if len(text) >= SHORTEST) | {secret}
 
 
 def mask(text: str) -> str:
@@ -71,7 +183,7 @@ def mask_so_far(text: str) -> str:
     return text[: len(text) - max(begun, default=0)]
 
 
-def _without(text: str, secrets: list[str]) -> str:
+def _without(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, MASK)
     return text
@@ -79,10 +191,8 @@ def _without(text: str, secrets: list[str]) -> str:
 
 def mask_bytes(data: bytes) -> bytes:
     """Bytes of UTF-8 without secrets."""
-    for secret in _all_spellings():
-        # A variable of the environment may hold what is no UTF-8.
-        data = data.replace(secret.encode("utf-8", "surrogatepass"), MASK.encode())
-    return data
+    # A variable of the environment may hold what is no UTF-8.
+    return mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def mask_json(value: Any) -> Any:
@@ -90,7 +200,7 @@ def mask_json(value: Any) -> Any:
     return _json_without(value, _all_spellings())
 
 
-def _json_without(value: Any, secrets: list[str]) -> Any:
+def _json_without(value: Any, secrets: Iterable[str]) -> Any:
     if isinstance(value, str):
         return _without(value, secrets)
     if isinstance(value, list):

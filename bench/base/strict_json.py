@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from bench.base.text import one_line
 
@@ -66,6 +66,11 @@ def loads(
         if isinstance(text, bytes | bytearray):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
         raise _locate(text) from None
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """For `parse_constant`: NaN and infinities are no JSON."""
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "tools": ("tools", "Report on each tool: found, missed, shown when not wanted."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
+    "comment": ("comment", "Put a gate's report on the pull or merge request of a CI job."),
     "results": ("stored", "List, name and remove stored results."),
     "list": ("list", "List methods, datasets, metrics or stored results."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),

@@ -8,7 +8,6 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import CheckFailed
-from bench.base.secrets import mask
 from bench.base.text import terminal_text
 from bench.cli.help import Group
 from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
@@ -48,7 +47,7 @@ def method(method: str, dataset: str, as_json: bool) -> None:
         checks.append(check)
         if not as_json:
             mark = "skip" if check.skipped else "FAIL" if check.problem else "ok"
-            detail = terminal_text(mask(check.problem or check.skipped))
+            detail = terminal_text(check.problem or check.skipped)
             with whoever_reads():
                 click.echo(f"{mark:4}  {check.name}" + (f"\n      {detail}" if detail else ""))
     if as_json:

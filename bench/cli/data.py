@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from pathlib import Path
@@ -12,8 +11,8 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
-from bench.base.locks import lock, replace_folder
-from bench.base.paths import cache_folder, results_folder, storage_errors
+from bench.base.locks import lock, lock_in_cache, replace_folder
+from bench.base.paths import results_folder, storage_errors
 from bench.cli import PluggedGroup
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
@@ -345,7 +344,7 @@ def export(
     place = Path(os.path.abspath(out))
     _check_empty(place)
     loaded = load_dataset(dataset, progress())
-    with lock(_lock_of(place), f"exporting to {out}", progress()):
+    with lock(lock_in_cache(place, "export"), f"exporting to {out}", progress()):
         # Another export may have had the lock.
         _check_empty(place)
         with replace_folder(place) as fresh:
@@ -378,12 +377,6 @@ def _check_empty(out: Path) -> None:
     with storage_errors(str(out)):
         if out.is_dir() and any(out.iterdir()):
             raise UsageError(f"the folder {out} is not empty; name a new one.")
-
-
-def _lock_of(out: Path) -> Path:
-    """The lock of a folder to export to. It is in the cache: next to the folder is the user's place."""
-    name = hashlib.sha256(str(out.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache_folder() / ".locks" / f"export-{name}.lock"
 
 
 @command.command("add")

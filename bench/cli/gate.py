@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bench.base.bars import progress
-from bench.base.errors import BenchError
+from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import mask
 from bench.base.text import one_line, terminal_text
@@ -48,6 +48,8 @@ class _GateCommand(VerbCommand):
             return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             raise _WrongCommand(error.format_message(), error.ctx) from None
+        except UsageError as error:
+            raise _WrongCommand(str(error)) from None
 
 
 @click.command("gate", cls=_GateCommand)
@@ -62,7 +64,7 @@ class _GateCommand(VerbCommand):
 @click.option(
     "--comment",
     is_flag=True,
-    help="In a job of GitHub or GitLab: comment on the pull or merge request, with GITHUB_TOKEN or COMMENT_TOKEN.",
+    help="In a job that runs no code of the pull or merge request: `bench comment` with the report.",
 )
 @results_option
 @source_options
@@ -99,8 +101,8 @@ def command(
     typed = shlex.join(["bench", "gate", candidate, "--baseline", str(baseline), "--policy", str(policy)])
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
-    reported = markdown(report, typed)
-    for path, shown in ((markdown_file, reported), (junit_file, junit(report))):
+    reported = mask(markdown(report, typed))
+    for path, shown in ((markdown_file, reported), (junit_file, mask(junit(report)))):
         if path is None:
             continue
         try:
@@ -179,7 +181,7 @@ def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path |
         )
         return gate_stored(stored, baseline, policy, name, progress())
     except BenchError as error:
-        return not_judged("not run", [terminal_text(mask(str(error)))], *sides)
+        return not_judged("not run", [terminal_text(str(error))], *sides)
     except BrokenPipeError:
         # Of a progress note; to bench's main program it would be an end like any other, with code 0.
         return not_judged("not run", ["the reader of its messages went away before it was judged."], *sides)

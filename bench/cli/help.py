@@ -10,6 +10,8 @@ from functools import partial
 
 import click
 
+from bench.base.secrets import refuse
+
 
 class MoreOption(click.Option):
     """An option that few need."""
@@ -19,7 +21,12 @@ more_option = partial(click.option, cls=MoreOption)
 
 
 class VerbCommand(click.Command):
-    """A command whose help lists the options that few need after the others."""
+    """A command whose help lists the options that few need after the others, and whose words hold no key."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Whatever verb it is: specs, names and reasons are stored.
+        refuse("the command", *args)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write both lists; an empty one is left out."""

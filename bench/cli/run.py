@@ -70,7 +70,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     default="remote",
     show_default=True,
     help="Existing results: fail; keep them and run only what is missing; run those again whose method asks a service "
-    "that names no version; run everything again.",
+    "of which no version is given; run everything again.",
 )
 @executor_options
 @more_option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")

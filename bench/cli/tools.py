@@ -10,6 +10,7 @@ import click
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder, write_text
 from bench.base.plugins import function
+from bench.base.secrets import mask
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
@@ -108,7 +109,7 @@ def command(
     counts = count_ranking(opened, dataset, k, repeat)
     if html is not None:
         page_alone = function("tools-page", "no page can be written")
-        write_text(html, page_alone(counts, progress=bars))
+        write_text(html, mask(page_alone(counts, progress=bars)))
     if as_json:
         print_json(tools_report(counts, tool=tool, confused=_MOST_PAIRS, progress=bars).model_dump(mode="json"))
     elif html is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.comparison.report import BestOverDatasets, Lead, WorseOn
-from bench.show.numbers import format_fixed, interval, p_value
+from bench.show.numbers import format_fixed, interval, number_or_none, p_value, several
 from bench.stats.macro import FEWEST_SOURCES
 from bench.stats.noninferiority import LEVEL
 
@@ -61,8 +60,8 @@ def best_over_datasets(
         Lead(
             system=systems[i],
             difference=float(leads[i, 0]),
-            low=None if math.isnan(leads[i, 1]) else float(leads[i, 1]),
-            high=None if math.isnan(leads[i, 2]) else float(leads[i, 2]),
+            low=number_or_none(leads[i, 1]),
+            high=number_or_none(leads[i, 2]),
             p=float(p[i]),
             verdict=(
                 "not told apart"
@@ -128,7 +127,7 @@ def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = Non
     if one:
         return f"{name} has the best mean on {best.datasets[0]}: {'; '.join(parts)}."
     these = f"{'' if general else 'these '}{len(best.datasets)} datasets"
-    sources = f"{best.sources} source{'' if best.sources == 1 else 's'}"
+    sources = several(best.sources, "source")
     few = "" if general else f"Too few sources to speak of other datasets (at least {FEWEST_SOURCES} are needed). "
     return f"{few}{name} has the best mean over {these} ({sources}): {'; '.join(parts)}."
 

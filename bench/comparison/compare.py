@@ -55,6 +55,7 @@ from bench.results.store import StoredResult
 from bench.results.tries import stored_variants
 from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts
+from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.equivalence import equivalence
@@ -62,7 +63,7 @@ from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_verdict
-from bench.stats.paired import Paired, compare
+from bench.stats.paired import compare
 from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
 from bench.stats.units import effective_units, robust_mean, singletons
@@ -183,12 +184,12 @@ def compare_fields(
         for report in reports
     ]
     others = len(names) - 1
-    parts = [_count(others, "system"), _count(len(metrics), "metric")]
-    parts += [_count(len(fields), "dataset")] if len(fields) > 1 else []
+    parts = [several(others, "system"), several(len(metrics), "metric")]
+    parts += [several(len(fields), "dataset")] if len(fields) > 1 else []
     return Comparison(
         baseline=names[0],
         correction=question.correction,
-        family=f"{_count(len(every), 'comparison')} with {names[0]}: {' x '.join(parts)}",
+        family=f"{several(len(every), 'comparison')} with {names[0]}: {' x '.join(parts)}",
         level=LEVEL,
         margin=question.margin,
         datasets=reports,
@@ -205,10 +206,6 @@ def _with_corrected(report: Tested, corrected: Iterator[float]) -> Tested:
         verdict = pair_verdict(sign * item.difference, p, item.decided)
         differences.append(item.model_copy(update={"corrected": p, "verdict": verdict}))
     return report.model_copy(update={"differences": differences})
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _on_dataset(
@@ -237,6 +234,8 @@ def _on_dataset(
     if not field.catalogues:
         reports = [add_tried(report, field, variants) for report in reports]
     turned = {name for report in reports for pair in report.reversed for name in pair}
+    warnings = {note for result in field.results for note in result.manifest.notes}
+    warnings |= {f"{mark.text}: {mark.why}" for result in field.results for mark in unfinished_marks(result)}
     return DatasetReport(
         dataset=identity.spec,
         split=identity.split,
@@ -263,7 +262,7 @@ def _on_dataset(
         metrics=reports,
         slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
         moves=_moves(field, metrics[0], question.moved, dataset),
-        warnings=_unreached(field) + sorted({warning for result in field.results for warning in _warnings_of(result)}),
+        warnings=_unreached(field) + sorted(warnings),
         catalogues=[
             SystemCatalogue(system=name, change=catalogue.change)
             for name, catalogue in zip(field.names[1:], field.catalogues[1:], strict=False)
@@ -290,10 +289,6 @@ def _unreached(field: Field) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _warnings_of(result: StoredResult) -> list[str]:
-    return [*result.manifest.notes, *(f"{mark.text}: {mark.why}" for mark in unfinished_marks(result))]
-
-
 def _direction(metric: str) -> float:
     return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
 
@@ -318,8 +313,8 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
         Standing(
             system=name,
             mean=float(means[i]),
-            low=_finite(ends[i, 0]),
-            high=_finite(ends[i, 1]),
+            low=number_or_none(ends[i, 0]),
+            high=number_or_none(ends[i, 1]),
             tier=int(groups[i]),
             rank_low=int(ranks[i, 0]),
             rank_high=int(ranks[i, 1]),
@@ -366,7 +361,25 @@ def _differences(
     if question.margin is not None:
         margins = _against_margin(d, units, question.margin, span)
     return [
-        _difference(name, pair, sign, float(t[i]), float(signed_rank[i]), needed[i], margins[i], plain[i])
+        SystemDifference(
+            system=name,
+            difference=pair.difference,
+            low=pair.low,
+            high=pair.high,
+            p=pair.p,
+            corrected=pair.p,
+            p_t=float(t[i]),
+            p_wilcoxon=float(signed_rank[i]),
+            dz=pair.dz,
+            wins=pair.wins if sign > 0 else pair.losses,
+            ties=pair.ties,
+            losses=pair.losses if sign > 0 else pair.wins,
+            detectable=pair.detectable,
+            needed=needed[i],
+            decided=pair.effective >= FEWEST_UNITS,
+            margin=margins[i],
+            independent=plain[i],
+        )
         for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units, span=span), strict=True))
     ]
 
@@ -399,38 +412,6 @@ def _against_margin(
         needed = None if needed is None else max(needed, math.ceil(FEWEST_UNITS * count / effective_units(units)))
         reports.append(MarginReport(margin=margin, low=item.low, high=item.high, verdict=item.verdict, needed=needed))
     return reports
-
-
-def _difference(
-    name: str,
-    pair: Paired,
-    sign: float,
-    t: float,
-    signed_rank: float,
-    needed: int | None,
-    margin: MarginReport | None,
-    independent: Independent | None,
-) -> SystemDifference:
-    wins, losses = (pair.wins, pair.losses) if sign > 0 else (pair.losses, pair.wins)
-    return SystemDifference(
-        system=name,
-        difference=pair.difference,
-        low=pair.low,
-        high=pair.high,
-        p=pair.p,
-        corrected=pair.p,
-        p_t=t,
-        p_wilcoxon=signed_rank,
-        dz=pair.dz,
-        wins=wins,
-        ties=pair.ties,
-        losses=losses,
-        detectable=pair.detectable,
-        needed=needed,
-        decided=pair.effective >= FEWEST_UNITS,
-        margin=margin,
-        independent=independent,
-    )
 
 
 def _by_slice(
@@ -532,8 +513,8 @@ def _over_datasets(
             MacroStanding(
                 system=name,
                 mean=float(intervals[i, 0]),
-                low=_finite(intervals[i, 1]),
-                high=_finite(intervals[i, 2]),
+                low=number_or_none(intervals[i, 1]),
+                high=number_or_none(intervals[i, 2]),
                 rank=float(ranks[i]),
             )
             for i, name in enumerate(names)
@@ -610,7 +591,3 @@ def _smallest_p(report: MetricReport, names: Sequence[str]) -> NDArray[np.float6
             i = names.index(difference.system)
             pairs[0, i] = pairs[i, 0] = min(pairs[0, i], difference.corrected)
     return pairs
-
-
-def _finite(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

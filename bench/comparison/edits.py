@@ -25,7 +25,7 @@ from bench.base.records import Record
 from bench.base.text import one_line
 from bench.comparison.explain import unexplainable
 from bench.comparison.tool_counts import ToolCounts, count_tools
-from bench.comparison.tool_report import cut_to_library, requirements
+from bench.comparison.tool_report import cut_to_library, rank_or_none, requirements
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
@@ -37,8 +37,8 @@ from bench.importing.tools.tool import canonical
 from bench.interface import History, Library
 from bench.interface.marks import OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metric, parse_metrics
-from bench.metrics.goldranks import MISSING
 from bench.registry import build_method
+from bench.results.comparability import check_content
 from bench.results.intervals import difference_span
 from bench.results.store import StoredResult
 from bench.results.units import number_units
@@ -277,8 +277,7 @@ def try_edits(
     """
     manifest = result.manifest
     identity = manifest.dataset
-    if identity.content_hash != dataset.content_hash:
-        raise ResultError(f"{result.label} is of {dataset.spec} as it was before it changed; run it again.")
+    check_content(manifest, dataset)
     if why := unexplainable(manifest):
         raise UsageError(f"{result.label} cannot be asked of edited tools. {why}")
     _check_given(result.label, {mark.text: mark.why for mark in manifest.marks})
@@ -417,16 +416,12 @@ def _moves(dataset: Dataset, rows: NDArray[np.int64], before: ToolCounts, after:
                 query_id=(query := dataset.queries[rows[before.query[case]]]).query_id,
                 text=query.text,
                 tool_id=dataset.tools[before.tool[case]].tool_id,
-                before=_rank(int(before.rank[case])),
-                after=_rank(int(after.rank[case])),
+                before=rank_or_none(int(before.rank[case])),
+                after=rank_or_none(int(after.rank[case])),
             )
             for case in cases[:_MOST_LISTED].tolist()
         ]
     return sides
-
-
-def _rank(rank: int) -> int | None:
-    return None if rank >= MISSING else rank
 
 
 def _older(result: StoredResult, before: _Asked) -> list[str]:

@@ -27,7 +27,7 @@ from bench.evaluation.method_errors import method_errors
 from bench.interface import History, Library, Queries
 from bench.interface.explanation import Case, ExplainedAnswer, Position, agrees, name_with_id
 from bench.registry import build_method
-from bench.results.comparability import data_differences
+from bench.results.comparability import check_content, data_differences
 from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import StoredResult
@@ -138,26 +138,39 @@ def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
         UsageError: the result has no such query, or several.
     """
     ids: list[str] = result.per_query["query_id"].to_pylist()
-    if name in ids:
-        return name
-    matches = [query for query in ids if query.startswith(name)] if name else []
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UsageError(
-            f"{len(matches)} queries of {result.label} begin with {name!r}, {_some(matches)}; give more of it."
-        )
     other = next((query for query in dataset.queries if query.query_id == name), None)
-    if other is not None:
+    if other is not None and not any(query.startswith(name) for query in ids):
         data = result.manifest.dataset
         limit = "" if data.limit is None else f", limit {data.limit}"
         raise UsageError(
             f"{result.label} has no query {name!r}: it is a {other.split} query of {data.spec}, and the result is of "
             f"{data.split} queries{limit}; `bench run --split {other.split}` evaluates it."
         )
+    return find_id(name, ids, result.label, "query", "queries")
+
+
+def find_id(name: str, ids: Sequence[str], owner: str, kind: str, kinds: str) -> str:
+    """One of some ids, by the id or its unambiguous beginning.
+
+    Args:
+        name: the id, or how it begins.
+        ids: all there are.
+        owner: what has them.
+        kind, kinds: what they are ids of, one and several.
+
+    Raises:
+        UsageError: none begins like this, or several do.
+    """
+    if name in ids:
+        return name
+    matches = [each for each in ids if each.startswith(name)] if name else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UsageError(f"{len(matches)} {kinds} of {owner} begin with {name!r}, {_some(matches)}; give more of it.")
     near = difflib.get_close_matches(name, ids, n=_MOST_IDS)
     known = f"the nearest are {_some(near)}" if near else f"it has {_some(ids)}"
-    raise UsageError(f"{result.label} has no query {name!r}; {known}.")
+    raise UsageError(f"{owner} has no {kind} {name!r}; {known}.")
 
 
 def _some(ids: Sequence[str]) -> str:
@@ -193,12 +206,7 @@ def explain(
         UsageError: it has no such repeat.
     """
     result = result.of_repeat(repeat)
-    identity = result.manifest.dataset
-    if identity.content_hash != dataset.content_hash:
-        raise ResultError(
-            f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
-            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
-        )
+    check_content(result.manifest, dataset)
     result.check_ids(dataset)
     row = dataset.query_codes[query_id]
     query = dataset.queries[row]

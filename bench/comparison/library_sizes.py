@@ -6,14 +6,12 @@ same queries, so only the library changes along a curve.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from bench.base.errors import UsageError
 from bench.base.records import Record
 from bench.base.spec import Spec, parse
-from bench.base.text import one_line, shorten
 from bench.evaluation.plan import Plan
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
@@ -22,12 +20,9 @@ from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult
 from bench.results.units import sample
 from bench.show import tables
-from bench.show.figures import Scale, apart, dash_attribute, document, escape_text, linear, logarithmic, path, text, tip
-from bench.show.numbers import count, estimate, format_fixed
-from bench.show.tables import Table, mean_cell
-
-#: Curves of one picture: as many as there are colours and dashes that can be told apart.
-MOST_CURVES = 8
+from bench.show.figures import MOST_SERIES, Sized, document, size_lines, text
+from bench.show.numbers import NONE, count, estimate
+from bench.show.tables import Cell, Table, mean_cell
 
 
 class SizePoint(Record):
@@ -152,114 +147,47 @@ def _answers(manifest: Manifest, dataset: str, method: str, plan: Plan) -> bool:
     )
 
 
-def sizes_table(sizes: LibrarySizes) -> Table:
-    """A row for each method, a column for each size."""
+def sizes_table(sizes: LibrarySizes, cell: Callable[[MetricValue], str | Cell] = mean_cell, none: str = NONE) -> Table:
+    """A row for each method, a column for each size; `none` stands where a method lacks one."""
     columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
     table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
     for curve in sizes.curves:
         value_by_size = {point.tools: point.value for point in curve.points}
-        table.add(curve.method, *(mean_cell(value_by_size[size]) if size in value_by_size else "-" for size in columns))
+        table.add(curve.method, *(cell(value_by_size[size]) if size in value_by_size else none for size in columns))
     return table
 
 
 def markdown(sizes: LibrarySizes) -> str:
     """The table as Markdown, with whole intervals."""
-    columns = sorted({point.tools for curve in sizes.curves for point in curve.points})
-    table = Table([sizes.metric, *map(count, columns)], right=range(1, len(columns) + 1))
-    for curve in sizes.curves:
-        cells = {point.tools: _interval(point) for point in curve.points}
-        table.add(curve.method, *(cells.get(size, "") for size in columns))
-    return tables.markdown(table) + "\n"
+    return tables.markdown(sizes_table(sizes, _interval, "")) + "\n"
 
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 860, 60, 640, 60, 440
 _COLOURS = ("#1b6ca8", "#c1440e", "#2e7d32", "#7b3fa0", "#8a6d00", "#00796b", "#ad1457", "#455a64")
 _STYLE = """
-.band { fill-opacity: 0.1; stroke: none; } .line { fill: none; stroke-width: 2; }
-.leader { fill: none; stroke: #b0b0b0; }
-"""
+.line, .reach { fill: none; stroke: currentColor; stroke-width: 2; } .reach { stroke-opacity: 0.5; }
+.knot, .name { fill: currentColor; } .leader { fill: none; stroke: #b0b0b0; }
+""" + "".join(f".s{i} {{ color: {colour}; }}\n" for i, colour in enumerate(_COLOURS))
 
 
 def draw(sizes: LibrarySizes) -> str:
-    """The curves as SVG text: a logarithmic axis of tools, and intervals as bands.
+    """The curves as SVG text: a logarithmic axis of tools, and an interval at each mean.
 
     Names stand at the ends of their curves, moved apart where they would overlap.
 
     Raises:
-        UsageError: there are more than `MOST_CURVES` methods.
+        UsageError: there are more than `MOST_SERIES` methods.
     """
-    curves = sizes.curves
-    if len(curves) > MOST_CURVES:
-        raise UsageError(f"a picture shows at most {MOST_CURVES} methods, and the experiment has {len(curves)}.")
-    points = [point for curve in curves for point in curve.points]
-    sizes_shown = sorted({point.tools for point in points})
-    ends = [end for point in points for end in (point.value.mean, *_ends(point))]
-    step = next(
-        step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 1e300) if max(ends) - min(ends) <= 8 * step
-    )
-    low, high = math.floor(min(ends) / step) * step, math.ceil(max(ends) / step) * step
-    high = max(high, low + step)
-    x = logarithmic(sizes_shown[0], sizes_shown[-1], _LEFT, _RIGHT)
-    y = linear(low, high, _BOTTOM, _TOP)
-    parts = []
-    for i in range(round((high - low) / step) + 1):
-        place = y(low + i * step)
-        parts.append(f'<path class="grid" d="M{_LEFT},{place:.1f}H{_RIGHT}"/>')
-        parts.append(text(_LEFT - 8, place + 4, format_fixed(low + i * step, 2), "note end"))
-    free = 0.0
-    for tools in sizes_shown:
-        parts.append(f'<path class="grid" d="M{x(tools):.1f},{_TOP}V{_BOTTOM}"/>')
-        label = count(tools)
-        # A size too near to the one before has a line and no number.
-        if x(tools) - 4 * len(label) >= free:
-            parts.append(text(x(tools), _BOTTOM + 18, label, "note middle"))
-            free = x(tools) + 4 * len(label) + 6
-    parts.append(f'<path class="axis" d="M{_LEFT},{_TOP}V{_BOTTOM}H{_RIGHT}"/>')
-    parts += [_band(curve, _COLOURS[i], x, y) for i, curve in enumerate(curves)]
-    order = sorted(range(len(curves)), key=lambda i: y(curves[i].points[-1].value.mean))
-    names = apart([y(curves[i].points[-1].value.mean) for i in order], 18.0, _TOP, _BOTTOM)
-    for i, place in zip(order, names, strict=True):
-        parts += _line(curves[i], _COLOURS[i], dash_attribute(i), place, x, y)
-    parts.append(text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, "tools in the library (logarithmic)", "note middle"))
+    if len(sizes.curves) > MOST_SERIES:
+        raise UsageError(f"a picture shows at most {MOST_SERIES} methods, and the experiment has {len(sizes.curves)}.")
+    lines = [
+        Sized(curve.method, tuple((p.tools, p.value.mean, p.value.low, p.value.high) for p in curve.points))
+        for curve in sizes.curves
+    ]
+    parts = size_lines(lines, sizes.metric, "tools in the library", (60, 620, 60, 440), 26)
     size = sample(sizes.n, sizes.units)
-    parts.append(
-        text(12, _BOTTOM + 64, f"mean and 95% interval over {size}; a larger library holds the smaller ones", "note")
-    )
-    title = f"{sizes.metric} on {sizes.dataset}"
-    return document(title, parts, _WIDTH, _BOTTOM + 80, _STYLE)
+    parts.append(text(12, 504, f"mean and 95% interval over {size}; a larger library holds the smaller ones", "note"))
+    return document(f"{sizes.metric} on {sizes.dataset}", parts, 860, 520, _STYLE)
 
 
-def _ends(point: SizePoint) -> tuple[float, float]:
-    """The ends of an interval; where there is none, twice the mean."""
-    value = point.value
-    return (
-        value.mean if value.low is None else value.low,
-        value.mean if value.high is None else value.high,
-    )
-
-
-def _interval(point: SizePoint) -> str:
-    return estimate(point.value.mean, point.value.low, point.value.high)
-
-
-def _band(curve: SizeCurve, colour: str, x: Scale, y: Scale) -> str:
-    """The intervals of a curve."""
-    upper = [(x(p.tools), y(_ends(p)[1])) for p in curve.points]
-    lower = [(x(p.tools), y(_ends(p)[0])) for p in curve.points]
-    return f'<path class="band" fill="{colour}" d="{path([*upper, *reversed(lower)])}Z"/>'
-
-
-def _line(curve: SizeCurve, colour: str, dash: str, place: float, x: Scale, y: Scale) -> list[str]:
-    """A curve with its dots and its name, which stands at `place`."""
-    end = curve.points[-1]
-    right = x(end.tools)
-    line = path((x(p.tools), y(p.value.mean)) for p in curve.points)
-    parts = [f'<path class="line" stroke="{colour}"{dash} d="{line}"/>']
-    for p in curve.points:
-        hint = tip(f"{curve.method}, {count(p.tools)} tools: {_interval(p)}")
-        dot = f'<circle fill="{colour}" cx="{x(p.tools):.1f}" cy="{y(p.value.mean):.1f}" r="4">'
-        parts.append(f"{dot}{hint}</circle>")
-    parts.append(f'<path class="leader" d="M{right + 6:.1f},{y(end.value.mean):.1f}L{_RIGHT + 20},{place:.1f}"/>')
-    name = escape_text(shorten(one_line(curve.method), 26))
-    parts.append(f'<text x="{_RIGHT + 24}" y="{place + 4:.1f}" style="fill: {colour}">{name}</text>')
-    return parts
+def _interval(value: MetricValue) -> str:
+    return estimate(value.mean, value.low, value.high)

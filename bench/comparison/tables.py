@@ -74,11 +74,10 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
     """All numbers of one metric, best first; the baseline has no difference."""
     heads = ["system", "mean", "tier", "rank", f"less {baseline}", "p", "corrected", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(2, len(heads)))
-    for standing, difference in _standings(metric):
-        mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(difference))
+    for standing, d in _standings(metric):
+        mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(d))
         table.add(standing.system, mean, *_place(standing))
-        if difference is not None:
-            d = difference
+        if d is not None:
             table.extend(
                 estimate(d.difference, d.low, d.high, sign=True),
                 p_value(d.p),

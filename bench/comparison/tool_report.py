@@ -5,7 +5,6 @@ It is for those who edit descriptions: which tools are missed, which push in, an
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +19,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.records import Record
 from bench.base.text import one_line
 from bench.comparison.confusions import ConfusedPair, Pair, Why, Wording, explain_pairs
+from bench.comparison.explain import find_id
 from bench.comparison.tool_counts import Confusions, ToolCounts, count_tools
 from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
@@ -29,8 +29,10 @@ from bench.data.tables import Template
 from bench.interface.ranking import PAD
 from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens
+from bench.results.comparability import check_content
 from bench.results.store import RUN_SCHEMA, StoredResult
 from bench.search.similar import TextVectors
+from bench.show.numbers import number_or_none
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 
@@ -45,7 +47,6 @@ EXPLAINED = 20
 _MOST_NAMED = 5
 #: Missed queries, and queries with the tool at a wrong place, that the detail of a tool lists.
 _MOST_LISTED = 50
-_MOST_IDS = 5
 #: Tools that a representation shows; DataFrames hold all.
 _MOST_SHOWN = 15
 #: What is counted of a tool under the name that it has in a row.
@@ -330,12 +331,7 @@ def count_ranking(result: StoredResult, dataset: Dataset, k: int = FIRST, repeat
         ResultError: the result is of other data, or its ranking is not there or damaged.
         UsageError: there is no such repeat, or rankings are shorter than k.
     """
-    identity = result.manifest.dataset
-    if identity.content_hash != dataset.content_hash:
-        raise ResultError(
-            f"the result {result.manifest.result_id} was made on {identity.spec} as it was then (content hash "
-            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
-        )
+    check_content(result.manifest, dataset)
     k, notes = cut_to_library(k, result, dataset)
     one = result.of_repeat(repeat)
     ids = one.per_query["query_id"].to_pylist()
@@ -468,7 +464,7 @@ def _pair(counted_ranking: CountedRanking, pair: int) -> Pair:
     missed, shown = int(every.missed[pair]), int(every.shown[pair])
     lost = counts.missed_cases(missed)
     both = lost[((counts.first == shown) & ~counts.right)[counts.query[lost]].any(axis=1)]
-    return Pair(missed, shown, counted_ranking.rows[counts.query[both]], _rank(int(counts.rank[both[0]])))
+    return Pair(missed, shown, counted_ranking.rows[counts.query[both]], rank_or_none(int(counts.rank[both[0]])))
 
 
 def _pair_of_case(counted_ranking: CountedRanking, case: int) -> Pair | None:
@@ -479,7 +475,7 @@ def _pair_of_case(counted_ranking: CountedRanking, case: int) -> Pair | None:
     if not len(wrong):
         return None
     rows = counted_ranking.rows[[query]]
-    return Pair(int(counts.tool[case]), int(counts.first[query, wrong[0]]), rows, _rank(int(counts.rank[case])))
+    return Pair(int(counts.tool[case]), int(counts.first[query, wrong[0]]), rows, rank_or_none(int(counts.rank[case])))
 
 
 def tool_texts(dataset: Dataset, template: Template) -> TextVectors:
@@ -494,22 +490,7 @@ def tool_named(dataset: Dataset, name: str) -> int:
         UsageError: the library has no such tool, or several.
     """
     ids = [tool.tool_id for tool in dataset.tools]
-    if name in dataset.tool_codes:
-        return dataset.tool_codes[name]
-    matches = [tool for tool in ids if tool.startswith(name)] if name else []
-    if len(matches) == 1:
-        return dataset.tool_codes[matches[0]]
-    if matches:
-        raise UsageError(
-            f"{len(matches)} tools of {dataset.spec} begin with {name!r}, {_some(matches)}; give more of it."
-        )
-    near = difflib.get_close_matches(name, ids, n=_MOST_IDS)
-    known = f"the nearest are {_some(near)}" if near else f"it has {_some(ids)}"
-    raise UsageError(f"{dataset.spec} has no tool {name!r}; {known}.")
-
-
-def _some(ids: Sequence[str]) -> str:
-    return ", ".join(repr(name)[1:-1] for name in ids[:_MOST_IDS]) + (", …" if len(ids) > _MOST_IDS else "")
+    return dataset.tool_codes[find_id(name, ids, dataset.spec, "tool", "tools")]
 
 
 def _read_codes(result: StoredResult, dataset: Dataset, query_ids: Sequence[str]) -> NDArray[np.int32]:
@@ -559,12 +540,9 @@ def requirements(gold: Gold) -> GoldGroups:
     return GoldGroups(gold.starts, np.arange(len(gold.tools) + 1), gold.tools, gold.grades)
 
 
-def _rank(rank: int) -> int | None:
+def rank_or_none(rank: int) -> int | None:
+    """A rank; None for a tool that is not ranked."""
     return None if rank >= MISSING else rank
-
-
-def _value(number: float) -> float | None:
-    return None if np.isnan(number) else float(number)
 
 
 def _rows(
@@ -596,8 +574,8 @@ def _rows(
                 **{name: int(getattr(counts, name)[code]) for name in _COUNTED},
                 low=None if ends is None else ends[0],
                 high=None if ends is None else ends[1],
-                mean_rank=_value(counts.mean_rank[code]),
-                median_rank=_value(counts.median_rank[code]),
+                mean_rank=number_or_none(counts.mean_rank[code]),
+                median_rank=number_or_none(counts.median_rank[code]),
                 unwanted_share=int(counts.unwanted[code]) / others if others else None,
                 loses_to=_confusions(counted_ranking, listed[code], reasons, likeness),
                 near_duplicates=int(near.count[code]),
@@ -621,7 +599,7 @@ def _confusions(
                 tool_id=counted_ranking.dataset.tools[int(every.shown[pair])].tool_id,
                 queries=int(every.queries[pair]),
                 example=counted_ranking.dataset.queries[counted_ranking.rows[counts.query[case]]].query_id,
-                rank=_rank(int(counts.rank[case])),
+                rank=rank_or_none(int(counts.rank[case])),
                 cosine=likeness[pair],
                 why=None if why is None else why.text,
                 why_by=None if why is None else why.by,
@@ -642,7 +620,7 @@ def _report_missed(counted_ranking: CountedRanking, case: int, why: Why | None) 
     return MissedQuery(
         query_id=query.query_id,
         text=query.text,
-        rank=_rank(int(counts.rank[case])),
+        rank=rank_or_none(int(counts.rank[case])),
         first=first,
         why=None if why is None else why.text,
         why_by=None if why is None else why.by,

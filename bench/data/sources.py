@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from bench.base.config import current_session
 from bench.base.errors import DataError, UnavailableError
+from bench.base.http import retry_after
 from bench.base.locks import lock
 from bench.base.paths import cache_folder, expand_path, sha256_of, storage_errors
 from bench.base.progress import QUIET, Progress
@@ -178,7 +179,9 @@ class Sources:
                 # Nothing is missing, or the file shrank: the checksum decides.
                 return True
             if response.status_code == 429 or response.status_code >= 500:
-                raise _TryAgain(f"HTTP {response.status_code}", _retry_after(response))
+                raise _TryAgain(
+                    f"HTTP {response.status_code}", retry_after(response.headers.get("Retry-After"), time.time())
+                )
             if response.status_code not in {200, 206}:
                 raise UnavailableError(
                     f"{response.url} answers HTTP {response.status_code}; upstream may have moved: "
@@ -214,8 +217,3 @@ def _mismatch(what: str, actual: str, expected: str) -> str:
         f"{what} has sha256 {actual[:16]}..., but its card says {expected[:16]}...: "
         "the file is corrupted or not the version named; it was not used."
     )
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    value = response.headers.get("Retry-After", "")
-    return float(value) if value.isascii() and value.isdigit() and len(value) < 10 else None

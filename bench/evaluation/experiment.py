@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field, create_model
 
 from bench.base.errors import UsageError
 from bench.base.records import StrictRecord, read_toml
+from bench.base.secrets import refuse
 from bench.base.spec import parse
 from bench.evaluation.plan import Plan
 from bench.results.settings import RunSettings, Setting, known_settings
@@ -54,6 +55,10 @@ def read_experiment(path: Path) -> _Listed:
     """An experiment out of a TOML file.
 
     Raises:
-        UsageError: the file cannot be read, is not TOML, or has an unknown key or a value of the wrong type.
+        UsageError: the file cannot be read, is not TOML, has an unknown key or a value of the wrong type, or holds the
+            value of a secret.
     """
-    return read_toml(Experiment, path, "the experiment file", UsageError)
+    read = read_toml(Experiment, path, "the experiment file", UsageError)
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        refuse(f"{path}, line {number},", line)
+    return read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
 from bench.base.progress import QUIET, Progress
+from bench.base.secrets import refuse
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
@@ -62,6 +64,7 @@ def score_run_file(
         metrics: metrics in addition to the default ones.
 
     Raises:
+        UsageError: a name or the command holds a key.
         ResultError: the file does not fit the dataset.
         UnresolvedError: none of its names of tools means a tool of the dataset.
     """
@@ -72,6 +75,7 @@ def score_run_file(
     from bench.evaluation.runner import dataset_identity, environment
     from bench.evaluation.scoring import score, scoring_code
 
+    refuse("the run file's name", name, file, command)
     plan = Plan(Spec.of(dataset.spec), Spec.of(name), split=split, template=template).normal(dataset)
     rows = plan.rows(dataset)
     record = NameRecord()
@@ -146,7 +150,8 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
     """
     head, _, tail = name.rpartition("@")
     for path, on in ((Path(name), dataset), (Path(head), tail.strip())):
-        if _is_file(path):
+        # A long spec is no name of a file, and no error.
+        if os.path.isfile(path):
             return _score_run_file(path, on, results, progress)
     if dataset is not None and "@" not in name and is_alias(results, name):
         # An alias alone names the newest result that has it, of whatever code and data.
@@ -157,13 +162,6 @@ def open_result(name: str, results: Path, dataset: str | None = None, progress: 
         if dataset is None or "@" in name:
             raise
     return find_result(results, f"{name}@{dataset}")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a long spec is no name of a file
-        return False
 
 
 def _score_run_file(path: Path, dataset: str | None, results: Path, progress: Progress) -> StoredResult:

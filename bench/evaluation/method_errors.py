@@ -11,6 +11,7 @@ from traceback import walk_tb
 from types import CodeType
 
 from bench.base.errors import BenchError, MethodError, raised_at
+from bench.base.secrets import mask, mask_json, refuse
 from bench.interface import Method, Part
 from bench.interface.parts import facts_of, hidden, marks_of, merge_told, methods_of, name_of, revisions_of, tree
 from bench.interface.ranking import Violation
@@ -90,7 +91,7 @@ def check_facts(method: Method) -> dict[str, str | int | float | bool]:
             isinstance(name, str) and _storable(value) for name, value in facts.items()
         ):
             raise MethodError(f"{_describe_part(part)}: facts() must return a dict of strings, numbers or booleans.")
-        return facts
+        return mask_json(facts)
 
     return merge_told(method, ask)
 
@@ -118,7 +119,7 @@ def check_marks(method: Method) -> dict[str, str]:
             raise MethodError(f"{_describe_part(part)}: marks() must return a dict of sentences by mark.")
         for mark, sentence in marks.items():
             sentences.setdefault(mark, {})[sentence] = None
-    return {mark: "; ".join(each) for mark, each in sentences.items()}
+    return {mask(mark): mask("; ".join(each)) for mark, each in sentences.items()}
 
 
 def check_revisions(method: Method) -> dict[str, str]:
@@ -130,6 +131,8 @@ def check_revisions(method: Method) -> dict[str, str]:
             isinstance(name, str) and isinstance(value, str) for name, value in revisions.items()
         ):
             raise MethodError(f"{_describe_part(part)}: revisions() must return a dict of strings.")
+        # The result is named by them, so they are not changed.
+        refuse(f"what {_describe_part(part)} returns from revisions()", *revisions, *revisions.values())
         return revisions
 
     return merge_told(method, ask, shared=True)

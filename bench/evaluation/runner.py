@@ -22,6 +22,7 @@ from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import DEFAULT_DEPTH
+from bench.base.secrets import publish, refuse
 from bench.base.spec import Spec, parse
 from bench.base.text import slug
 from bench.data.dataset import Dataset
@@ -38,7 +39,7 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore, up_to_date
 from bench.evaluation.scoring import score, scoring_code
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
-from bench.interface.marks import FLAKY, REMOTE
+from bench.interface.marks import FLAKY, REMOTE, RESUMED
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages
@@ -127,13 +128,14 @@ class Runner:
             BenchError: the first problem of any of them.
         """
         prepared = deque[Prepared]()
+        refuse("the run", *(plan.command() for plan in plans))
         with config_context(current_session(), repeat=1):
-            methods = [self.build(plan.method) for plan in plans]
             try:
+                methods = [self.build(plan.method) for plan in plans]
                 for plan, method in zip(plans, methods, strict=True):
                     prepared.append(self._prepare(plan, method))
             except BenchError:
-                self._begin_rest(prepared, plans[len(prepared) :], methods[len(prepared) :])
+                self._begin_rest(prepared, plans[len(prepared) :])
                 raise
         for item in prepared:
             if self.overwrite == "never" and is_complete(item.folder):
@@ -151,19 +153,17 @@ class Runner:
                     self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command(self.metrics)
                 )
 
-    def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan], methods: Sequence[Method]) -> None:
+    def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan]) -> None:
         """The same where a plan, the first of `plans`, cannot run, so that none does.
 
         Those that have no older result are passed over: their datasets may not be at hand.
         """
         with suppress(BenchError):
             self._begin(item for item in prepared if self._has_older(item.plan))
-        for plan, method in zip(plans, methods, strict=True):
-            if not self._has_older(plan):
-                continue
+        for plan in filter(self._has_older, plans):
             with suppress(BenchError):
                 try:
-                    self._begin([self._prepare(plan, method)])
+                    self._begin([self._prepare(plan, self.build(plan.method))])
                 except BenchError:
                     dataset = self._dataset(plan.dataset)
                     conditions = plan.normal(dataset).conditions(dataset)
@@ -192,7 +192,8 @@ class Runner:
     def _dataset(self, spec: Spec) -> Dataset:
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
-                self._datasets[spec] = self.load(spec)
+                dataset = self._datasets[spec] = self.load(spec)
+                publish(name for tool in dataset.tools for name in (tool.tool_id, tool.name))
         return self._datasets[spec]
 
     def _prepare(self, plan: Plan, method: Method) -> Prepared:
@@ -308,6 +309,11 @@ class Runner:
             )
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
         marks = check_marks(method) | leaks.marks | seen
+        if resumed and REMOTE in marks:
+            marks[RESUMED] = (
+                "some answers are those of an earlier run that was broken off, and nothing tells whether the service "
+                "has changed since"
+            )
         if flaky and plan.repeats == 1:
             marks[FLAKY] = flaky
         # As it is named in the manifest, however it was typed.

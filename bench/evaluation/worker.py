@@ -20,6 +20,7 @@ from pathlib import Path
 from bench.base.config import config_context
 from bench.base.errors import INTERRUPTED, BenchError, MethodError
 from bench.base.progress import Forwarding, Progress, Report
+from bench.base.secrets import mask_streams
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.devsplit import hold_out_dev
@@ -120,6 +121,7 @@ def main() -> None:
     # What a method prints is no report.
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        mask_streams()
         lock = threading.Lock()
 
         def send(message: Report | Path | BenchError) -> None:

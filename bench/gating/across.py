@@ -10,7 +10,7 @@ import pyarrow as pa
 from bench.data.dataset import Dataset
 from bench.gating.baseline import Baseline
 from bench.gating.candidate import Candidate
-from bench.gating.report import MOST_NAMED, ToolMove
+from bench.gating.report import ToolMove
 from bench.results.across_catalogues import (
     CatalogueChange,
     MovedTool,
@@ -145,9 +145,3 @@ class GoldMoves:
 
 def _gain(item: MovedTool) -> float:
     return (1 / item.after if item.after else 0.0) - (1 / item.before if item.before else 0.0)
-
-
-def first_tools(moves: GoldMoves) -> tuple[list[ToolMove], int]:
-    """The tools that a report names, and how many there are."""
-    tools = moves.tools()
-    return tools[:MOST_NAMED], len(tools)

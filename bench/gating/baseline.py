@@ -23,6 +23,7 @@ from bench.base.errors import ResultError
 from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Sparing, StrictRecord
+from bench.base.secrets import refuse
 from bench.base.text import slug
 from bench.results.across_catalogues import Ranked, Snapshot, gold_ranks
 from bench.results.comparability import without_code
@@ -306,8 +307,10 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline: one line for each key and each metric, so that a difference between two is short.
 
     Raises:
+        UsageError: it holds a key.
         StorageError: the place cannot be written; the previous content is kept.
     """
+    refuse("the baseline", baseline.model_dump_json(exclude={"values", "asked"}))
     lines = []
     for key, value in baseline.model_dump(mode="json").items():
         if key in {"values", "asked"}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import hashlib
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +13,13 @@ from typing import Any
 import bench
 from bench.base.config import config_context
 from bench.base.errors import BenchError, ResultError, UsageError
-from bench.base.locks import lock
-from bench.base.paths import cache_folder
+from bench.base.locks import lock, lock_in_cache
 from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.comparability import code_of
+from bench.results.failures import sentences
 from bench.results.store import StoredResult
 from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
@@ -93,7 +92,8 @@ def bless(
         progress: where the note goes that another process blesses into the folder.
 
     Raises:
-        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric.
+        UsageError: a baseline would be replaced without a reason, two results have one file, or one lacks a metric or
+            any answer.
         ResultError: a result cannot be read, or `out` is a file of something else.
         StorageError: a file cannot be written.
     """
@@ -106,9 +106,16 @@ def bless(
     as_file = out.suffix == ".json" and not out.is_dir()
     if as_file and len(results) > 1:
         raise UsageError(f"{len(results)} results do not fit in one file, {out}; give a folder.")
-    with lock(_lock_of(out.parent if as_file else out), f"blessing into {out}", progress):
-        for mark in (mark for result in results for mark in unfinished_marks(result)):
+    for result in results:
+        for mark in unfinished_marks(result):
             progress.note(f"{mark.text}: {mark.why}")
+        if failed := result.metrics.n_failed:
+            judged = result.manifest.dataset.judged
+            told = f"{result.label}: {failed} of {judged} judged queries failed ({'; '.join(sentences(result))})"
+            if failed == judged:
+                raise UsageError(f"{told}: there is nothing to hold a change against; find the cause and run it again.")
+            progress.note(f"{told}; as many may fail in a candidate, unless max_failed in the policy says otherwise")
+    with lock(lock_in_cache(out.parent if as_file else out, "bless"), f"blessing into {out}", progress):
         return _bless_locked(results, out, as_file, blessing, reason.strip(), metrics)
 
 
@@ -184,12 +191,6 @@ def _evidence(baseline: Baseline) -> dict[str, object]:
     evidence["method"].pop("learns")
     evidence["method"].pop("alias", None)
     return evidence
-
-
-def _lock_of(folder: Path) -> Path:
-    """The lock of a folder of baselines. It is in the cache, because such a folder is under version control."""
-    name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return cache_folder() / ".locks" / f"bless-{name}.lock"
 
 
 def _who() -> str:

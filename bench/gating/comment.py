@@ -3,14 +3,18 @@
 What the job runs for comes from the variables that GitHub and GitLab set for every job. A later run finds its comment
 by the report's last line, which no reader sees, and writes it anew.
 
-Sources: https://docs.github.com/en/rest/issues/comments and https://docs.gitlab.com/api/notes/.
+Sources: https://docs.github.com/en/rest/issues/comments, https://docs.github.com/en/graphql/reference/queries and
+https://docs.gitlab.com/api/notes/.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +30,8 @@ from bench.base.strict_json import loads
 from bench.base.text import one_line
 
 _SECONDS = 30.0
+#: As `bench.gating.forms.marker` makes it. A report comes from a job that runs other people's code.
+_MARKER = re.compile(r"<!-- bench gate [0-9a-f]{16} -->")
 #: Bytes of what is read: a page of a hundred comments, each of 65,536 characters at most, or a job's event.
 _LARGEST = 64 << 20
 _PER_PAGE, _MOST_PAGES = 100, 100
@@ -41,7 +47,8 @@ class _Request:
         edit: the HTTP method that edits one.
         commit: what is measured; empty where that is not known.
         headers: with the token.
-        user: URL that says whose the token is; empty where that is not needed.
+        user: how to ask whose the token is: HTTP method, URL, body.
+        writer: where the answer says it, and where a comment says who wrote it.
     """
 
     comments: str
@@ -49,7 +56,8 @@ class _Request:
     edit: str
     commit: str
     headers: dict[str, str]
-    user: str = ""
+    user: tuple[str, str, bytes | None]
+    writer: tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def write_comment(report: str, variables: Mapping[str, str]) -> bool:
@@ -73,6 +81,10 @@ def write_comment(report: str, variables: Mapping[str, str]) -> bool:
     if current_session().offline:
         raise UnavailableError("the comment needs the network, which is not used offline.")
     text, _, marker = report.rstrip().rpartition("\n")
+    if not _MARKER.fullmatch(marker):
+        raise UnavailableError(
+            "the comment was not written: the report does not end as one of `bench gate --markdown`."
+        )
     commit = f"Commit {request.commit}\n\n" if request.commit else ""
     client, headers = Connections(), {**request.headers, "Content-Type": "application/json"}
 
@@ -95,6 +107,10 @@ def write_comment(report: str, variables: Mapping[str, str]) -> bool:
     return True
 
 
+_OF_GITHUB = (("data", "viewer", "login"), ("user", "login"))
+_OF_GITLAB = (("id",), ("author", "id"))
+
+
 def _gitlab(variables: Mapping[str, str]) -> _Request | None:
     number = variables.get("CI_MERGE_REQUEST_IID")
     if not number:
@@ -103,7 +119,7 @@ def _gitlab(variables: Mapping[str, str]) -> _Request | None:
     notes = f"{api}/projects/{project}/merge_requests/{quote(number, safe='')}/notes"
     token = _needed(variables, "COMMENT_TOKEN", "a project access token with the scope api, in a masked variable")
     commit = variables.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") or variables.get("CI_COMMIT_SHA", "")
-    return _Request(notes, notes, "PUT", commit, {"PRIVATE-TOKEN": token}, f"{api}/user")
+    return _Request(notes, notes, "PUT", commit, {"PRIVATE-TOKEN": token}, ("GET", f"{api}/user", None), _OF_GITLAB)
 
 
 def _github(variables: Mapping[str, str]) -> _Request | None:
@@ -125,7 +141,9 @@ def _github(variables: Mapping[str, str]) -> _Request | None:
     api = variables.get("GITHUB_API_URL") or "https://api.github.com"
     issues = f"{api}/repos/{quote(variables['GITHUB_REPOSITORY'])}/issues"
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json"}
-    return _Request(f"{issues}/{number}/comments", f"{issues}/comments", "PATCH", commit, headers)
+    # The token of a job belongs to no user that REST could name.
+    user = ("POST", variables.get("GITHUB_GRAPHQL_URL") or f"{api}/graphql", b'{"query": "{viewer {login}}"}')
+    return _Request(f"{issues}/{number}/comments", f"{issues}/comments", "PATCH", commit, headers, user, _OF_GITHUB)
 
 
 def _needed(variables: Mapping[str, str], name: str, what: str = "") -> str:
@@ -138,18 +156,14 @@ def _needed(variables: Mapping[str, str], name: str, what: str = "") -> str:
 
 def _earlier(send: Callable[..., bytes], request: _Request, marker: str) -> int | None:
     """The id of the comment that an earlier run wrote. Anybody can write the marker, so its author counts, too."""
-    writer = loads(send("GET", request.user))["id"] if request.user else None
+    verb, url, content = request.user
+    ours, writer = request.writer
+    name = reduce(getitem, ours, loads(send(verb, url, content=content)))
     for page in range(1, _MOST_PAGES + 1):
         asked = {"per_page": str(_PER_PAGE), "page": str(page)}
         comments = loads(send("GET", request.comments, params=asked))
         for comment in comments:
-            if not str(comment["body"] or "").rstrip().endswith(marker):
-                continue
-            if request.user:
-                ours = comment["author"]["id"] == writer
-            else:
-                ours = comment["user"]["type"] == "Bot" or comment["author_association"] in {"OWNER", "MEMBER"}
-            if ours:
+            if str(comment["body"] or "").rstrip().endswith(marker) and reduce(getitem, writer, comment) == name:
                 return int(comment["id"])
         if len(comments) < _PER_PAGE:
             break

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.base.errors import BenchError
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.data.dataset import Dataset
-from bench.gating.across import Across, GoldMoves, across_catalogues, first_tools
+from bench.gating.across import Across, GoldMoves, across_catalogues
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
 from bench.gating.candidate import Candidate
@@ -47,8 +47,8 @@ SEED = 0
 #: how little).
 FEW_DIFFERING = 10
 _UNANSWERED = (
-    "{} judged queries failed or were not answered, and {} in the baseline: they count as missed (max_failed in the "
-    "policy sets a limit)"
+    "judged queries that failed or were not answered: {}, and {} in the baseline; they count as missed (max_failed in "
+    "the policy sets a limit)"
 )
 _MAY_CHANGE = '; `catalogue = "may change"` in the policy compares across catalogues'
 
@@ -72,7 +72,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     changed: CatalogueChange | None = None
     queries: QueryChange | None = None
     metrics = [rule.metric for rule in policy.rule]
-    other = _other_content(candidate, baseline)
+    other = candidate.dataset.content_hash != baseline.dataset.content_hash
     differing = not_comparable(candidate, baseline, metrics, across=other)
     if other and not differing:
         brought = _bring_together(candidate, baseline, policy, load)
@@ -87,6 +87,8 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         reason = f"the policy has require_tools_given, and the candidate was not given the tools: {candidate.not_given}"
         return not_judged("not run", [reason], *sides)
     allowed = baseline.n_failed if policy.max_failed is None else policy.max_failed
+    # Where every query failed, nothing was measured.
+    allowed = min(allowed, max(0, baseline.n - 1))
     more_failed = candidate.n_failed > allowed
     # An edited tool may leave a query without an answer: what the edit has done, and no fault of the run.
     edited = changed is not None and changed.size > 0
@@ -105,7 +107,7 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
     rules += latency_rules(policy, candidate, baseline) + token_rules(policy, candidate, baseline)
     outcome = outcome_of(rules)
     moved_tools = GoldMoves(candidate, baseline, changed)
-    tools, n_tools = first_tools(moved_tools)
+    tools = moved_tools.tools()
     return GateReport(
         outcome=outcome,
         exit_code=EXIT_CODES[outcome],
@@ -116,11 +118,11 @@ def judge(candidate: Candidate, baseline: Baseline, policy: Policy, load: Loader
         power=policy.power,
         catalogue=changed if changed is not None and changed.size else None,
         queries=queries if queries is not None and queries.size else None,
-        warnings=_warnings(candidate, changed),
+        warnings=_warnings(candidate, changed, queries),
         rules=rules,
         moved=_list_moved(moves, load, candidate, baseline, moved_tools),
-        tools=tools,
-        n_tools=n_tools,
+        tools=tools[:MOST_NAMED],
+        n_tools=len(tools),
         notes=[
             *_notes(candidate, baseline, rules),
             *([_UNANSWERED.format(candidate.n_failed, baseline.n_failed)] if more_failed else []),
@@ -152,18 +154,20 @@ def _too_many(queries: QueryChange | None, policy: Policy) -> list[str]:
     if queries is None or most is None or queries.size <= most:
         return []
     return [
-        f"{queries.size} queries changed since the baseline, and at most {most} may (max_changed_queries in the "
-        f"policy): {queries.words}; bless the baseline again"
+        f"more than {most} queries changed since the baseline (max_changed_queries in the policy): {queries.words}; "
+        "bless the baseline again"
     ]
 
 
-def _warnings(candidate: Candidate, changed: CatalogueChange | None) -> list[str]:
+def _warnings(candidate: Candidate, changed: CatalogueChange | None, queries: QueryChange | None) -> list[str]:
     """What a reader must not overlook: a verdict that may be about something else."""
+    lost = queries is not None and queries.size > len(queries.added)
+    left_out = f"not all queries of the baseline are judged: {queries.words}" if queries and lost else ""
     unreached = "" if changed is None else unreached_sentence(candidate.label, candidate.not_given, changed)
     flaky = next((mark.why for mark in candidate.marks if mark.text == FLAKY), "")
     once = f"{flaky}: one run does not decide; `bench run --repeats K` averages several" if flaky else ""
     told = [f"{mark.text}: {mark.why}" for mark in candidate.marks if mark.text in {ALL_ALIKE, NAMES_DROPPED}]
-    return [sentence for sentence in (unreached, once, *told) if sentence]
+    return [sentence for sentence in (unreached, left_out, once, *told) if sentence]
 
 
 def _failed(candidate: Candidate) -> list[str]:
@@ -185,10 +189,6 @@ def baseline_side(baseline: Baseline) -> Side:
         blessed_at=baseline.blessed.at,
         reason=baseline.blessed.reason,
     )
-
-
-def _other_content(candidate: Candidate, baseline: Baseline) -> bool:
-    return candidate.dataset.content_hash != baseline.dataset.content_hash
 
 
 def not_comparable(
@@ -274,7 +274,7 @@ def _same_method(method: MethodIdentity, *, known: bool, other: bool) -> str:
         return "the candidate is the run file that was blessed: same content"
     if any(mark.text == REMOTE for mark in method.marks):
         return (
-            "the candidate asks the service that was blessed: the service names no version, so that nothing tells "
+            "the candidate asks the service that was blessed: no version of it is given, so that nothing tells "
             "whether its code is still the same"
         )
     what = "code, parameters, models and packages" if known and not other else "code, parameters and models"

@@ -16,6 +16,7 @@ from bench.gating.judge import Loader, baseline_side, judge, not_comparable, sid
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.interface import version_for
+from bench.interface.marks import RESUMED
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import is_added, load_version
@@ -64,7 +65,7 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
 def gate_stored(
     stored: StoredResult, baseline: Baseline, policy: Policy, name: str = "", progress: Progress = QUIET
 ) -> GateReport:
-    """Judge a stored result. One that is older than the last run of its method is judged only if its id was named.
+    """Judge a stored result. One that is not of the last run of its method alone is judged only if its id was named.
 
     Args:
         stored: the result.
@@ -76,7 +77,8 @@ def gate_stored(
         BenchError: its tables, or the dataset of a rule with a slice, cannot be read.
     """
     candidate = Candidate.of(stored)
-    later = [mark.why for mark in unfinished_marks(stored)]
+    resumed = [mark for mark in stored.manifest.marks if mark.text == RESUMED]
+    later = [mark.why for mark in (*unfinished_marks(stored), *resumed)]
     identifier = name.rpartition("#")[2]
     if later and not (identifier and candidate.result_id and candidate.result_id.startswith(identifier)):
         again = f"run it again, or name this result by its id, {candidate.result_id}, to judge it all the same"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from bench.base.errors import DataError, UsageError, require
-from bench.base.strict_json import RepeatedKey, loads
+from bench.base.strict_json import RepeatedKey, loads, refuse_constant
 from bench.base.text import one_line
 
 #: Bytes of one file, and of all together. The largest published list of a server is 2 MB.
@@ -160,10 +160,13 @@ def decode(path: Path, data: bytes) -> str:
     """
     encoding = "utf-16" if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
     try:
-        return data.decode(encoding)
+        text = data.decode(encoding)
     except UnicodeDecodeError as error:
         name = encoding.upper().removesuffix("-SIG")
         raise DataError(f"{path} is not {name} ({error.reason} at byte {error.start}); save it as UTF-8.") from None
+    if "\0" in text:
+        raise DataError(f"{path} is not UTF-8 (null characters, as in UTF-16 without its mark); save it as UTF-8.")
+    return text
 
 
 def parse_documents(path: Path, label: str, data: bytes) -> list[Document]:
@@ -214,11 +217,7 @@ def parse_cell(value: Any) -> Any:
 
 
 def _json(text: str, where: str) -> Any:
-    return check_json(loads(text, parse_constant=_no_number), where)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")
+    return check_json(loads(text, parse_constant=refuse_constant), where)
 
 
 def _reason(error: Exception, before: int = 0) -> str:

@@ -1,7 +1,9 @@
 """Marks of results that one room gives and another looks for, by their texts."""
 
-#: The method asks a service that names no version.
+#: The method asks a service of which no version is given.
 REMOTE = "remote"
+#: Answers of a run that was broken off were kept, of a service of which no version is given.
+RESUMED = "resumed"
 #: What was asked has its own catalogue: the tools of the dataset were not sent to it, or it did not read them.
 OWN_CATALOGUE = "own catalogue"
 #: Whether what was asked has read the tools of the dataset cannot be found out here.

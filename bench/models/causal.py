@@ -10,7 +10,7 @@ import numpy as np
 
 from bench.base.errors import UnavailableError
 from bench.models.cache import token_batches
-from bench.models.files import folder_revision, model_folder, quiet_transformers
+from bench.models.files import folder_revision, loading, model_folder, quiet_transformers
 
 if TYPE_CHECKING:
     import torch
@@ -210,12 +210,9 @@ def load_causal(name: str, *, precision: Literal["float32", "bfloat16"] | None =
     folder = model_folder(name)
     cuda = torch.cuda.is_available()
     dtype = precision or ("auto" if cuda else "float32")
-    try:
+    with loading(name, folder, "causal model"):
         network: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=dtype)
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    except Exception as error:  # the readers of these files raise errors of their own kinds
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"{name!r} cannot be loaded from {folder} as a causal model: {first}.") from None
     if tokenizer.eos_token_id is None:
         raise UnavailableError(f"the tokenizer of {name!r} has no end of text; choose a model that generates.")
     # Settings that came with the model (a penalty on repetition, ...) would fill in what ours leave open.

@@ -21,7 +21,7 @@ from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.models.cache import CachedModel, Row, load_once, token_batches
 from bench.models.compiled import Backend, Run, compile_model, computed_by, require_backend
-from bench.models.files import check_whole, folder_revision, model_folder, quiet_transformers
+from bench.models.files import check_whole, folder_revision, loading, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
 
 #: Tokens that are computed at once, padding included: more is not faster on a CPU, and takes memory.
@@ -143,7 +143,7 @@ class SequenceModel(CachedModel[tuple[str, ...]]):
 
     def _load(self) -> tuple[Any, Run]:
         with self.progress.stage(f"load {self.name}"):
-            loaded = _load_model(self.folder, self.backend)
+            loaded = _load_model(self.name, self.folder, self.backend)
         # Numbers are stored under the revision: those of other weights must not get there.
         if folder_revision(self.folder) != self._files:
             raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
@@ -166,17 +166,14 @@ def _pad(tokens: Any, batch: NDArray[np.int64], padding: int) -> dict[str, NDArr
     return arrays
 
 
-def _load_model(folder: Path, backend: Backend) -> tuple[Any, Run]:
+def _load_model(name: str, folder: Path, backend: Backend) -> tuple[Any, Run]:
     quiet_transformers()
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    try:
+    with loading(name, folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder))
         model = AutoModelForSequenceClassification.from_pretrained(str(folder), dtype=torch.float32).eval()
-    except Exception as error:  # the readers of these files raise errors of their own kinds
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"the model {folder} cannot be loaded: {first}.") from None
     # A tokenizer that leaves the length open means what the model's positions allow.
     longest = getattr(model.config, "max_position_embeddings", 512)
     tokenizer.model_max_length = min(tokenizer.model_max_length, longest)

@@ -28,6 +28,7 @@ from bench.models.files import (
     check_whole,
     embedded_model,
     folder_revision,
+    loading,
     model_folder,
     quiet_transformers,
 )
@@ -252,11 +253,8 @@ def _load_model(folder: Path) -> Any:
     quiet_transformers()
     from sentence_transformers import SentenceTransformer
 
-    try:
+    with loading(folder.name, folder):
         return SentenceTransformer(str(folder))
-    except Exception as error:  # the readers of these files raise errors of their own kinds
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"the model {folder} cannot be loaded: {first}.") from None
 
 
 def _compile(model: Any, backend: Backend) -> None:

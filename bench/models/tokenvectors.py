@@ -17,7 +17,7 @@ from bench.base.errors import UnavailableError
 from bench.base.progress import Progress
 from bench.models.cache import CachedModel, Row, load_once
 from bench.models.endpoints import PREFIX
-from bench.models.files import folder_revision, model_folder, quiet_transformers
+from bench.models.files import folder_revision, loading, model_folder, quiet_transformers
 from bench.models.vectorcache import text_key
 
 #: Packages, other than the model, whose code affects the vectors.
@@ -144,7 +144,7 @@ class TokenEncoder(CachedModel[str]):
         quiet_transformers()
         from sentence_transformers import SentenceTransformer
 
-        with self.progress.stage(f"load {self.name}"):
+        with self.progress.stage(f"load {self.name}"), loading(self.name, self.folder):
             loaded = SentenceTransformer(str(self.folder))
         # Vectors are stored under the revision: those of other weights must not get there.
         if folder_revision(self.folder) != self.revision:

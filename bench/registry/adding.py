@@ -12,6 +12,7 @@ from typing import Any
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
 from bench.base.locks import lock, recover, replace_folder
 from bench.base.paths import data_folder
+from bench.base.secrets import refuse
 from bench.data.beir import import_beir, read_about
 from bench.data.card import ID_PATTERN, MANIFEST, Card, Relation, Unit, cards_from
 from bench.data.dataset import Dataset
@@ -80,12 +81,17 @@ def add_datasets(
         )
 
 
+_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)\d)(\.|$)", re.IGNORECASE)
+
+
 def check_id(name: str) -> None:
     """Raise `UsageError` unless the name can be a dataset's id."""
     if not re.fullmatch(ID_PATTERN, name):
         raise UsageError(
             f"{name!r} is not a valid dataset id: use up to 64 letters, digits, dots, hyphens and underscores."
         )
+    if _DEVICE.match(name):
+        raise UsageError(f"{name!r} is not a valid dataset id: on Windows it is the name of a device, not of a folder.")
 
 
 def check_free(name: str) -> None:
@@ -151,9 +157,10 @@ def keep(dataset: Dataset, replace: bool) -> Dataset:
     """Store a dataset of the user's: whole or not at all.
 
     Raises:
-        UsageError: one was added under its id, and it may not be replaced.
+        UsageError: one was added under its id, and it may not be replaced; or it holds a key.
         StorageError: it cannot be written; what was there is unchanged.
     """
+    refuse(f"the dataset {dataset.card.id}", *map(repr, (dataset.card, dataset.tools, dataset.queries)))
     folder = _folder(dataset.card.id)
     with lock(data_folder() / ".locks" / f"{folder.name}.lock", f"adding {folder.name}"):
         recover(folder)

@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.paths import storage_errors, write_text
+from bench.base.secrets import MASK
 from bench.base.text import one_line, unique_slug
 from bench.data.beir import import_queries
 from bench.data.card import Relation, cards_from
@@ -180,6 +181,8 @@ def list_tools(
         by_name[name] = Document(check_json({"tools": listing.tools}, label), label, label), Source(Path(), name)
         if listing.remark:
             remarks.append((label, f"{listing.remark}, with {len(listing.tools)} tools"))
+        if MASK in repr(listing.tools):
+            remarks.append((label, f"its list holds a key, which is replaced by {MASK}"))
     if failed and not (skip_failed and (by_name or others)):
         hint = "; leave out what fails with --skip-failed" if by_name or others else ""
         raise UnavailableError(f"{'; '.join(reason for _, reason in failed)}{hint}.")

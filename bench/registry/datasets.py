@@ -26,6 +26,7 @@ from bench.base.errors import BenchError, DataError, UnavailableError, UsageErro
 from bench.base.parameters import ParameterSet, check_parameters, short_spec
 from bench.base.paths import cache_folder
 from bench.base.progress import QUIET, Progress
+from bench.base.secrets import refuse
 from bench.base.spec import Spec, parse
 from bench.data.card import MANIFEST, Card, UnitSizes
 from bench.data.dataset import Dataset
@@ -47,6 +48,7 @@ _STORING = ("bench.data.dataset", "bench.data.parquet")
 def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
     """Entry, checked options and canonical spec of a dataset, without loading it."""
     spec = parse(spec) if isinstance(spec, str) else spec
+    refuse("the dataset", str(spec))
     entry = dataset_entry(spec.name)
     options = check_parameters(entry.options(), Spec(entry.card.id, spec.arguments), "dataset")
     library = _library(options)

@@ -20,6 +20,7 @@ from bench.base.errors import BenchError, MethodError, UsageError, raised_at
 from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.base.plugins import installed_points
 from bench.base.progress import QUIET, Progress
+from bench.base.secrets import refuse
 from bench.base.spec import Spec, Value, parse
 from bench.interface.method import Context, Method
 from bench.registry.functions import function_method
@@ -128,7 +129,8 @@ def build_method(spec: Spec | str, sets: Mapping[str, Value] | None = None, prog
     """A fresh instance from a spec, with `sets` laid over its arguments; all parameters are checked first.
 
     Raises:
-        UsageError: unknown method or parameter, or a value of the wrong type, here or in a nested spec.
+        UsageError: unknown method or parameter, a value of the wrong type, or one that holds a key, here or in a nested
+            spec.
         MethodError: a method cannot be imported or made.
     """
     spec = parse(spec) if isinstance(spec, str) else spec
@@ -143,6 +145,7 @@ def check_spec(spec: Spec) -> Spec:
     Raises:
         UsageError, MethodError: as `build_method`, but for what a method itself refuses when it is made.
     """
+    refuse("the method", str(spec))
     parameters = check_parameters(method_class(spec.name).Parameters, spec, "method")
     for nested in _nested_methods(full_spec(spec.name, parameters)):
         check_spec(nested)

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.base.errors import UsageError, require
 from bench.base.secrets import mask, mask_json, mask_so_far
-from bench.base.strict_json import RepeatedKey, loads
+from bench.base.strict_json import RepeatedKey, loads, refuse_constant
 from bench.base.text import one_line
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
@@ -112,7 +112,7 @@ class AnswerReader:
                 name may mean several tools; or one means none and names are not dropped, or all do.
         """
         try:
-            value = mask_json(loads(reply, parse_constant=_no_number))
+            value = mask_json(loads(reply, parse_constant=refuse_constant))
         except RepeatedKey as error:
             raise Unusable(f"an answer in which {error}") from None
         except (ValueError, RecursionError):
@@ -234,10 +234,6 @@ def _finite(score: float) -> float:
     if not math.isfinite(number):
         raise Unusable("a score that is not finite")
     return number
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _show_entry(entry: Any) -> str:

@@ -236,11 +236,11 @@ def marks_of_remote(what: str, *, version: str, given: bool = False, why: str = 
 
     Args:
         what: the retriever in words.
-        version: of the retriever; empty if it names none.
+        version: of the retriever and its catalogue, as a user says it; empty if nobody does.
         given: whether the tools of the dataset are sent to it.
         why: words that come before `has its own catalogue`.
     """
-    marks = {} if version else {REMOTE: f"asks {what}, which names no version: not reproducible by hash"}
+    marks = {} if version else {REMOTE: f"asks {what}, of which no version is given: not reproducible by hash"}
     if not given:
         has = f"asks {what}, which {why}has its own catalogue"
         marks[OWN_CATALOGUE] = f"{has}: edited descriptions in the dataset do not reach it"

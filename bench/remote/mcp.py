@@ -46,13 +46,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 import bench
 from bench.base.config import current_session
 from bench.base.errors import UnavailableError, require
+from bench.base.http import is_loopback
 from bench.base.secrets import mask, mask_json
 from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 from bench.importing.reading import MOST_BYTES, pointer
 from bench.remote.answers import KEPT, Unusable, last_words
 from bench.remote.servers import SSE, Server
-from bench.remote.web import local
 
 if TYPE_CHECKING:
     import httpx2
@@ -214,7 +214,7 @@ class McpClient:
 
     def _open(self) -> _Session:
         server = self._server
-        if server.url and self._offline and not local(server.url):
+        if server.url and self._offline and not is_loopback(server.url):
             raise UnavailableError(f"{server.words} cannot be asked offline: only servers of this machine can.")
         if server.command and self._started > RESTARTS:
             raise UnavailableError(
@@ -331,9 +331,10 @@ def _client(server: Server, talk: _Talk) -> Client:
     async def web() -> AsyncIterator[Any]:
         headers = {"Accept-Encoding": "identity", **server.headers}
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(_bound_response, talk)]}
-        # No time limit of a single step: each question has one.
+        # As `bench.base.http` asks: this machine without a proxy. Each question has a time limit, and no step of it.
+        environment = not is_loopback(server.url)
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks) as http,
+            httpx2.AsyncClient(headers=headers, timeout=None, event_hooks=hooks, trust_env=environment) as http,
             streamable_http_client(server.url, http_client=http, max_sse_event_size=LARGEST) as (incoming, outgoing),
         ):
             yield _Incoming(incoming), outgoing
@@ -411,16 +412,12 @@ async def _page(cursor: str | None, client: Client) -> tuple[list[Any], str | No
 
 
 async def _call_tool(tool: str, arguments: dict[str, Any], client: Client) -> CallToolResult:
-    request, result = _call(tool, arguments)
-    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
-    answer: CallToolResult = await client.session.send_request(request, result)
-    return answer
-
-
-def _call(tool: str, arguments: dict[str, Any]) -> tuple[Any, Any]:
     from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-    return CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments)), CallToolResult
+    request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
+    # Not `Client.call_tool`: it checks the answer against a schema of the server's, which is none of our concern.
+    answer: CallToolResult = await client.session.send_request(request, CallToolResult)
+    return answer
 
 
 # Reasons ------------------------------------------------------------------------------------------------------------
@@ -465,7 +462,7 @@ def _speaks_sse(server: Server) -> bool:
     """Whether a server that did not greet as MCP does now speaks HTTP+SSE: its first event names an endpoint."""
     headers = {**server.headers, "Accept": "text/event-stream", "Accept-Encoding": "identity"}
     heard, until = b"", time.monotonic() + _SSE_PATIENCE
-    with contextlib.suppress(httpx.HTTPError), httpx.Client(trust_env=not local(server.url)) as client:  # noqa: SIM117
+    with contextlib.suppress(httpx.HTTPError), httpx.Client(trust_env=not is_loopback(server.url)) as client:  # noqa: SIM117
         with client.stream("GET", server.url, headers=headers, timeout=_SSE_PATIENCE) as response:
             if response.headers.get("Content-Type", "").startswith("text/event-stream"):
                 for part in response.iter_raw():
@@ -476,10 +473,6 @@ def _speaks_sse(server: Server) -> bool:
 
 
 async def _bound_response(talk: _Talk, response: httpx2.Response) -> None:
-    _check(talk, response)
-
-
-def _check(talk: _Talk, response: httpx2.Response) -> None:
     """Count and check what a response brings; an encoded one is refused, as it is larger than what is counted."""
     import httpx2
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
-import ipaddress
 import json
 import os
 import random
@@ -11,14 +9,14 @@ import re
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import httpx
+from pydantic import AfterValidator
 
-from bench.base.config import current_session
-from bench.base.errors import UnavailableError, UsageError
-from bench.base.http import Answered, BrokenOff, Connections, TooLong
-from bench.base.secrets import keep, mask, mask_bytes
+from bench.base.errors import UsageError
+from bench.base.http import Answered, BrokenOff, Connections, TooLong, retry_after
+from bench.base.secrets import keep, keep_variable, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
 
@@ -26,7 +24,6 @@ from bench.remote.answers import Unusable
 LARGEST = 8 << 20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-_LONGEST_HEADER = 60.0
 #: Names in the query of a URL whose values are keys; `keyword` and `sort_by` are none. Narrower than what is masked in
 #: a configuration of servers, since a hit refuses the address.
 _KEY = re.compile(
@@ -34,6 +31,8 @@ _KEY = re.compile(
     re.IGNORECASE,
 )
 _NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
+#: A parameter that names the environment variable with a token.
+TokenVariable = Annotated[str, AfterValidator(keep_variable)]
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,23 @@ class Web:
     token: str
 
 
+def bearer(variable: str, what: str) -> dict[str, str]:
+    """The header with a bearer token; none where no variable is named.
+
+    Args:
+        variable: of the environment, which has the token.
+        what: `service` or `server`, for the sentence.
+
+    Raises:
+        UsageError: the variable is not set.
+    """
+    secret = os.environ.get(variable, "").strip()
+    if variable and not secret:
+        raise UsageError(f"the environment variable {variable} with the {what}'s token is not set.")
+    keep(secret)
+    return {"Authorization": f"Bearer {secret}"} if secret else {}
+
+
 class WebClient:
     """Sends JSON and gives the bytes of the answer, without the token; safe for several threads.
 
@@ -63,14 +79,7 @@ class WebClient:
     def __init__(self, web: Web) -> None:
         self._web = web
         self._headers = {"Accept": "application/json"}
-        if web.token:
-            secret = os.environ.get(web.token, "").strip()
-            if not secret:
-                raise UsageError(f"the environment variable {web.token} with the service's token is not set.")
-            keep(secret)
-            self._headers["Authorization"] = f"Bearer {secret}"
-        # Other threads do not see the session of the run.
-        self._offline = current_session().offline
+        self._headers |= bearer(web.token, "service")
         self._exchange = Connections()
         self._turn = threading.Lock()
         self._next = 0.0
@@ -90,8 +99,6 @@ class WebClient:
             Unusable: the last try failed too, or another would not help.
             UnavailableError: bench is offline, and the service is not one of this machine.
         """
-        if self._offline and not local(url):
-            raise UnavailableError(f"{url} cannot be asked offline: only services of this machine can.")
         wait = FIRST_WAIT
         for left in reversed(range(self._web.tries)):
             self._wait_for_turn()
@@ -113,7 +120,7 @@ class WebClient:
                 reason = f"the status {answer.status}" + (f" ({said!r})" if said else "")
                 if answer.status not in _AGAIN:
                     raise Unusable(reason)
-                requested = _retry_after(answer.headers.get("retry-after", ""))
+                requested = retry_after(answer.headers.get("retry-after"), time.time())
             if left:
                 time.sleep(min(LONGEST_WAIT, requested if requested is not None else wait * random.uniform(0.5, 1.0)))
                 wait *= 2
@@ -137,15 +144,6 @@ class WebClient:
         time.sleep(start - now)
 
 
-def local(url: str) -> bool:
-    """Whether a URL is of this machine's loopback."""
-    try:
-        host = httpx.URL(url).host
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except (httpx.InvalidURL, ValueError):
-        return False
-
-
 def check_url(url: str, *, stored: bool = True) -> str:
     """The URL, if it is one of HTTP without a password in it.
 
@@ -165,7 +163,7 @@ def check_url(url: str, *, stored: bool = True) -> str:
         raise UsageError(f"{one_line(url, 120)!r} is not a URL of HTTP, such as http://localhost:8000/search.")
     if parsed.userinfo:
         raise UsageError("a URL with a user name or password would be stored with the result; give token=VARIABLE.")
-    for name, value in parsed.params.multi_items():
+    for name, value in (*parsed.params.multi_items(), *httpx.QueryParams(parsed.fragment).multi_items()):
         if value and _KEY.search(_NEXT_WORD.sub("_", name)):
             if stored:
                 raise UsageError(
@@ -174,15 +172,3 @@ def check_url(url: str, *, stored: bool = True) -> str:
                 )
             keep(value)
     return url
-
-
-def _retry_after(text: str) -> float | None:
-    """Seconds of a `Retry-After` header, which has a number or a date; None without one that can be read."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(text).timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), _LONGEST_HEADER) if seconds == seconds else None

@@ -357,14 +357,9 @@ class QueryChange(Record):
         ):
             if names:
                 shown = ", ".join(one_line(name, 60) for name in names[:3]) + (", ..." if len(names) > 3 else "")
-                verb = (
-                    ("query is" if len(names) == 1 else "queries are")
-                    if not parts
-                    else "is"
-                    if len(names) == 1
-                    else "are"
-                )
-                parts.append(f"{len(names)} {verb} {what} ({shown})")
+                one = len(names) == 1
+                noun = "" if parts else " query" if one else " queries"
+                parts.append(f"{len(names)}{noun} {'is' if one else 'are'} {what} ({shown})")
         return ", ".join(parts)
 
 

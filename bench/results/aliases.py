@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.base.errors import UsageError
 from bench.base.locks import lock, recover
 from bench.base.paths import write_text
+from bench.base.secrets import refuse
 from bench.base.text import one_line
 from bench.registry import method_names
 from bench.results.commands import settings_of
@@ -24,13 +25,14 @@ def read_alias(text: str) -> str:
     """An alias that a user gives.
 
     Raises:
-        UsageError: it cannot be one, or it is the name of a method.
+        UsageError: it cannot be one, it holds a key, or it is the name of a method.
     """
+    refuse("the name of the result", text)
     try:
         alias = valid_alias(text)
     except ValueError as error:
         raise UsageError(f"{one_line(text, 60)!r} cannot name a result: {error}.") from None
-    if _caseless(alias) in map(_caseless, method_names()):
+    if caseless(alias) in map(caseless, method_names()):
         raise UsageError(f"{alias!r} cannot name a result: it is the name of a method.")
     return alias
 
@@ -80,8 +82,8 @@ def _stored(results: Path) -> list[StoredResult]:
 
 def _uses(manifest: Manifest, alias: str) -> bool:
     """Whether a result is named so: by its alias, or by the name of a run file's system."""
-    named = {_caseless(name) for name in (manifest.method.alias, manifest.method.spec) if name is not None}
-    return _caseless(alias) in named
+    named = {caseless(name) for name in (manifest.method.alias, manifest.method.spec) if name is not None}
+    return caseless(alias) in named
 
 
 def _is_same_system(one: Manifest, other: Manifest) -> bool:
@@ -97,7 +99,8 @@ def _settings(manifest: Manifest) -> tuple[object, ...]:
     return data.split, data.limit, data.template, manifest.depth, manifest.repeats
 
 
-def _caseless(text: str) -> str:
+def caseless(text: str) -> str:
+    """A name without what case and width tell apart."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 

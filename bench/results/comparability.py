@@ -18,9 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from bench.base.errors import BenchError
+from bench.base.errors import BenchError, ResultError
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import one_line
+from bench.data.dataset import Dataset
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
 from bench.metrics.measure import measure_name
@@ -113,8 +114,12 @@ def differences(first: ScoredResult, second: ScoredResult, *, across: bool = Fal
     With `across`, they may be on other contents: `bench.results.across_catalogues` says whether their queries agree.
     """
     one, other = ResultQuestion.of(first), ResultQuestion.of(second)
+    reasons = data_differences(first, second)
+    if across:
+        # Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold.
+        reasons = [] if {one.protocol, other.protocol} <= CURRENT_VERSIONS else _protocol_difference(one, other)
     return [
-        *(_rules_differ(one, other) if across else data_differences(first, second)),
+        *reasons,
         *_differing("the split", one.split, other.split, _SAME_QUERIES),
         *_differing("the limit of queries", one.limit or "none", other.limit or "none", _SAME_QUERIES),
     ] or _differing("the unit of independence", one.unit or "none", other.unit or "none", _RESCORE)
@@ -138,9 +143,14 @@ def _protocol_difference(one: ResultQuestion, other: ResultQuestion) -> list[Res
     return _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
 
 
-def _rules_differ(one: ResultQuestion, other: ResultQuestion) -> list[ResultDifference]:
-    """Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold."""
-    return [] if {one.protocol, other.protocol} <= CURRENT_VERSIONS else _protocol_difference(one, other)
+def check_content(manifest: Manifest, dataset: Dataset) -> None:
+    """Refuse a dataset that is not what a result was made on; raises `ResultError`."""
+    identity = manifest.dataset
+    if identity.content_hash != dataset.content_hash:
+        raise ResultError(
+            f"the result {manifest.result_id} was made on {identity.spec} as it was then (content hash "
+            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
+        )
 
 
 def metric_difference(first: ScoredResult, second: ScoredResult, metric: str) -> ResultDifference | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +26,8 @@ from bench.results.current import Built, Today, adopt_name, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
+#: When what has no date was made: it was always there.
+FIRST_DATE = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 _SHORTEST_ID = 4
 #: A name with the id of a result of older code.
 _WITH_ID = re.compile(rf"(?P<name>.+@.+)#(?P<id>[0-9a-f]{{{_SHORTEST_ID},12}})")
@@ -53,7 +55,9 @@ def find_result(results: Path, name: str, *, older: bool = False) -> StoredResul
 
 def name_result(results: Path, name: str, *, older: bool) -> StoredResult:
     """As `find_result`, but its tables are not held against their digests."""
-    if _is_folder(name) and (Path(name) / MANIFEST).is_file():
+    # A long spec is no name of a folder, and no error.
+    is_folder = os.path.isdir(name)
+    if is_folder and (Path(name) / MANIFEST).is_file():
         return StoredResult.read(Path(name))
     named_so = [] if "@" in name else _with_alias(results, name)
     if len({item.manifest.dataset.spec for item in named_so}) > 1:
@@ -61,7 +65,7 @@ def name_result(results: Path, name: str, *, older: bool) -> StoredResult:
         raise UsageError(f"{name!r} names results on several datasets: {datasets}. Name one of them.")
     if named_so:
         return latest(named_so)[-1]
-    if _is_folder(name) and "@" not in name:
+    if is_folder and "@" not in name:
         return StoredResult.read(Path(name))
     if "@" in name:
         whole = _WITH_ID.fullmatch(name)
@@ -114,7 +118,8 @@ def _find_method_results(results: Path, method: str, dataset: str) -> list[Store
                 if folder.name.rpartition("-")[0] == slug(method.partition("(")[0].partition(" + ")[0]):
                     damaged.append(error)
                 continue
-            if label in {item.label, _whole(item.manifest), _uncut(item.manifest)}:
+            uncut = f"{item.manifest.method.spec} @ {item.manifest.dataset.spec}"
+            if label in {item.label, _whole(item.manifest), uncut}:
                 matches.append(item)
     if damaged and not matches:
         # Better than to say that there is none.
@@ -246,17 +251,6 @@ def _what_changed(manifest: Manifest, now: Today) -> str:
     return f"only results of another version, because {', and '.join(versions)}"
 
 
-def _is_folder(name: str) -> bool:
-    try:
-        return Path(name).is_dir()
-    except OSError:  # a long spec is no name of a folder
-        return False
-
-
-def _uncut(manifest: Manifest) -> str:
-    return f"{manifest.method.spec} @ {manifest.dataset.spec}"
-
-
 def _whole(manifest: Manifest) -> str:
     return f"{manifest.method.spec_label} @ {manifest.dataset.spec}"
 
@@ -285,9 +279,7 @@ def settings(manifest: Manifest, usual: str = "") -> str:
 def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
     """The answer of today's code to each question, or else the latest: others are of other versions of the code."""
     groups: defaultdict[tuple[object, ...], list[StoredResult]] = defaultdict(list)
-    for item in sorted(
-        results, key=lambda item: (_instant(item.manifest.environment.created), item.manifest.result_id)
-    ):
+    for item in sorted(results, key=lambda item: (moment(item.manifest) or FIRST_DATE, item.manifest.result_id)):
         groups[question_of(item.manifest)].append(item)
     built: Built = {}
     chosen = []
@@ -297,13 +289,13 @@ def latest(results: Sequence[StoredResult]) -> list[StoredResult]:
     return chosen
 
 
-def _instant(created: str) -> float:
-    """A time as a number, by the clock of all places; what is no time comes before every time."""
+def moment(made: Manifest | str) -> datetime.datetime | None:
+    """When a result was made, or what an ISO date and time says, in UTC; None where it is no date."""
     try:
-        moment = datetime.datetime.fromisoformat(created)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+        parsed = datetime.datetime.fromisoformat(made if isinstance(made, str) else made.environment.created)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
-        return -math.inf
+        return None
 
 
 def question_of(manifest: Manifest) -> tuple[object, ...]:

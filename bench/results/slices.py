@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import ResultError, UsageError
+from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.novelty import NOVELTY, novelty
 from bench.data.parents import parent_of
 from bench.metrics import Scores, parse_metric, parse_metrics
+from bench.results.comparability import check_content
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
@@ -100,12 +101,7 @@ def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequenc
         ResultError: the result is of other data.
         UsageError: there is no such slice or metric.
     """
-    identity = result.manifest.dataset
-    if identity.content_hash != dataset.content_hash:
-        raise ResultError(
-            f"the result {result.manifest.result_id} was made on {identity.spec} at that time (content hash "
-            f"{identity.content_hash[:12]}, now {dataset.content_hash[:12]}); run it again."
-        )
+    check_content(result.manifest, dataset)
     members = values_of(dataset, name, result.per_query["query_id"].to_pylist())
     judged = result.per_query["n_gold"].to_numpy() > 0
     failed = result.per_query["failed"].to_numpy(zero_copy_only=False) & judged

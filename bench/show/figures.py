@@ -7,11 +7,16 @@ leave out what XML cannot hold.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
 from bench.base.text import clean, label
+from bench.show.numbers import format_fixed, interval
 
+#: Series of one picture: as many as there are colours and dashes that can be told apart.
+MOST_SERIES = 8
 #: From a value to its place on a scale.
 Scale = Callable[[float], float]
 #: Dashes of lines, as many as there are colours.
@@ -115,6 +120,90 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 def dash_attribute(i: int) -> str:
     """The attribute that gives the i-th line its dashes."""
     return f' stroke-dasharray="{DASHES[i]}"' if DASHES[i] else ""
+
+
+def named_lines(
+    names: Sequence[str], spots: Sequence[Sequence[tuple[float, float]]], right: float, top: float, bottom: float
+) -> list[str]:
+    """Lines through spots, with their names to the right of the axes, moved apart where they would overlap."""
+    ends = sorted((line[-1][1], i) for i, line in enumerate(spots))
+    places = apart([end for end, _ in ends], 17, top + 6, bottom)
+    parts = []
+    for (end, i), place in zip(ends, places, strict=True):
+        parts.append(f'<g class="s{i}"><path class="line" d="{path(spots[i])}"{dash_attribute(i)}/>')
+        parts.append(f'<path class="leader" d="M{spots[i][-1][0] + 2:g},{end:.1f}L{right + 14},{place:.1f}"/>')
+        parts.append(text(right + 18, place + 4, names[i], "name") + "</g>")
+    return parts
+
+
+def fit_names(names: Sequence[str], most: int) -> list[str]:
+    """Names of at most `most` characters; those that begin alike keep their ends too."""
+    shortened = [label(name, most) for name in names]
+    alike = Counter(shortened)
+    tail = most // 2
+    return [
+        short
+        if alike[short] == 1 or len(name) <= most
+        else f"{name[: most - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
+        for name, short in zip((label(name) for name in names), shortened, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A line through means with their intervals at numbers of tools."""
+
+    name: str
+    points: tuple[tuple[int, float, float | None, float | None], ...]
+
+
+def size_lines(
+    lines: Sequence[Sized], metric: str, across: str, box: tuple[float, float, float, float], most: int
+) -> list[str]:
+    """Means against a number of tools on a logarithmic scale, with their intervals.
+
+    Args:
+        lines: at least one has two points.
+        metric: what the means are of.
+        across: what is counted.
+        box: left, right, top and bottom of the axes; names stand to the right of them.
+        most: characters of a name.
+    """
+    left, right, top, bottom = box
+    ends = [
+        end for item in lines for _, *bounds in item.points for end in bounds if end is not None and math.isfinite(end)
+    ]
+    low, high = pad_range(min(ends), max(ends))
+    marks = sorted({size for item in lines for size, *_ in item.points})
+    x = logarithmic(marks[0], marks[-1], left, right)
+    y = linear(low, high, bottom, top)
+    parts = rows(ticks(low, high), y, left - 14, right + 14, gap=6)
+    # The ends of the scale first: a size too near to another one has a line, and no number.
+    taken: list[tuple[float, float]] = []
+    for size in sorted(marks, key=lambda size: size not in (marks[0], marks[-1])):
+        parts.append(f'<path class="grid" d="M{x(size):.1f},{top}V{bottom}"/>')
+        name = f"{size / 1000:.3g}k" if size >= 1000 else str(size)
+        half = 4.2 * len(name) + 2
+        if all(x(size) + half <= start or x(size) - half >= end for start, end in taken):
+            parts.append(text(x(size), bottom + 18, name, "note middle"))
+            taken.append((x(size) - half, x(size) + half))
+    # Side by side, so that intervals at one size can be told apart.
+    spots = [
+        [(x(size) + 4 * (i - (len(lines) - 1) / 2), y(mean)) for size, mean, *_ in item.points]
+        for i, item in enumerate(lines)
+    ]
+    parts += named_lines(fit_names([item.name for item in lines], most), spots, right + 14, top, bottom)
+    for i, item in enumerate(lines):
+        for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
+            ends_text = interval(a, b, "dash", none="")
+            hint = tip(f"{item.name}, {size:,} tools: {format_fixed(mean)} ({ends_text})")
+            reach = ""
+            if ends_text and a is not None and b is not None:
+                reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
+            parts.append(f'<g class="s{i}">{reach}<circle class="knot" cx="{at:.1f}" cy="{height:.1f}" r="3.5">{hint}')
+            parts.append("</circle></g>")
+    parts.append(text((left + right) / 2, bottom + 38, f"{across} (logarithmic)", "note middle"))
+    return [*parts, text(left, top - 8, metric, "note")]
 
 
 # Documents --------------------------------------------------------------------------------------------------------

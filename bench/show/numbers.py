@@ -91,6 +91,16 @@ def count(value: float) -> str:
     return _unsigned_zero(f"{value:,.0f}") if abs(value) < 1e15 else f"{value:.3g}"
 
 
+def several(number: int, what: str) -> str:
+    """`1 query`, `1,200 systems`: how many of something whose plural ends with an s."""
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
+def number_or_none(value: float) -> float | None:
+    """A number of NumPy as JSON has it; None for NaN."""
+    return None if math.isnan(value) else float(value)
+
+
 def duration(seconds: float) -> str:
     """A time in the unit that reads best."""
     if seconds < 0.9995e-3:

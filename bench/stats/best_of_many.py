@@ -48,9 +48,8 @@ def best_of_many(
     in 0.05 of all cases, and p holds however one of them was chosen. Variants of one family are corrected for all of
     the family against the same one.
 
-    For one variant against one other p is that of `difference_p_values`, to the last bit: of dependent queries, no p is
-    below that of Student's t with skewness taken out. Copies of a variant change
-    nothing.
+    For one variant against one other p is that of `intervals_and_p_values`, to the last bit: of dependent queries, no p
+    is below that of Student's t with skewness taken out. Copies of a variant change nothing.
 
     Args:
         values: (queries, systems), finite.

@@ -37,25 +37,6 @@ _FEWEST_DEGREES = 10
 _DECIMALS = 12
 
 
-def difference_p_values(
-    differences: NDArray[np.float64],
-    strata: NDArray[np.int64] | None = None,
-    seed: int = 0,
-    units: NDArray[np.int64] | None = None,
-    flips: int = FLIPS,
-) -> NDArray[np.float64]:
-    """(columns,) two-sided p-values of a mean difference of zero.
-
-    That of the randomisation test for independent queries, and for dependent ones the larger of that and of Student's
-    t with skewness taken out. Arguments and errors as `difference_intervals`.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
-    p = randomisation_test(weighted_values(values, groups), flips, seed, units)
-    statistics = _robust(centred_values(values, groups), dependence(units, len(values)))
-    return p if statistics is None else np.maximum(p, statistics.p_values())
-
-
 def _robust(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> RobustT | None:
     return None if codes is None else robust_t(values, codes)
 
@@ -71,7 +52,7 @@ def difference_intervals(
 ) -> NDArray[np.float64]:
     """Intervals of the mean of each column of paired differences.
 
-    An interval holds zero just where `difference_p_values` is at least 1 - level.
+    An interval holds zero just where `intervals_and_p_values` is at least 1 - level.
 
     Args:
         differences: (queries, columns), finite.
@@ -103,7 +84,11 @@ def intervals_and_p_values(
     span: tuple[float, float] | None = None,
     flips: int = FLIPS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both of `difference_intervals` and `difference_p_values`."""
+    """`difference_intervals`, and (columns,) two-sided p-values of a mean difference of zero.
+
+    These are those of the randomisation test for independent queries, and for dependent ones the larger of that and of
+    Student's t with skewness taken out.
+    """
     values = _check(differences, span)
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
@@ -137,7 +122,7 @@ def pair_intervals(
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
-        p: (pairs,) as of `difference_p_values`.
+        p: (pairs,) as of `intervals_and_p_values`.
         level, seed, units, span, flips: as of `difference_intervals`.
 
     Returns:

@@ -25,7 +25,7 @@ class Paired:
         difference: mean of d.
         low, high: its 95% interval, as of `bench.stats.differences.difference_intervals`, which holds zero just where p
             is at least 0.05; None where so few units say nothing, as a single one.
-        p: two-sided test of a zero mean, as of `bench.stats.differences.difference_p_values`.
+        p: two-sided test of a zero mean, as of `bench.stats.differences.intervals_and_p_values`.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
         detectable: the smallest mean difference that this many units show with 80% power at the 5% level; None for a

@@ -164,7 +164,7 @@ def p_of_pairs(
 ) -> NDArray[np.float64]:
     """Two-sided p-values of pairs of systems, each as if no other were tested.
 
-    Each pair has the p-value of `bench.stats.differences.difference_p_values` to the last bit. All pairs share their
+    Each pair has the p-value of `bench.stats.differences.intervals_and_p_values` to the last bit. All pairs share their
     sign vectors e, and e · (x - y) is e · x - e · y: one product for each system replaces one for each pair.
 
     Args:

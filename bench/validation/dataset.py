@@ -153,7 +153,7 @@ def _library(dataset: Dataset) -> list[Finding]:
     empty = [tool.tool_id for tool in tools if not tool.description.strip()]
     same_text = _groups(tools, lambda tool: _fold_text(tool.description))
     same_text.pop("", None)
-    same_tool = _groups(tools, _tool_content)
+    same_tool = _groups(tools, lambda tool: replace(tool, tool_id=""))
     same_name = {
         name: group
         for name, group in _groups(tools, lambda tool: tool.name).items()
@@ -184,10 +184,6 @@ def _confusable(tools: Sequence[Tool]) -> Finding:
     pairs = dict.fromkeys(tuple(sorted((code, int(near.nearest[code])))) for code in codes)
     examples = [" ~ ".join(tools[code].tool_id for code in pair) for pair in pairs]
     return _find("confusable", examples, len(tools), len(codes))
-
-
-def _tool_content(tool: Tool) -> Hashable:
-    return replace(tool, tool_id="")
 
 
 def _longest_list(schema: Any) -> int:

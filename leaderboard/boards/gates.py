@@ -24,9 +24,9 @@ from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
-from bench.leaderboard.boards.dates import FIRST_DATE, creation_time, moment
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
+from bench.results.finding import FIRST_DATE, moment
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult
@@ -40,7 +40,14 @@ MOST_EVENTS = 100
 
 @dataclass(frozen=True)
 class _Moment:
-    """A version of a baseline, or a result, with the baseline that it is held against."""
+    """A baseline that was blessed, or a result that was made.
+
+    Attributes:
+        at: when, in UTC; results without a date were always there.
+        version: the baseline; None for a result.
+        result: the result; of a baseline, the one that was blessed, if it is on the site.
+        against: the baseline that it is held against; None for the first one, and for results before it.
+    """
 
     at: datetime.datetime
     version: Version | None
@@ -49,23 +56,15 @@ class _Moment:
 
 
 @dataclass(frozen=True)
-class Event:
-    """A baseline that was blessed, or a result that was made.
+class Event(_Moment):
+    """The same, judged.
 
     Attributes:
-        at: when, in UTC; results without a date were always there.
         value: the mean of the metric that the history shows, with its interval; None where it is not known.
-        version: the baseline; None for a result.
-        result: the result; of a baseline, the one that was blessed, if it is on the site.
-        against: the baseline that it is held against; None for the first one, and for results before it.
         report: of the gate.
     """
 
-    at: datetime.datetime
     value: MetricValue | None
-    version: Version | None
-    result: StoredResult | None
-    against: Baseline | None
     report: GateReport | None
 
     @property
@@ -149,7 +148,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
         before = ledger.versions[i - 1].baseline if i else None
         moments.append(_Moment(at, version, known.get(version.baseline.result_id), before))
     for name, result in sorted(known.items()):
-        at = creation_time(result) or FIRST_DATE
+        at = moment(result.manifest) or FIRST_DATE
         earlier = [item.version.baseline for item in moments[: len(ledger.versions)] if item.version and item.at <= at]
         force = earlier[-1] if earlier else None
         if name not in blessed and _question(result.manifest) == _question(force or ledger.versions[0].baseline):
@@ -157,9 +156,7 @@ def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], jud
     # Of the same second the baseline comes first: what is held against it came of it. Sorting keeps their own order.
     moments.sort(key=lambda item: (item.at, item.version is None))
     shown = moments[-MOST_EVENTS:]
-    events = [
-        Event(item.at, _value(item, metric), item.version, item.result, item.against, judged(item)) for item in shown
-    ]
+    events = [Event(**vars(item), value=_value(item, metric), report=judged(item)) for item in shown]
     return BaselineHistory(ledger, metric, tuple(events), len(moments) - len(shown))
 
 
@@ -180,13 +177,6 @@ def _value(item: _Moment, metric: str) -> MetricValue | None:
     return means_and_intervals(Scores((parse_metric(metric),), values), units).get(metric)
 
 
-def _candidate(item: _Moment) -> Candidate:
-    if item.version is not None:
-        return Candidate.of_baseline(item.version.baseline)
-    assert item.result is not None
-    return Candidate.of(item.result)
-
-
 class _Judge:
     """The gate under one policy; datasets that it asks for are loaded once, and never downloaded."""
 
@@ -195,12 +185,12 @@ class _Judge:
         self.load = cache(self._load)
 
     def __call__(self, item: _Moment) -> GateReport | None:
-        baseline = item.against
-        if baseline is None:
+        baseline, stored = item.against, item.result if item.version is None else item.version.baseline
+        if baseline is None or stored is None:
             return None
         side = Side(label=baseline.label)
         try:
-            candidate = _candidate(item)
+            candidate = Candidate.of_baseline(stored) if isinstance(stored, Baseline) else Candidate.of(stored)
             side = side_of(candidate)
             data = candidate.dataset
             return judge(candidate, baseline, self.policy, lambda at_hand: self.load(data.spec, data.content_hash))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
+from bench.results.aliases import caseless
 from bench.results.manifest import MethodIdentity
 
 #: Where the names are declared.
@@ -65,7 +66,10 @@ def title_of(method: MethodIdentity) -> Title:
     of them: where its own name reads like one, it is quoted.
     """
     cut = f" + {method.cut}" if method.cut else ""
-    title = None if method.run_file or method.alias else _declared_title(method.spec)
+    title = None
+    if not method.run_file and not method.alias:
+        with suppress(BenchError):
+            title = _title(parse(method.spec))
     if title is not None:
         return Title(label(title.stem + cut), title.rest)
     spec = label(method.label)
@@ -94,22 +98,15 @@ def apart(titles: Sequence[Title], settings: Sequence[str], specs: Sequence[str]
     for more in (settings, specs):
         names = _longer(names, more)
     # Once is not enough where somebody has called a method "X, " and the id of a result of X.
-    while len(set(map(_caseless, names))) < len(names):
+    while len(set(map(caseless, names))) < len(names):
         names = _longer(names, ids)
     return names
 
 
 def _longer(names: Sequence[str], more: Sequence[str]) -> list[str]:
-    often = Counter(map(_caseless, names))
+    often = Counter(map(caseless, names))
     pairs = zip(names, more, strict=True)
-    return [f"{name}, {extra}" if extra and often[_caseless(name)] > 1 else name for name, extra in pairs]
-
-
-def _declared_title(text: str) -> Title | None:
-    try:
-        return _title(parse(text))
-    except BenchError:
-        return None
+    return [f"{name}, {extra}" if extra and often[caseless(name)] > 1 else name for name, extra in pairs]
 
 
 def _title(spec: Spec) -> Title | None:
@@ -168,8 +165,4 @@ def _taken_names() -> frozenset[str]:
 
 def _fold_name(text: str) -> str:
     """A name without what a reader overlooks: case, width, spaces and signs."""
-    return re.sub(r"[\W_]+", "", _caseless(text))
-
-
-def _caseless(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    return re.sub(r"[\W_]+", "", caseless(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +13,15 @@ from numpy.typing import NDArray
 
 from bench.comparison.best import DatasetTests, best_over_datasets
 from bench.comparison.report import BestOverDatasets
-from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
+from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, references_of
 from bench.leaderboard.boards.rankingset import View
-from bench.leaderboard.boards.standings import (
-    STANDING_PARTS,
-    RankedSystems,
-    over_datasets,
-    over_datasets_limit,
-    rank_over_datasets,
-    rank_systems,
-)
+from bench.leaderboard.boards.standings import RankedSystems, over_datasets_limit, rank_systems
 from bench.leaderboard.buildcache import BuildCache, Kept, key_of
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
 from bench.results.store import PER_QUERY
 from bench.results.units import number_units
-from bench.stats.macro import lead_intervals
+from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 
 #: Values that are resampled one by one; more of them are resampled by their means and errors.
 MOST_VALUES = 20_000_000
@@ -163,26 +156,26 @@ def overall(
                 rows.setdefault(row.key, {})[place] = row
     whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
     kind_masks = [None if kind == "all" else masks[board.slug][kind] for board in used]
-    taken = _Taken(column, kind, kind_masks)
+    taken = _Taken(column, kind, kind_masks, used)
     firsts = [by_place[0] for by_place in whole.values()]
     references = dict(zip(whole, references_of(firsts).tolist(), strict=True))
     declared = sum(row.reference for row in firsts) > 1
     by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}
     if by_limit and not declared:
         by_limit = set(whole)
-    name, key = entry_name(view, metric, kind), _key(whole, references, taken, used, by_limit)
+    name, key = entry_name(view, metric, kind), _key(whole, references, taken, by_limit)
     numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
         unplaced = by_limit if declared else set()
         ranked = [key for key, by_place in whole.items() if not by_place[0].oracle and key not in unplaced]
         limit = bool(by_limit) and not declared
-        standing = _standing(ranked, whole, references, taken, used, limit) if ranked else None
+        standing = _standing(ranked, whole, references, taken, limit) if ranked else None
         resampled = {key: by_place for key, by_place in whole.items() if key not in by_limit}
         others = {key: by_place for key, by_place in whole.items() if key in by_limit}
-        spans = _spans(resampled, taken, used, limit=False) | _spans(others, taken, used, limit=True)
+        spans = _spans(resampled, taken, limit=False) | _spans(others, taken, limit=True)
         tested = kind == "all" and not limit and all(metric in board.standings for board in used)
         contenders = _contenders(standing, spans) if tested else []
-        numbers = _Numbers(spans, standing, _leads(contenders, whole, taken, used))
+        numbers = _Numbers(spans, standing, _leads(contenders, whole, taken))
         if cache is not None and standing is not None:
             cache.put(name, key, _entry(numbers))
     spans, standing = numbers.spans, numbers.standing
@@ -212,17 +205,16 @@ def _key(
     rows: Mapping[str, Mapping[int, Row]],
     references: Mapping[str, bool],
     taken: _Taken,
-    boards: Sequence[Board],
     by_limit: Collection[str],
 ) -> str:
     """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
     return key_of(
         {
             "systems": [
-                [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(boards))]]
+                [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(taken.boards))]]
                 for key, by_place in rows.items()
             ],
-            "sources": [board.source for board in boards],
+            "sources": taken.sources,
             "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in taken.masks],
             "references": [key for key in rows if references[key]],
             "how": [taken.column, taken.kind, sorted(by_limit)],
@@ -238,8 +230,8 @@ def _entry(numbers: _Numbers) -> Kept:
     }
     facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
     if standing is not None:
-        arrays |= {part: getattr(standing, part) for part in STANDING_PARTS}
-        facts["standing"] = {name: getattr(standing, name) for name in ("ids", "n", "units", "exact", "decided")}
+        facts["standing"], parts = standing.parts()
+        arrays |= parts
     return Kept(facts, arrays)
 
 
@@ -248,14 +240,9 @@ def _restore(kept: Kept | None) -> _Numbers | None:
         return None
     try:
         spans = dict(zip(kept.facts["systems"], kept.arrays["spans"], strict=True))
-        stored, leads = kept.facts["standing"], kept.arrays["leads"]
-        if stored is None:
-            return _Numbers(spans, None, leads)
-        parts = {part: kept.arrays[part] for part in STANDING_PARTS}
-        ids, n, units = tuple(stored["ids"]), int(stored["n"]), int(stored["units"])
-        exact, decided = bool(stored["exact"]), bool(stored["decided"])
-        standing = RankedSystems(ids=ids, n=n, units=units, exact=exact, decided=decided, **parts)
-        return _Numbers(spans, standing, leads)
+        stored = kept.facts["standing"]
+        standing = None if stored is None else RankedSystems.of_parts(stored, kept.arrays)
+        return _Numbers(spans, standing, kept.arrays["leads"])
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -267,17 +254,33 @@ class _Taken:
     column: int
     kind: str
     masks: Sequence[NDArray[np.bool_] | None]
+    boards: Sequence[Board]
 
-    def values(self, place: int, row: Row) -> NDArray[np.float64]:
-        assert row.values is not None
-        mask = self.masks[place]
-        column = row.values[:, self.column]
-        return column if mask is None else column[mask]
+    @property
+    def sources(self) -> list[str]:
+        """Of the datasets."""
+        return [board.source for board in self.boards]
 
-    def units(self, place: int, board: Board) -> NDArray[np.int64]:
-        assert board.units is not None
-        mask = self.masks[place]
-        return board.units if mask is None else number_units(board.units[mask])
+    def values(self, rows: Mapping[str, Mapping[int, Row]], keys: Iterable[str]) -> list[NDArray[np.float64]]:
+        """For each dataset, (queries, keys)."""
+
+        def column(row: Row, mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+            assert row.values is not None
+            return row.values[:, self.column] if mask is None else row.values[mask, self.column]
+
+        return [np.column_stack([column(rows[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)]
+
+    def units(self) -> list[NDArray[np.int64]]:
+        """For each dataset, (queries,)."""
+        units = []
+        for board, mask in zip(self.boards, self.masks, strict=True):
+            assert board.units is not None
+            units.append(board.units if mask is None else number_units(board.units[mask]))
+        return units
+
+    def samples(self, rows: Mapping[str, Mapping[int, Row]], keys: Iterable[str]) -> list[list[RowSample]]:
+        """For each dataset, those of the kind of queries."""
+        return [[rows[key][place].samples[self.kind] for key in keys] for place in range(len(self.boards))]
 
 
 def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
@@ -285,27 +288,19 @@ def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
     return bool(place.lacks), place.row.oracle, len(place.lacks), -(place.mean or 0.0), place.key
 
 
-def _spans(
-    rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board], limit: bool
-) -> dict[str, NDArray[np.float64]]:
+def _spans(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, limit: bool) -> dict[str, NDArray[np.float64]]:
     """Key -> its mean over sources with the interval."""
-    sources = [board.source for board in boards]
     span = parse_metric(RANKED[taken.column]).measure.span
     if not rows:
         return {}
     if limit:
-        samples = [[rows[key][place].samples[taken.kind] for key in rows] for place in range(len(boards))]
+        samples = taken.samples(rows, rows)
         means = np.array([[item.means[taken.column] for item in items] for items in samples])
         errors = np.array([[item.errors[taken.column] for item in items] for items in samples])
-        own = np.array([[_own(rows[key][i], taken) for key in rows] for i in range(len(boards))])
-        spans = over_datasets_limit(means, errors, own, sources, span)
+        own = np.array([[_own(rows[key][i], taken) for key in rows] for i in range(len(samples))])
+        spans = over_datasets_limit(means, errors, own, taken.sources, span)
     else:
-        spans = over_datasets(
-            [np.column_stack([taken.values(place, rows[key][place]) for key in rows]) for place in range(len(boards))],
-            [taken.units(place, board) for place, board in enumerate(boards)],
-            sources,
-            span,
-        )
+        spans = macro_intervals(taken.values(rows, rows), units=taken.units(), sources=taken.sources, span=span)
     return {key: spans[i] for i, key in enumerate(rows)}
 
 
@@ -324,22 +319,20 @@ def _standing(
     rows: Mapping[str, Mapping[int, Row]],
     references: Mapping[str, bool],
     taken: _Taken,
-    boards: Sequence[Board],
     limit: bool,
 ) -> RankedSystems:
-    """Tiers and ranks of methods that have all datasets."""
-    sources, places = [board.source for board in boards], range(len(boards))
+    """Tiers and ranks of methods that have all datasets, by their means over sources, on these very datasets.
+
+    The units of all datasets are resampled, each dataset's among themselves: the tiers say who is better on these
+    datasets, whatever others there may be.
+    """
     own = np.array([references[key] for key in ranked])
     if limit:
         # The rows have no values, so only the sources' means can be resampled: too few of them for conclusions.
-        means = np.array(
-            [[rows[key][place].samples[taken.kind].means[taken.column] for key in ranked] for place in places]
-        )
-        units = np.unique(sources, return_inverse=True)[1].astype(np.int64)
+        means = np.array([[item.means[taken.column] for item in items] for items in taken.samples(rows, ranked)])
+        units = np.unique(taken.sources, return_inverse=True)[1].astype(np.int64)
         return rank_systems(ranked, means, units, own)
-    values = [np.column_stack([taken.values(place, rows[key][place]) for key in ranked]) for place in places]
-    units_of = [taken.units(place, board) for place, board in enumerate(boards)]
-    return rank_over_datasets(ranked, values, units_of, sources, own)
+    return rank_systems(ranked, *macro_values(taken.values(rows, ranked), taken.units(), taken.sources), own)
 
 
 def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
@@ -348,20 +341,12 @@ def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.f
     return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
 
 
-def _leads(
-    contenders: Sequence[str], rows: Mapping[str, Mapping[int, Row]], taken: _Taken, boards: Sequence[Board]
-) -> NDArray[np.float64]:
+def _leads(contenders: Sequence[str], rows: Mapping[str, Mapping[int, Row]], taken: _Taken) -> NDArray[np.float64]:
     """(contenders, 3) the lead of the first over each; of none if there are none."""
     if not contenders:
         return np.empty((0, 3))
-    places = range(len(boards))
-    return lead_intervals(
-        [np.column_stack([taken.values(place, rows[key][place]) for key in contenders]) for place in places],
-        0,
-        [taken.units(place, board) for place, board in enumerate(boards)],
-        [board.source for board in boards],
-        difference_span(parse_metric(RANKED[taken.column])),
-    )
+    span = difference_span(parse_metric(RANKED[taken.column]))
+    return lead_intervals(taken.values(rows, contenders), 0, taken.units(), taken.sources, span)
 
 
 def _best(

@@ -29,7 +29,7 @@ class Pairs:
         ids: (systems,) ids of the results, best first.
         numbers: (pairs, 8), NaN where an interval is not known, and all NaN for pairs of two challengers where there
             are too many to be tested: difference of the first and the second, ends of its 95% interval, p of this pair
-            alone (`bench.stats.differences.difference_p_values`), p corrected on the board, the queries on which the
+            alone (`bench.stats.differences.intervals_and_p_values`), p corrected on the board, the queries on which the
             first is better and worse, and p corrected for the variants on the board of both, NaN where neither has any,
             and of two variants of one method. Pairs are in the order of `np.triu_indices`.
     """

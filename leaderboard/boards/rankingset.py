@@ -10,7 +10,7 @@ reference systems, whose tests no other result changes (`bench.stats.tiers`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,16 +136,6 @@ def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str
         if usual and content.get(board.spec, board.content_hash) == board.content_hash:
             by_spec.setdefault(board.spec, board)
     return by_spec
-
-
-def contents_at_hand(boards: Sequence[Board], absent: Collection[str]) -> dict[str, str]:
-    """Spec -> the content of a dataset on this machine: an edited catalogue counts as it is now.
-
-    Args:
-        boards: of the site.
-        absent: slugs of boards whose dataset was not at hand with their content.
-    """
-    return {board.spec: board.content_hash for board in boards if board.slug not in absent}
 
 
 def views_of(chosen: RankingSet, boards: Sequence[Board], at_hand: Mapping[str, str]) -> tuple[list[View], list[str]]:

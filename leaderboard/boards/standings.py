@@ -7,13 +7,14 @@ are normal around the means found. The pages name it where it was done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.macro import combined_intervals, hull, macro_intervals, macro_values
+from bench.stats.macro import combined_intervals, hull
 from bench.stats.noninferiority import LEVEL, enough_units
 from bench.stats.randomisation import FLIPS
 from bench.stats.tiers import correct_pairs, pairwise_tests, rank_intervals, tiers
@@ -24,8 +25,9 @@ _MOST = 10_000
 _FEWEST = 1_000
 _DRAWN = 400_000_000
 _COMPARED = 80_000_000
-#: The arrays of `RankedSystems`.
-STANDING_PARTS = ("references", "means", "tier", "ranks", "pairs")
+#: The fields of `RankedSystems` that are arrays, and the others.
+_ARRAYS = ("references", "means", "tier", "ranks", "pairs")
+_FACTS = ("ids", "n", "units", "exact", "decided")
 _RANK_DRAWS = 2_000
 _MACRO_DRAWS = 10_000
 
@@ -59,6 +61,16 @@ class RankedSystems:
     units: int
     exact: bool
     decided: bool
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What the build cache keeps: plain facts, and arrays."""
+        return {name: getattr(self, name) for name in _FACTS}, {name: getattr(self, name) for name in _ARRAYS}
+
+    @staticmethod
+    def of_parts(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RankedSystems:
+        """What `parts` was taken of; raises `KeyError` where a part is missing."""
+        known = {name: facts[name] for name in _FACTS} | {name: arrays[name] for name in _ARRAYS}
+        return RankedSystems(**{**known, "ids": tuple(facts["ids"])})
 
     def place(self, name: str) -> int | None:
         """The position of a system; None where it is not ranked."""
@@ -269,44 +281,6 @@ def pairs_limit(
     return correct_pairs(np.minimum(p, 1.0), np.array([copies], dtype=np.float64), own)
 
 
-def over_datasets(
-    values: Sequence[NDArray[np.float64]],
-    units: Sequence[NDArray[np.int64]],
-    sources: Sequence[str],
-    span: tuple[float, float] | None,
-) -> NDArray[np.float64]:
-    """(columns, 3) mean over sources of their datasets' means with its interval, as `bench compare` has it.
-
-    Args:
-        values: for each dataset, (queries, columns) finite; a column is a system.
-        units: for each dataset, (queries,) by code from 0.
-        sources: where the queries of each dataset come from.
-        span: the smallest and the largest value that the metric can have; None where it is not known.
-    """
-    return macro_intervals(values, units=units, sources=sources, span=span)
-
-
-def rank_over_datasets(
-    ids: Sequence[str],
-    values: Sequence[NDArray[np.float64]],
-    units: Sequence[NDArray[np.int64]],
-    sources: Sequence[str],
-    references: NDArray[np.bool_] | None = None,
-) -> RankedSystems:
-    """Tiers and ranks of systems by their means over sources, on these very datasets.
-
-    The units of all datasets are resampled, each dataset's among themselves: the tiers say who is better on these
-    datasets, whatever others there may be.
-
-    Args:
-        ids: (systems,).
-        values: for each dataset, (queries, systems) finite; higher is better.
-        units, sources: as `over_datasets`.
-        references: (systems,) which are references; all systems if None or if there is none.
-    """
-    return rank_systems(ids, *macro_values(values, units, sources), references)
-
-
 def over_datasets_limit(
     means: NDArray[np.float64],
     errors: NDArray[np.float64],
@@ -314,14 +288,14 @@ def over_datasets_limit(
     sources: Sequence[str],
     span: tuple[float, float] | None,
 ) -> NDArray[np.float64]:
-    """The same where the mean of each dataset's resampled units is taken to be normal.
+    """`bench.stats.macro.macro_intervals` where the mean of each dataset's resampled units is taken to be normal.
 
     Args:
         means: (datasets, columns).
         errors: (datasets, columns) their standard errors.
         own: (datasets, columns, 2) ends of their intervals; nan where there is none.
         sources: (datasets,).
-        span: as `over_datasets`.
+        span: the smallest and the largest value that the metric can have; None where it is not known.
     """
     intervals = combined_intervals(means, own, sources, span)
     by_source = [[i for i, name in enumerate(sources) if name == source] for source in dict.fromkeys(sources)]

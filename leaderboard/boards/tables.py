@@ -120,14 +120,11 @@ def read_run(result: StoredResult) -> pa.Table:
 def check_types(table: pa.Table, wanted: Mapping[str, pa.DataType], where: str) -> None:
     """Raise `ResultError` unless the table has these columns, filled; a score may be left out."""
     for column, kind in wanted.items():
-        if column not in table.column_names or _plain(table.schema.field(column).type) != kind:
+        found = table.schema.field(column).type if column in table.column_names else None
+        if (found.value_type if found is not None and pa.types.is_dictionary(found) else found) != kind:
             raise ResultError(f"{where} has no column {column} of the type {kind}.")
         if table[column].null_count and column != "score":
             raise ResultError(f"{where} leaves cells of the column {column} empty.")
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _column(table: pa.Table, name: str, judged: NDArray[np.bool_], where: str) -> NDArray[np.float64]:

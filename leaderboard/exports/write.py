@@ -11,8 +11,10 @@ The same results give the same bytes; names are untrusted, and escaped by each f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
+from bench.base.errors import UsageError
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
 from bench.leaderboard.boards.names import title_of
@@ -21,15 +23,16 @@ from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.bibtex import methods_bib
 from bench.leaderboard.exports.latex import board_latex
 from bench.leaderboard.exports.results_csv import results_csv
-from bench.leaderboard.exports.results_json import describe_metrics, results_json
 from bench.leaderboard.exports.schema import (
     Export,
     ExportedBoard,
+    ExportedMetric,
     ExportedOverall,
     ExportedResult,
     ExportedRow,
     ExportedStanding,
 )
+from bench.metrics import parse_metric
 from bench.results.costs import money_per_query
 from bench.results.store import StoredResult
 from bench.results.tries import variants_of
@@ -55,20 +58,44 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
     put("results.csv", results_csv(results, latest, marks))
     export = Export(
         protocol=PROTOCOL_VERSION,
-        metrics=describe_metrics(list(dict.fromkeys(name for result in results for name in result.metrics.metrics))),
+        metrics=_describe_metrics(dict.fromkeys(name for result in results for name in result.metrics.metrics)),
         boards=[_export_board(board) for board in boards],
         overall=[_export_overall(board) for board in overall],
         results=[
-            _export_result(result, slug, latest, marks, len(tried[result.manifest.result_id]))
+            ExportedResult(
+                result_id=(name := result.manifest.result_id),
+                label=result.label,
+                title=str(title_of(result.manifest.method)),
+                board=slug,
+                latest=name in latest,
+                marks=marks[name],
+                variants=len(tried[name]),
+                cost_per_query=money_per_query(result.manifest),
+                page=f"r/{name}.html",
+                manifest=result.manifest,
+                metrics=result.metrics,
+            )
             for slug, board_results in shown.items()
             for result in board_results
         ],
     )
-    put("results.json", results_json(export))
+    # `<` is escaped, so that no browser that guesses a type takes a name for markup.
+    put("results.json", export.model_dump_json(indent=1).replace("<", "\\u003c") + "\n")
     for board in boards:
         if board.current:
             put(table_path(board.first), board_latex([row.result for row in board.rows], COLUMNS, marks))
     put("methods.bib", methods_bib(results))
+
+
+def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
+    """What these metrics are; those that this bench does not know are left out."""
+    metrics = []
+    for name in names:
+        with suppress(UsageError):
+            measure = parse_metric(name).measure
+            about = {key: getattr(measure, key) for key in ("definition", "higher_is_better", "reproduction_only")}
+            metrics.append(ExportedMetric(name=name, **about))
+    return metrics
 
 
 def _results(board: Board) -> list[StoredResult]:
@@ -90,25 +117,6 @@ def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
             tied = [f"lead within ties: {', '.join(doubtful)}"] if doubtful else []
             by_id[row.id] = [*(mark.text for mark in row.marks), *tied]
     return by_id
-
-
-def _export_result(
-    result: StoredResult, board: str, latest: frozenset[str], marks: Mapping[str, list[str]], variants: int
-) -> ExportedResult:
-    result_id = result.manifest.result_id
-    return ExportedResult(
-        result_id=result_id,
-        label=result.label,
-        title=str(title_of(result.manifest.method)),
-        board=board,
-        latest=result_id in latest,
-        marks=marks[result_id],
-        variants=variants,
-        cost_per_query=money_per_query(result.manifest),
-        page=f"r/{result_id}.html",
-        manifest=result.manifest,
-        metrics=result.metrics,
-    )
 
 
 def _standing(metric: str, ranked: RankedSystems) -> ExportedStanding:

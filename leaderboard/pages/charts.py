@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,14 +10,17 @@ import numpy as np
 
 from bench.base.text import label
 from bench.show.figures import (
-    apart,
+    MOST_SERIES,
+    Sized,
     columns,
-    dash_attribute,
+    fit_names,
     linear,
     logarithmic,
+    named_lines,
     pad_range,
     path,
     rows,
+    size_lines,
     text,
     ticks,
     tip,
@@ -31,8 +33,6 @@ WIDTH = 520
 _ROW = 24
 #: Of the names in front of rows, and of the characters that they have.
 _LABEL, _LETTERS = 205, 31
-#: Series of one picture: as many as there are colours and dashes that can be told apart.
-MOST_SERIES = 8
 #: Patterns of the parts of a bar, as paths of lines within a square of 8: full, empty, rising, points, level, a grid.
 _HATCHES = ("M0,4H8M0,1H8M0,7H8", "", "M-2,2L2,-2M0,8L8,0M6,10L10,6", "M3,4H5", "M0,4H8", "M0,4H8M4,0V8")
 #: Places of a point's label, best first: how far to the right and below, and whether it ends there. Those next to the
@@ -79,14 +79,6 @@ class Series:
 
     name: str
     values: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True)
-class Sized:
-    """A line through means with their intervals at numbers of tools."""
-
-    name: str
-    points: tuple[tuple[int, float, float | None, float | None], ...]
 
 
 @dataclass(frozen=True)
@@ -232,7 +224,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
             parts.append(text(x(k), bottom + 18, str(k), "note middle"))
             free = x(k) + 22
     spots = [[(x(k), y(value)) for k, value in item.values] for item in series]
-    parts += _lines(fit_names([item.name for item in series], 26), spots, right, top, bottom)
+    parts += named_lines(fit_names([item.name for item in series], 26), spots, right, top, bottom)
     parts.append(text((left + right) / 2, bottom + 38, "k (number of tools)", "note middle"))
     parts.append(text(left, top - 3, metric, "note"))
     return within_page(title, parts, WIDTH, bottom + 46)
@@ -246,56 +238,9 @@ def sizes(title: str, lines: Sequence[Sized], metric: str, across: str = "tools 
     lines = [item for item in lines if len(item.points) > 1][:MOST_SERIES]
     if not lines:
         return ""
-    ends = [
-        end for item in lines for _, *bounds in item.points for end in bounds if end is not None and math.isfinite(end)
-    ]
-    low, high = pad_range(min(ends), max(ends))
-    marks = sorted({size for item in lines for size, *_ in item.points})
-    left, right, top, bottom = 66, WIDTH - 204, 24, 400
-    x = logarithmic(marks[0], marks[-1], left, right)
-    y = linear(low, high, bottom, top)
-    parts = ['<g class="large">']
-    parts += rows(ticks(low, high), y, left - 14, right + 14, gap=6)
-    # The ends of the scale first: a size too near to another one has a line, and no number.
-    taken: list[tuple[float, float]] = []
-    for size in sorted(marks, key=lambda size: size not in (marks[0], marks[-1])):
-        parts.append(f'<path class="grid" d="M{x(size):.1f},{top}V{bottom}"/>')
-        name = f"{size / 1000:.3g}k" if size >= 1000 else str(size)
-        half = 4.2 * len(name) + 2
-        if all(x(size) + half <= start or x(size) - half >= end for start, end in taken):
-            parts.append(text(x(size), bottom + 18, name, "note middle"))
-            taken.append((x(size) - half, x(size) + half))
-    # Side by side, so that intervals at one size can be told apart.
-    spots = [
-        [(x(size) + 4 * (i - (len(lines) - 1) / 2), y(mean)) for size, mean, *_ in item.points]
-        for i, item in enumerate(lines)
-    ]
-    parts += _lines(fit_names([item.name for item in lines], 19), spots, right + 14, top, bottom)
-    for i, item in enumerate(lines):
-        for (at, height), (size, mean, a, b) in zip(spots[i], item.points, strict=True):
-            hint = tip(f"{item.name}, {size:,} tools: {format_fixed(mean)} ({_span(a, b)})")
-            reach = ""
-            if a is not None and b is not None and _finite(a, b):
-                reach = f'<path class="reach" d="M{at:.1f},{y(a):.1f}V{y(b):.1f}"/>'
-            parts.append(f'<g class="s{i}">{reach}<circle class="knot" cx="{at:.1f}" cy="{height:.1f}" r="3.5">{hint}')
-            parts.append("</circle></g>")
-    parts.append(text((left + right) / 2, bottom + 38, f"{across} (logarithmic)", "note middle"))
-    parts.append(text(left, top - 8, metric, "note"))
-    return within_page(title, [*parts, "</g>"], WIDTH, bottom + 46)
-
-
-def _lines(
-    names: Sequence[str], spots: Sequence[Sequence[tuple[float, float]]], right: float, top: float, bottom: float
-) -> list[str]:
-    """Lines through spots, with their names to the right of the axes, moved apart where they would overlap."""
-    ends = sorted((line[-1][1], i) for i, line in enumerate(spots))
-    places = apart([end for end, _ in ends], 17, top + 6, bottom)
-    parts = []
-    for (end, i), place in zip(ends, places, strict=True):
-        parts.append(f'<g class="s{i}"><path class="line" d="{path(spots[i])}"{dash_attribute(i)}/>')
-        parts.append(f'<path class="leader" d="M{spots[i][-1][0] + 2:g},{end:.1f}L{right + 14},{place:.1f}"/>')
-        parts.append(text(right + 18, place + 4, names[i], "name") + "</g>")
-    return parts
+    bottom = 400
+    parts = size_lines(lines, metric, across, (66, WIDTH - 204, 24, bottom), 19)
+    return within_page(title, ['<g class="large">', *parts, "</g>"], WIDTH, bottom + 46)
 
 
 def shares(title: str, bars: Sequence[tuple[str, Sequence[int]]], parts: Sequence[str], key: str) -> str:
@@ -426,19 +371,6 @@ def _choose_cutoffs(series: Sequence[Series]) -> list[int]:
     # A line that has other cut-offs than its neighbours keeps two of its own.
     last = max(last, *(cutoffs.index(item.values[1][0]) for item in series))
     return cutoffs[: last + 1]
-
-
-def fit_names(names: Sequence[str], most: int) -> list[str]:
-    """Names of at most `most` characters; those that begin alike keep their ends too."""
-    shortened = [label(name, most) for name in names]
-    alike = Counter(shortened)
-    tail = most // 2
-    return [
-        short
-        if alike[short] == 1 or len(name) <= most
-        else f"{name[: most - tail - 1].rstrip()}…{name[-tail:].lstrip()}"
-        for name, short in zip((label(name) for name in names), shortened, strict=True)
-    ]
 
 
 def _place_label(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -14,6 +13,7 @@ from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.choices import BESIDE, MEANINGS, Outcome
+from bench.show.figures import Sized
 from bench.stats.noninferiority import FEWEST_UNITS
 
 PATH = "choices.html"
@@ -32,11 +32,6 @@ FORMS = {"calls": "tool calls", "json": "a JSON object of names", "names": "one 
 def choices_path(board: Board) -> str:
     """Where the choices of a board are."""
     return f"{PATH}#{anchor(board.slug)}"
-
-
-def choices_paths(choices: Sequence[ChoiceBoard]) -> dict[str, str]:
-    """Spec of a dataset -> where its choices are."""
-    return {item.board.spec: choices_path(item.board) for item in reversed(choices)}
 
 
 def _write(content: Content, writer: Writer) -> None:
@@ -104,7 +99,7 @@ def _curve(made: PickerBoard) -> Markup:
         if row.shown is not None and not row.row.oracle:
             lines.setdefault(row.base, []).append(row)
     sized = [
-        charts.Sized(
+        Sized(
             base,
             tuple(
                 (row.shown or 0, row.accuracy.mean, row.accuracy.low, row.accuracy.high)

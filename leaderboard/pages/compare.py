@@ -6,7 +6,6 @@ without JavaScript get the pairs at the top of the ranking.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from bench.leaderboard.boards.pairs import (
     P,
     Pairs,
 )
-from bench.leaderboard.pages.explorer import Explorer, compared_rows
+from bench.leaderboard.pages.explorer import Explorer, compared_rows, script_call
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
@@ -86,11 +85,7 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
     standing = board.standings[METRIC]
     numbers = [None if np.isnan(pair[P]) else _listed(pair, standing.decided) for pair in pairs.numbers]
     data = {"n": standing.n, "decided": standing.decided, "rows": listed, "pairs": numbers}
-    texts = (
-        json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-        for value in (board.slug, data)
-    )
-    writer.put(f"c/{board.slug}.js", f"benchPairs({','.join(texts)});\n")
+    writer.put(f"c/{board.slug}.js", script_call("benchPairs", board.slug, data))
 
 
 def _listed(pair: NDArray[np.float64], decided: bool) -> list[float | str | None]:

@@ -23,6 +23,7 @@ from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparability import competes
 from bench.show import numbers
+from bench.show.figures import MOST_SERIES
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.validation.ceilings import CUTOFFS, ceilings
 
@@ -118,7 +119,7 @@ def write_dataset(
         answers=answers,
         cached=any(_is_cached(row) for row in board.rows),
         uncounted=sum(_is_cached(row) for row in board.rows if competes(row.result))
-        if len(_rows_with_latency(board)) < _with_latency(board)
+        if len(_rows_with_latency(board)) < sum(row.result.manifest.latency is not None for row in board.rows)
         else 0,
         paid=_left_out_of_costs(board),
         tools=tools,
@@ -164,10 +165,6 @@ def _is_cached(row: Row) -> bool:
     return latency is not None and latency.cached
 
 
-def _with_latency(board: Board) -> int:
-    return sum(row.result.manifest.latency is not None for row in board.rows)
-
-
 def _rows_with_latency(board: Board) -> list[tuple[Row, float]]:
     """Rows with their latency; those that did not encode are left out where enough others did."""
     timed = [(row, latency.p50) for row in board.rows if (latency := row.result.manifest.latency) is not None]
@@ -183,12 +180,7 @@ def _costs(board: Board) -> list[Cost]:
     for title, unit, text, values in (
         (f"{RANKED[0]} against latency", "latency of one query, p50", numbers.duration, latency),
         (f"{RANKED[0]} against tokens", "tokens of the top five tools", numbers.count, tokens),
-        (
-            f"{RANKED[0]} against cost",
-            "cost of 1,000 queries, at the configured prices",
-            numbers.money,
-            money,
-        ),
+        (f"{RANKED[0]} against cost", "cost of 1,000 queries, at the configured prices", numbers.money, money),
     ):
         points = [
             charts.ChartPoint(row.title, float(cost), row.result.metrics.metrics[RANKED[0]].mean)
@@ -224,7 +216,7 @@ def _curves(board: Board) -> dict[str, Any]:
             continue
         seen.add(row.family)
         series.append(charts.Series(row.title, tuple(_recall(row))))
-    series = [item for item in series if len(item.values) > 1][: charts.MOST_SERIES]
+    series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     return {
         "series": series,
         "cutoffs": sorted({k for item in series for k, _ in item.values}),

@@ -171,7 +171,7 @@ def _values(metric: str, rows: Sequence[Row], column: int, judged: NDArray[np.bo
         signs = np.char.add(_SIGNS[codes // len(_SIGNS)], signs)
     strings = ["".join(row_signs) for row_signs in signs.tolist()]
     stated = {"block": BLOCK, "n": len(judged), "levels": [None, *levels.tolist()], "width": width, "codes": strings}
-    return _call("benchValues", metric, stated)
+    return script_call("benchValues", metric, stated)
 
 
 def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
@@ -180,7 +180,7 @@ def _search(ids: Sequence[str], dataset: Dataset | None, texts: bool) -> str:
     for name in ids:
         text, gold = _of_query(dataset, name, texts)
         lines.append("\n".join([clean(name), text or "", *(tool for tool, _ in gold or ())]))
-    return _call("benchSearch", {"texts": lines})
+    return script_call("benchSearch", {"texts": lines})
 
 
 def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, texts: bool) -> list[str]:
@@ -219,7 +219,7 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
             for at, top, tool_ranks in zip(ranked, tops, ranks, strict=True):
                 answers[at] = [top, tool_ranks[first:last]]
             queries.append([clean(name), *_of_query(dataset, name, texts), answers])
-        blocks.append(_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
+        blocks.append(script_call("benchBlock", start // BLOCK, {"tools": tools, "queries": queries}))
     return blocks
 
 
@@ -299,7 +299,7 @@ def _encode_ids(ids: pa.ChunkedArray) -> pa.DictionaryArray:
     return coded
 
 
-def _call(name: str, *values: object) -> str:
+def script_call(name: str, *values: object) -> str:
     """A call of a function in JavaScript. `ensure_ascii`, and no `<`, so that no text can end a script or a line."""
     texts = (json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c") for value in values)
     return f"{name}({','.join(texts)});\n"

@@ -34,7 +34,7 @@ def _write(content: Content, writer: Writer) -> None:
 def _draw(gate: BaselineHistory) -> str:
     stages = [
         charts.DatedMean(
-            name=_day(event),
+            name="" if event.at.year == 1 else event.at.date().isoformat(),
             mean=event.value.mean,
             low=event.value.low,
             high=event.value.high,
@@ -45,10 +45,6 @@ def _draw(gate: BaselineHistory) -> str:
         if event.value is not None
     ]
     return charts.trend(f"{gate.metric} of {gate.now.label} over time", stages[-_MOST_DRAWN:], gate.metric)
-
-
-def _day(event: Event) -> str:
-    return "" if event.at.year == 1 else event.at.date().isoformat()
 
 
 def _rules(event: Event) -> list[str]:

@@ -36,7 +36,8 @@ def _write(content: Content, writer: Writer) -> None:
     no_match = [(board, no_match_path(board)) for board in standalone(counting)]
     no_match = [(board, path) for board, path in no_match if path in writer.keys]
     paths = {board: _path(board, content) for board in content.overall}
-    names = {board: _titles(board) for board in content.overall}
+    rows = {board: {place.key: place.row for place in board.places} for board in content.overall}
+    names = {board: dict(zip(mine, titles(list(mine.values())), strict=True)) for board, mine in rows.items()}
     cards = [(answer, paths[answer.board], names[answer.board]) for answer in answers(content.overall)]
     for board, path in paths.items():
         view = [(other, place) for other, place in paths.items() if other.view is board.view]
@@ -92,11 +93,6 @@ def _best_of(board: Overall) -> dict[str, int]:
     return {key: counts[family] for family, key in best.items() if counts[family] > 1}
 
 
-def _titles(board: Overall) -> dict[str, str]:
-    """Key -> display name."""
-    return dict(zip([place.key for place in board.places], titles([place.row for place in board.places]), strict=True))
-
-
 def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Markup]]:
     """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
     rows = [row for row in board.places if row.tier is not None and row.mean is not None]
@@ -108,12 +104,8 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
         if row.key in best
     ]
     metric, quality = board.metric, f"mean {board.metric}"
-    pictures = [
-        (
-            f"{metric}: means over sources, 95% intervals, tiers",
-            charts.tier_picture(f"{metric} of all methods", bars),
-        )
-    ]
+    drawn_tiers = charts.tier_picture(f"{metric} of all methods", bars)
+    pictures = [(f"{metric}: means over sources, 95% intervals, tiers", drawn_tiers)]
     for what, unit, text, cost_of in (
         ("latency", "latency of one query", numbers.duration, latency_of),
         ("tokens", "tokens of the top five tools", numbers.count, tokens_of),
@@ -162,14 +154,9 @@ def _best(board: Overall) -> list[set[str]]:
     """
     if board.kind != "all":
         return [set() for _ in board.boards]
-    first_tiers: list[set[str]] = []
-    for item in board.boards:
-        standing = item.standings.get(board.metric)
-        if standing is None or not standing.decided:
-            first_tiers.append(set())
-            continue
-        first_tiers.append({name for name, tier in zip(standing.ids, standing.tier, strict=True) if tier == 1})
-    return first_tiers
+    standings = [item.standings.get(board.metric) for item in board.boards]
+    known = [(found.ids, found.tier) if found is not None and found.decided else ((), ()) for found in standings]
+    return [{name for name, tier in zip(ids, tiers, strict=True) if tier == 1} for ids, tiers in known]
 
 
 def _path(board: Overall, content: Content) -> str:

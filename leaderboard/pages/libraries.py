@@ -11,6 +11,7 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
+from bench.show.figures import MOST_SERIES, Sized
 
 
 def libraries_path(base: str) -> str:
@@ -28,7 +29,7 @@ def _write(content: Content, writer: Writer) -> None:
             board=content.main.get(base),
             series=[(item, _picture(item), card_of(item.library.distractors), _note(item)) for item in series],
             metric=METRIC,
-            most=charts.MOST_SERIES,
+            most=MOST_SERIES,
         )
         writer.put(libraries_path(base), page)
 
@@ -43,7 +44,7 @@ def _note(curves: Curves) -> str:
 
 def _picture(curves: Curves) -> Markup:
     lines = [
-        charts.Sized(
+        Sized(
             curve.title,
             tuple((size, point.value.mean, point.value.low, point.value.high) for size, (_, point) in points),
         )

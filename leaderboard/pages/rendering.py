@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.pages.registry import navigation, page_modules
 from bench.metrics.measure import measure_name
 from bench.results.costs import money_per_query
-from bench.results.manifest import Manifest, MetricValue
+from bench.results.manifest import Manifest
 from bench.show import numbers
 
 STATIC = ("style.css", "tables.css", "site.js", "explorer.js", "compare.js", "icon.svg")
-
-
+#: Numbers and intervals for a page, which leaves empty what there is not.
+_fixed = partial(numbers.format_fixed, none="")
+_interval = partial(numbers.interval, style="dash", none="")
 #: Marks by the words that a reader of the site needs; results and exports keep the short ones.
 _SHOWN = {
     "rules": "no LLM (hand-written rules)",
@@ -49,7 +50,7 @@ def environment() -> jinja2.Environment:
         num=_fixed,
         percent=numbers.percent,
         signed=numbers.format_signed,
-        span=_interval_of,
+        span=lambda value: _interval(value.low, value.high),
         secs=numbers.duration,
         money=numbers.money,
         per_thousand=per_thousand,
@@ -67,7 +68,7 @@ def environment() -> jinja2.Environment:
         ranks=numbers.ranks,
         placed=numbers.placed,
         ival=_interval,
-        signed_ival=_signed_interval,
+        signed_ival=partial(numbers.interval, sign=True, none=""),
         slug=unique_slug,
         navigation=navigation(),
         anchor=anchor,
@@ -120,23 +121,6 @@ def per_thousand(manifest: Manifest) -> float | None:
 def quote(text: str) -> str:
     """A word as a shell takes it."""
     return shlex.quote(label(text))
-
-
-def _fixed(value: float | None, digits: int = 3) -> str:
-    """A number for a page, which leaves empty what there is not."""
-    return numbers.format_fixed(value, digits, none="")
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return numbers.interval(low, high, "dash", none="")
-
-
-def _signed_interval(low: float | None, high: float | None) -> str:
-    return numbers.interval(low, high, sign=True, none="")
-
-
-def _interval_of(value: MetricValue) -> str:
-    return _interval(value.low, value.high)
 
 
 def _finalize(value: object) -> object:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.dates import creation_time
 from bench.leaderboard.boards.tables import check_values
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
@@ -22,6 +21,7 @@ from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
 from bench.results.comparability import metric_difference
+from bench.results.finding import moment
 from bench.results.intervals import difference_span
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
@@ -50,11 +50,6 @@ class Step:
     change: Paired | None
 
 
-def trend_path(board: Board) -> str:
-    """Where the history of a board is."""
-    return f"h/{board.slug}.html"
-
-
 def trend_anchor(row: Row) -> str:
     """The place of a row's method on that page; other than a row's key, it tells two cuts of one kind apart."""
     method = row.result.manifest.method
@@ -72,7 +67,8 @@ def write_trend(board: Board, writer: Writer) -> None:
     older = {row.id: [item.result for item in board.superseded if item.newer == row.id] for row in board.rows}
     histories = [(row, _steps(board, [*older[row.id], row.result])) for row in board.rows if older[row.id]]
     parts = [(row, trend_anchor(row), steps[::-1], picture(_draw(row, steps))) for row, steps in histories]
-    writer.put(trend_path(board), render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL))
+    page = render("trend", "../", board=board, parts=parts, metric=METRIC, level=LEVEL)
+    writer.put(f"h/{board.slug}.html", page)
 
 
 def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
@@ -80,7 +76,7 @@ def _steps(board: Board, results: Sequence[StoredResult]) -> list[Step]:
     steps: list[Step] = []
     before: tuple[StoredResult, NDArray[np.float64] | None] | None = None
     orders: list[pa.Table] = []
-    for result in sorted(results, key=lambda item: (str(creation_time(item) or ""), item.manifest.result_id)):
+    for result in sorted(results, key=lambda item: (str(moment(item.manifest) or ""), item.manifest.result_id)):
         value = result.metrics.metrics.get(METRIC)
         if value is None:
             continue

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from bench.base import strict_json
 from bench.base.errors import ResultError
 from bench.base.reading import Reader
+from bench.base.secrets import refuse
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest
@@ -61,6 +62,7 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
     Raises:
         ResultError: a file of the result is missing, damaged, larger than a submission may be, or was just replaced; or
             it has notes.
+        UsageError: its manifest or a source file holds a key.
     """
     if NOTES in result.manifest.files:
         raise ResultError(
@@ -76,6 +78,9 @@ def pack(result: StoredResult, code: Mapping[str, bytes] = MappingProxyType({}))
                 f"{result.folder / name} has {len(parts[name])} bytes; a submission takes {LARGEST[name]} at most."
             )
     manifest = result.manifest
+    refuse(f"the result {result.label}", manifest.model_dump_json())
+    for name, data in code.items():
+        refuse(f"the file {name}", data.decode("utf-8", "replace"))
     try:
         submission = Submission.of(manifest, parts, code)
         same = Manifest.model_validate(strict_json.loads(parts[MANIFEST])) == manifest

@@ -128,7 +128,7 @@ def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
 
 def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, tmp_path: Path) -> None:
     run, *arguments = [*SERVER, "x", "--tools", "a", "--fault"]
-    faults = {"good": "", "dead": "die-listing", "gone": ""}
+    faults = {"good": "", "dead": "die-listing", "gone": "", "bare": "bare"}
     servers: dict[str, Any] = {name: {"command": run, "args": [*arguments, fault]} for name, fault in faults.items()}
     servers["gone"] = {"command": "no-such-program"}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
@@ -142,10 +142,11 @@ def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, t
     assert said.out.startswith("imported mine: 1 tools, 0 queries")
     assert said.err.startswith("the MCP server 'dead': left out: the MCP server 'dead' did not list its tools: ")
     assert imported() == [("good/a", "good")]
-    known = "MCP servers left out on import (2 of 3): the MCP server 'dead', the MCP server 'gone'."
-    assert load_dataset("mine").card.known_issues == [known]
+    known = "MCP servers left out on import (2 of 4): the MCP server 'dead', the MCP server 'gone'."
+    assert load_dataset("mine").card.known_issues[0] == known
+    assert "the MCP server bare: it has no tools" in load_dataset("mine").card.known_issues[1]
     # Where all fail there is nothing to import.
-    servers.pop("good")
+    servers = {name: servers[name] for name in ("dead", "gone")}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     said = bench("data", "import", "mine", *options, "--skip-failed", "--replace", code=4)
     assert "--skip-failed" not in said.err

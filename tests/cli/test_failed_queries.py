@@ -47,3 +47,22 @@ def test_rankings_that_are_too_short_for_the_first_metrics_show_what_they_have(b
     two = bench("run", "-m", "bm25", "-m", "random", "-d", "starter", "--limit", 8, "--depth", 1).out
     assert " recall@1 " in two
     assert "nothing to compare" not in two
+
+
+def test_a_result_without_any_answer_is_no_baseline_and_gets_no_verdict(bench: Bench) -> None:
+    def run(answer: str) -> None:
+        Path("search.py").write_text(f"import sys\nfor line in sys.stdin:\n    print('{answer}', flush=True)\n")
+        bench("run", "-q", "-m", command, "-d", "starter", "--limit", 8)
+
+    command = f'command(run="{sys.executable} search.py")'
+    run("[]")
+    refused = bench("bless", f"{command}@starter", "--out", "b.json", code=2).err
+    assert " judged queries failed (" in refused
+    assert "there is nothing to hold a change against" in refused
+    run('["crateful.get_catalogue"]')
+    bench("bless", f"{command}@starter", "--out", "b.json")
+    run("[]")
+    # However many may fail, some query must be answered.
+    Path("gate.toml").write_text('margin = 0.5\nmax_failed = 100\n[[rule]]\nmetric = "recall@5"\n')
+    said = bench("gate", f"{command}@starter", "--baseline", "b.json", "--policy", "gate.toml", code=3).out
+    assert "judged queries failed or were not answered, but at most " in said

@@ -99,4 +99,4 @@ def test_a_result_of_other_data_is_not_cut_by_todays_slices(bench: Bench, folder
     results = re.search(r"name the earlier result by its id \((\w{12})\)", said.err)
     assert results is not None
     said = bench("show", results[1], "--by", "gold", code=6)
-    assert re.search(r"was made on mine at that time \(content hash .{12}, now .{12}\); run it again\.", said.err)
+    assert re.search(r"was made on mine as it was then \(content hash .{12}, now .{12}\); run it again\.", said.err)

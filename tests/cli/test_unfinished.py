@@ -27,13 +27,18 @@ class Search:
 
     def __init__(self) -> None:
         self.version, self.down, self.dead = "v1", False, False
+        #: Queries that it answers before it fails.
+        self.left = 1_000_000
 
     def __call__(self, request: Request) -> None:
         if self.dead or (self.down and request.path != "/version"):
             request.reply({}, 500)
         elif request.path == "/version":
             request.reply({"version": self.version})
+        elif not self.left:
+            request.reply({}, 500)
         else:
+            self.left -= 1
             request.reply({"tools": ["driftshelf.list_folders", "driftshelf.search_files", "driftshelf.share_file"]})
 
 
@@ -203,3 +208,19 @@ def test_a_folder_that_was_copied_takes_no_run_with_it(bench: Bench, spec: str, 
     fail(bench, spec, search)
     shutil.copytree(stored["folder"], "elsewhere/starter/copied")
     gate(bench, "elsewhere/starter/copied", code=0)
+
+
+def test_answers_that_were_kept_of_a_run_that_broke_off_are_no_verdict(bench: Bench, spec: str, search: Search) -> None:
+    always = [] if spec.endswith('search")') else ["--overwrite", "always"]
+    search.left = 70
+    run(bench, spec, *always, code=4)
+    search.left = 1_000_000
+    shown = run(bench, spec, *always).out
+    if always:
+        # Somebody says that the service is the one that answered first.
+        gate(bench, f"{spec}@starter", code=0)
+        return
+    assert "resumed: some answers are those of an earlier run" in " ".join(shown.split())
+    assert "some answers are those of an earlier run" in gate(bench, f"{spec}@starter", code=3).out
+    run(bench, spec)
+    gate(bench, f"{spec}@starter", code=0)

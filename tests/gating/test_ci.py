@@ -95,6 +95,17 @@ def machine(wheel: Path, tmp_path: Path) -> Machine:
     return Machine(variables, folder, wheel)
 
 
+def check_split(workflow: Any) -> None:
+    """That no job has both a token that writes and code of the request."""
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        fetched = [
+            step for step in job["steps"] if step.get("uses", "").startswith(("actions/checkout", "actions/cache"))
+        ]
+        assert not (fetched and (job.get("permissions") or "token" in str(job["steps"]).replace("token: ''", "")))
+        assert all(step["with"] == {"persist-credentials": False} for step in fetched if "checkout" in step["uses"])
+
+
 @pytest.fixture
 def server() -> Iterator[Comments]:
     with comments() as server:
@@ -105,12 +116,13 @@ def test_the_workflow_judges_this_commit_on_a_runner_that_keeps_its_home(
     machine: Machine, server: Comments, tmp_path: Path
 ) -> None:
     workflow = machine.from_here((machine.folder / GITHUB).read_text())
-    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
-    (told,) = workflow["jobs"].values()
+    told, commenting = workflow["jobs"]["gate"], workflow["jobs"]["comment"]
+    check_split(workflow)
     assert [step["uses"] for step in told["steps"] if "uses" in step] == [
         "actions/checkout@v4",
         "actions/setup-python@v5",
         "actions/cache@v4",
+        "actions/upload-artifact@v4",
     ]
     of_job = server.of_github(tmp_path / "event.json")
     token = of_job.pop("GITHUB_TOKEN")
@@ -120,12 +132,19 @@ def test_the_workflow_judges_this_commit_on_a_runner_that_keeps_its_home(
         """The comment of the next job, which finds dataset, results and installation of the one before."""
         nonlocal said
         variables = {**machine.variables, **of_job, **workflow["env"], **change}
-        job = GitHubJob(machine.folder, variables, contexts={"github.token": token})
+        job = GitHubJob(machine.folder, variables)
         job.summary.unlink(missing_ok=True)
         job.run(told["steps"], told["defaults"]["run"]["working-directory"])
         assert [step.code for step in job.done] == [0, 0, 0, code], job.done[-1].said
         assert job.summary.read_text().startswith(f"## Gate: {verdict}")
-        said += "".join(step.said for step in job.done)
+        # The other job has nothing of the request but the report.
+        empty = machine.folder.with_name("empty")
+        shutil.rmtree(empty, ignore_errors=True)
+        empty.mkdir()
+        second = GitHubJob(empty, variables, contexts={"github.token": token})
+        second.run(commenting["steps"])
+        assert [step.code for step in second.done] == [0, 0], second.done[-1].said
+        said += "".join(step.said for step in job.done + second.done)
         (body,) = server.bodies()
         assert body.startswith(f"## Gate: {verdict}")
         assert COMMIT in body
@@ -154,11 +173,20 @@ def test_the_workflow_judges_this_commit_on_a_runner_that_keeps_its_home(
 def test_the_job_of_gitlab_passes_and_fails_on_a_worsened_description(
     machine: Machine, server: Comments, tmp_path: Path
 ) -> None:
-    (job,) = machine.from_here((machine.folder / ".gitlab-ci.yml").read_text()).values()
+    pipeline = machine.from_here((machine.folder / ".gitlab-ci.yml").read_text())
+    job, commenting = pipeline["tool-search"], pipeline["tool-search-comment"]
     assert job["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}]
-    variables = {**machine.variables, **server.of_gitlab()}
+    variables = {**machine.variables, **server.of_gitlab(), **pipeline["variables"]}
     (passed,) = run_gitlab(job, machine.folder, variables)
     assert passed.code == 0, passed.said
+    # The job with the token gets nothing of the request but the report.
+    assert commenting["variables"] == {"GIT_STRATEGY": "none"}
+    assert (commenting["needs"], job["artifacts"]["paths"]) == (["tool-search"], ["bench-gate.md"])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    shutil.copy(machine.folder / "bench-gate.md", empty)
+    (wrote,) = run_gitlab(commenting, empty, variables)
+    assert wrote.code == 0, wrote.said
     assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
     # What is kept for the next job is below the clone, as GitLab wants it.
     assert all((machine.folder / place).exists() for place in job["cache"]["paths"])
@@ -171,31 +199,36 @@ def test_the_job_of_gitlab_passes_and_fails_on_a_worsened_description(
     del variables["COMMENT_TOKEN"]
     (failed,) = run_gitlab(job, machine.folder, variables)
     assert failed.code == 1, failed.said
-    assert "needs the variable COMMENT_TOKEN" in failed.said
     assert 'failures="1"' in report.read_text()
+    (refused,) = run_gitlab(commenting, empty, variables)
+    assert (refused.code, commenting["allow_failure"]) == (4, True)
+    assert "needs the variable COMMENT_TOKEN" in refused.said
     assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
     machine.edit("gate.toml", "catalogue = .*", "")
     (forbidden,) = run_gitlab(job, machine.folder, variables)
     assert forbidden.code == 9, forbidden.said
     # Nothing but inconclusive may be let through, in any of the recipes.
-    recipes = [*(block for block in BLOCKS if isinstance(block, dict)), {"job": job}]
-    allowed = [one.get("allow_failure") for block in recipes for one in block.values() if isinstance(one, dict)]
-    assert [each for each in allowed if each] == [{"exit_codes": [2]}]
+    recipes = [*(block for block in BLOCKS if isinstance(block, dict)), pipeline]
+    jobs = [one for block in recipes for one in block.values() if isinstance(one, dict) and "bench gate" in str(one)]
+    assert [one["allow_failure"] for one in jobs if "allow_failure" in one] == [{"exit_codes": [2]}]
 
 
 def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
     machine: Machine, server: Comments, tmp_path: Path
 ) -> None:
     (workflow,) = [block for block in BLOCKS if isinstance(block, dict) and "jobs" in block]
-    (told,) = workflow["jobs"].values()
-    (step,) = [step for step in told["steps"] if "bench" in step.get("uses", "")]
+    check_split(workflow)
+    step, commenting = (
+        step for job in workflow["jobs"].values() for step in job["steps"] if "bench" in step.get("uses", "")
+    )
     # The clone holds the example in the folder that the guide names.
     inputs = {name: str(value) for name, value in step["with"].items()}
     place = machine.folder.parent / "root" / inputs["working-directory"]
     shutil.move(machine.folder, place)
     machine.folder = place
     of_job = server.of_github(tmp_path / "event.json")
-    inputs["token"] = of_job.pop("GITHUB_TOKEN")
+    token = of_job.pop("GITHUB_TOKEN")
+    assert commenting["with"] == {"token": "${{ github.token }}"}
     contexts = {"github.action_path": str(machine.wheel)}
 
     def run(**change: str) -> GitHubJob:
@@ -211,10 +244,14 @@ def test_the_guides_step_on_github_runs_the_action_on_a_folder_of_a_repository(
         ("Gate", 0),
     ], passed.done[-1].said
     assert passed.outputs["exit-code"] == "0"
+    empty = place.parent.with_name("empty")
+    empty.mkdir()
+    commented = run_action(ACTION, GitHubJob(empty, {**machine.variables, **of_job}, {"token": token}, contexts))
+    assert [(done.name, done.code) for done in commented.done] == [("Install bench", 0), ("Comment", 0)]
     assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]
     assert (place / "bench-gate.xml").is_file()
     machine.worsen()
-    failed = run(token="")
+    failed = run()
     assert failed.done[-1].code == 1
     assert failed.outputs["exit-code"] == "1"
     assert [body.partition("\n")[0] for body in server.bodies()] == ["## Gate: pass"]

@@ -31,18 +31,19 @@ def variables(request: pytest.FixtureRequest, server: Comments, tmp_path: Path) 
 
 
 def test_a_report_becomes_one_comment_that_later_runs_update(server: Comments, variables: dict[str, str]) -> None:
-    # A hundred others fill the first page; a stranger wrote the marker, and a comment has no text.
+    # A hundred others fill the first page; others wrote the marker, and a comment has no text.
     for _ in range(120):
         server.add("hello")
-    stranger = {"user": {"type": "User"}, "author_association": "CONTRIBUTOR", "author": {"id": 5}}
-    server.comments[3] |= {"body": f"pass\n{MARKER}", **stranger}
+    for place, association, kind in ((3, "CONTRIBUTOR", "User"), (5, "OWNER", "User"), (6, "NONE", "Bot")):
+        writer = {"user": {"login": f"other-{kind}", "type": kind}, "author": {"id": place}}
+        server.comments[place] |= {"body": f"pass\n{MARKER}", "author_association": association, **writer}
     server.comments[4]["body"] = None
     for verdict in ("pass", "regression"):
         assert write_comment(f"## Gate: {verdict}\n\n{MARKER}\n", variables)
         assert len(server.comments) == 121
         # The commit is named: a job that fails before its gate leaves the comment of an earlier one.
         assert server.bodies()[120] == f"## Gate: {verdict}\n\nCommit {COMMIT}\n\n{MARKER}"
-    assert server.bodies()[3] == f"pass\n{MARKER}"
+    assert [server.bodies()[place] for place in (3, 5, 6)] == [f"pass\n{MARKER}"] * 3
     # Another gate has a comment of its own.
     write_comment(f"## Gate: pass\n\n{OTHER}\n", variables)
     assert len(server.comments) == 122
@@ -73,6 +74,39 @@ def test_an_answer_of_another_form_is_a_sentence(
     monkeypatch.setattr(server, "comments", Odd())
     with pytest.raises(UnavailableError, match="has no form that is known"):
         write_comment(MARKER, variables)
+
+
+@pytest.mark.parametrize("end", ["", "hello", MARKER.upper(), f"{MARKER} -->", f"x {MARKER}"])
+def test_a_report_that_is_none_is_not_written(server: Comments, variables: dict[str, str], end: str) -> None:
+    with pytest.raises(UnavailableError, match="does not end as one"):
+        write_comment(f"## Gate: pass\n\n{end}\n", variables)
+    assert server.comments == []
+
+
+def test_a_job_of_its_own_comments_with_the_report(
+    bench: Bench,
+    ready: Path,
+    starter_baseline: Path,
+    server: Comments,
+    variables: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
+    gate = ["gate", "random@starter", "--baseline", str(starter_baseline), "--policy", "gate.toml"]
+    bench(*gate, "--markdown", "report.md", code=1)
+    monkeypatch.delenv("BENCH_OFFLINE")
+    bench("comment", "report.md", code=4)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    for _ in range(2):
+        bench("comment", "report.md")
+    (body,) = server.bodies()
+    assert body.startswith("## Gate: regression")
+    bench("comment", "no-such.md", code=2)
+    monkeypatch.delenv("CI_MERGE_REQUEST_IID", raising=False)
+    Path("event.json").write_text("{}")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", "event.json")
+    assert "nothing is written" in bench("comment", "report.md").out
 
 
 def test_a_job_for_no_request_writes_nothing(server: Comments, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import parse_qs
 
 TOKEN = "a-secret-of-the-job"
-#: Who the token's user is on GitLab.
-BOT = 77
+#: Who the token's user is, on GitLab and on GitHub.
+BOT, LOGIN = 77, "github-actions[bot]"
 #: The last commit of the request.
 COMMIT = "c0ffee" * 6 + "c0ff"
 
@@ -35,8 +35,8 @@ class Comments(ThreadingHTTPServer):
         return [comment["body"] for comment in self.comments]
 
     def add(self, body: str | None, **more: Any) -> None:
-        """A comment that is there already, of GitHub's bot or of the token's user on GitLab."""
-        about = {"user": {"type": "Bot"}, "author_association": "NONE", "author": {"id": BOT}}
+        """A comment that is there already, of the token's user."""
+        about = {"user": {"login": LOGIN}, "author": {"id": BOT}}
         self.comments.append({"id": len(self.comments) + 1, "body": body, **about, **more})
 
     def of_github(self, event: Path, number: int | None = 7) -> dict[str, str]:
@@ -101,8 +101,11 @@ class _Request(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         place = self._begin()
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
-        if self.server.refused:
+        (body,) = json.loads(self.rfile.read(int(self.headers["Content-Length"]))).values()
+        if place == "/graphql":
+            assert body == "{viewer {login}}"
+            self._answer(200, {"data": {"viewer": {"login": LOGIN}}})
+        elif self.server.refused:
             # Some proxies say what they were sent.
             self._answer(self.server.refused, {"message": "not accessible", "sent": dict(self.headers)})
         elif self.command == "POST":

@@ -1,6 +1,7 @@
 """Jobs of CI, run as GitHub and GitLab run them: each step with its shell, folder, variables and condition.
 
-Steps that fetch (`actions/checkout` and the like) are passed over: the folder is there already.
+Steps that fetch (`actions/checkout` and the like) are passed over: the folder is there already. Artifacts are kept
+beside it.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class GitHubJob:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
         self.variables = {**self.variables, "RUNNER_TEMP": str(temporary)}
+        self.contexts = {**self.contexts, "runner.temp": str(temporary)}
 
     @property
     def summary(self) -> Path:
@@ -70,7 +72,10 @@ class GitHubJob:
         """Run steps in order; after one that failed, those alone that always run."""
         for step in steps:
             condition = str(step.get("if", ""))
-            if "run" not in step or (self.failed and "always()" not in condition) or not self._holds(condition):
+            if (self.failed and "always()" not in condition) or not self._holds(condition):
+                continue
+            if "run" not in step:
+                self._hand_over(step)
                 continue
             output, later = (self.folder.parent / f"{name}-{len(self.done)}" for name in ("output", "env"))
             for file in (output, later):
@@ -95,6 +100,19 @@ class GitHubJob:
             for file, known in ((output, self.outputs), (later, self.variables)):
                 known |= dict(line.split("=", 1) for line in file.read_text().splitlines())
 
+    def _hand_over(self, step: Mapping[str, Any]) -> None:
+        """Keep a file for another job, or fetch what one has kept."""
+        action = step["uses"].partition("@")[0]
+        if action not in {"actions/upload-artifact", "actions/download-artifact"}:
+            return
+        given = {name: self.expand(value) for name, value in step["with"].items()}
+        kept = self.folder.parent / "artifacts" / given["name"]
+        if action == "actions/download-artifact":
+            shutil.copytree(kept, self.folder / given.get("path", "."), dirs_exist_ok=True)
+        elif Path(given["path"]).exists():
+            kept.mkdir(parents=True, exist_ok=True)
+            shutil.copy(given["path"], kept)
+
     def expand(self, text: str) -> str:
         """A text with the values of its expressions; one that is not known is an error."""
         return _EXPRESSION.sub(lambda match: self._value(match[1].strip()), text)
@@ -107,9 +125,9 @@ class GitHubJob:
     def _holds(self, condition: str) -> bool:
         terms = [term.strip() for term in condition.split("&&") if term.strip() and "always()" not in term]
         for term in terms:
-            match = re.fullmatch(r"(inputs\.[\w-]+) != ''", term)
+            match = re.fullmatch(r"(inputs\.[\w-]+) ([!=]=) ''", term)
             assert match, f"a condition that this runner does not know: {term}"
-            if not self._value(match[1]):
+            if (self._value(match[1]) == "") != (match[2] == "=="):
                 return False
         return True
 
@@ -125,8 +143,13 @@ def run_action(action: Mapping[str, Any], job: GitHubJob) -> GitHubJob:
 
 
 def run_gitlab(job: Mapping[str, Any], folder: Path, variables: Mapping[str, str]) -> list[Done]:
-    """Run the script of a job of GitLab, in one shell, which ends at the first line that fails."""
+    """Run the script of a job of GitLab, in one shell, which ends at the first line that fails.
+
+    A job gets the token for comments only in the environment that the variable is scoped to.
+    """
     known = {**variables, "CI_PROJECT_DIR": str(folder)}
+    if job.get("environment", {}).get("name") != "bench-comment":
+        known.pop("COMMENT_TOKEN", None)
     for name, value in job.get("variables", {}).items():
         known[name] = re.sub(r"\$(\w+)", lambda match: known[match[1]], str(value))
     lines = job["script"] if isinstance(job["script"], list) else [job["script"]]

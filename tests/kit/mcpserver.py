@@ -49,6 +49,8 @@ class Offer:
             sys.stderr.write("the key is not \x1b[31mset\n")
             sys.stderr.flush()
             os._exit(3)
+        if self.given.fault == "bare":
+            return {"tools": []}
         at = int(cursor or 0)
         after = at + self.given.page
         last = after >= len(self.names) and self.given.fault != "endless"

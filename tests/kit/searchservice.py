@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -75,3 +76,14 @@ class Service(ThreadingHTTPServer):
 
     def handle_error(self, *arguments: object) -> None:
         return
+
+
+@contextmanager
+def serving() -> Iterator[Service]:
+    """A service, until the block ends."""
+    server = Service()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()

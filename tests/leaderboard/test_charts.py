@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.leaderboard.pages import charts
+from bench.show.figures import fit_names
 
 HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
 _UNIT = st.floats(0, 1)
@@ -123,8 +124,8 @@ def test_every_point_has_a_name_and_no_name_covers_another(points: list[charts.C
 
 def test_long_names_that_begin_alike_can_be_told_apart() -> None:
     names = ["Reranking, the model of somebody (depth=10)", "Reranking, the model of somebody (depth=50)", "Dense"]
-    assert charts.fit_names(names, 20) == ["Reranking…(depth=10)", "Reranking…(depth=50)", "Dense"]
-    assert charts.fit_names(names[:1], 20) == ["Reranking, the mode…"]
+    assert fit_names(names, 20) == ["Reranking…(depth=10)", "Reranking…(depth=50)", "Dense"]
+    assert fit_names(names[:1], 20) == ["Reranking, the mode…"]
 
 
 def test_curves_end_where_they_still_differ() -> None:

@@ -233,7 +233,7 @@ def test_a_label_has_no_sign_that_turns_or_breaks_a_line(text: str) -> None:
 
 @given(st.recursive(st.text() | st.none() | st.integers(), lambda inner: st.lists(inner, max_size=3), max_leaves=5))
 def test_data_of_the_explorer_is_json_that_can_end_no_script(value: object) -> None:
-    call = explorer._call("f", value)
+    call = explorer.script_call("f", value)
     assert "<" not in call
     assert call.isascii()
     assert json.loads(call.removeprefix("f(").removesuffix(");\n")) == value

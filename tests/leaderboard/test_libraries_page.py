@@ -26,6 +26,7 @@ from bench.leaderboard.pages import datasets as datasets_page
 from bench.leaderboard.pages import libraries as libraries_page
 from bench.leaderboard.pages.registry import Content
 from bench.leaderboard.writer import Writer
+from bench.show.figures import MOST_SERIES, Sized
 
 OF = "starter(distractors=extra)"
 SMALL, MIDDLE = "starter(distractors=extra, tools=190)", "starter(distractors=extra, tools=200)"
@@ -320,13 +321,11 @@ def _numbers(svg: str) -> list[float]:
 )
 def test_the_picture_stays_in_its_frame(found: list[list[tuple[int, float]]]) -> None:
     lines = [
-        charts.Sized(
-            f"m{i}", tuple((size, mean, mean / 2, math.nan if mean > 0.9 else 1.0) for size, mean in sorted(row))
-        )
+        Sized(f"m{i}", tuple((size, mean, mean / 2, math.nan if mean > 0.9 else 1.0) for size, mean in sorted(row)))
         for i, row in enumerate(found)
     ]
     svg = charts.sizes("t", lines, "recall@5")
-    drawn = [row for row in found if len(row) > 1][: charts.MOST_SERIES]
+    drawn = [row for row in found if len(row) > 1][:MOST_SERIES]
     assert bool(svg) == bool(drawn)
     if svg:
         assert len(_numbers(svg)) == 2 * sum(map(len, drawn))
@@ -337,7 +336,7 @@ def test_the_picture_escapes_its_names_and_tells_long_ones_apart() -> None:
     points = ((527, 0.4, 0.3, 0.5), (17_925, 0.2, None, None))
     svg = charts.sizes(
         HOSTILE,
-        [charts.Sized(HOSTILE, points), charts.Sized("x" * 90 + "1", points), charts.Sized("x" * 90 + "2", points)],
+        [Sized(HOSTILE, points), Sized("x" * 90 + "1", points), Sized("x" * 90 + "2", points)],
         HOSTILE,
     )
     root = ElementTree.fromstring(svg)

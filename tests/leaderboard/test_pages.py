@@ -34,7 +34,7 @@ from bench.registry import load_dataset
 from bench.results.comparability import competes
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.macro import macro_intervals
+from bench.stats.macro import macro_intervals, macro_values
 from bench.stats.noninferiority import enough_units
 from bench.stats.robust_t import robust_t
 from bench.stats.tiers import pairwise_tests, rank_intervals
@@ -333,7 +333,7 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     sources = ["one", "two", "two"]
     means = np.array([part.mean(axis=0) for part in parts])
     errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, member, strict=True)])
-    exact = standings.over_datasets(parts, member, sources, (0, 1))
+    exact = macro_intervals(parts, units=member, sources=sources, span=(0, 1))
     own = np.array([bca_intervals(part, units=codes) for part, codes in zip(parts, member, strict=True)])
     assert standings.over_datasets_limit(means, errors, own, sources, (0, 1)) == pytest.approx(exact, abs=0.02)
     assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
@@ -380,7 +380,8 @@ def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> 
     parts = [np.column_stack([random.random(30), random.random(30)]) for _ in range(3)]
     parts[0][:, 0] += 0.3
     units = [np.arange(30), np.arange(30) // 2, np.arange(30)]
-    ranked_over_datasets = standings.rank_over_datasets(["a", "b"], parts, units, ["one", "two", "two"])
+    values, codes = macro_values(parts, units, ["one", "two", "two"])
+    ranked_over_datasets = standings.rank_systems(["a", "b"], values, codes)
     means = np.array([part.mean(axis=0) for part in parts])
     assert ranked_over_datasets.means == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
     assert ranked_over_datasets.units == 75

@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,54 @@ def test_the_site_is_served_to_this_machine_alone(ready_site: Built) -> None:
             assert answer.read() == (ready_site.folder / "index.html").read_bytes()
             assert answer.headers["Cache-Control"] == "no-cache"
     finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        *(
+            (f"/{name}", 200)
+            for name in ("", "page.html", "same.html", "part/", "samepart/", "?a=b", "part/../page.html")
+        ),
+        *((f"/{name}", 404) for name in ("file.html", "relative.html", "folder/", "folder/secret.html", "deep/part/x")),
+        *(
+            (f"/{name}", 404)
+            for name in ("indexed/", "circle", "f%69le.html", "folder%2Fsecret.html", "%00", "file.html/")
+        ),
+        *((f"/{name}", 404) for name in ("..%2fout/secret.html", "../out/secret.html", "%2e%2e/out/secret.html")),
+        ("//out/secret.html", 404),
+    ],
+)
+def test_no_link_leads_out_of_the_site(tmp_path: Path, asked: str, status: int) -> None:
+    site, out = tmp_path / "site", tmp_path / "out"
+    for folder in (site / "part", site / "indexed", site / "deep", out):
+        folder.mkdir(parents=True)
+    (out / "secret.html").write_text("secret")
+    (out / "index.html").write_text("secret")
+    for page in (site / "index.html", site / "page.html", site / "part" / "index.html"):
+        page.write_text("page")
+    links = {"file.html": out / "secret.html", "relative.html": "../out/secret.html", "folder": out, "circle": "circle"}
+    inner = {
+        "indexed/index.html": out / "index.html",
+        "deep/part": "../../out",
+        "same.html": "page.html",
+        "samepart": "part",
+    }
+    for name, target in {**links, **inner}.items():
+        (site / name).symlink_to(target)
+    server = serve.open_server(site, 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+    try:
+        for verb in ("GET", "HEAD"):
+            connection.request(verb, asked)
+            answer = connection.getresponse()
+            assert answer.status == status
+            assert b"secret" not in answer.read()
+    finally:
+        connection.close()
         server.shutdown()
         server.server_close()
 

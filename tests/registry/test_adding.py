@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from bench.data.dataset import Dataset
 from bench.data.parquet import write_dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.registry import dataset_entries, load_dataset
-from bench.registry.adding import add_datasets
+from bench.registry.adding import add_datasets, check_id
 
 CARD = Card(
     id="made",
@@ -197,6 +198,14 @@ def test_a_damaged_description_stops_the_import(tmp_path: Path, about: str) -> N
 # One at a time ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("name", "valid"), [("CON", 0), ("aux.x", 0), ("Lpt1", 0), ("nul.", 0), ("console", 1), ("com", 1)]
+)
+def test_an_id_is_no_name_of_a_device(name: str, valid: bool) -> None:
+    with nullcontext() if valid else pytest.raises(UsageError, match="not a valid dataset id"):
+        check_id(name)
+
+
 def test_adding_leaves_nothing_beside_the_dataset(folder: Path) -> None:
     add("copy", folder)
     add("copy", folder, replace=True)
@@ -227,7 +236,7 @@ ADDER = """
 import sys
 from pathlib import Path
 from bench.base.errors import UsageError
-from bench.registry.adding import add_datasets
+from bench.registry.adding import add_datasets, check_id
 
 print("ready", flush=True)
 sys.stdin.readline()

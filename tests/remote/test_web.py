@@ -133,13 +133,6 @@ def test_a_place_without_a_service_is_said(service: Service) -> None:
         client().send("POST", service.url, {})
 
 
-def test_a_long_wait_that_a_service_asks_for_is_bounded() -> None:
-    assert web._retry_after("99999") == web._LONGEST_HEADER
-    assert web._retry_after("-3") == 0.0
-    assert web._retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
-    assert [web._retry_after(text) for text in ("", "nan", "soon", "Wed, 99")] == [None] * 4
-
-
 def test_several_threads_ask_at_once_and_no_faster_than_the_rate(service: Service) -> None:
     def answer(request: Request) -> None:
         time.sleep(0.1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bench.stats.best_of_many import best_of_many as best_of_families
 from bench.stats.best_of_many import mean_without_choice
-from bench.stats.differences import difference_p_values
+from bench.stats.differences import intervals_and_p_values
 from bench.stats.randomisation import MOST_ENUMERATED, randomisation_test
 from bench.stats.robust_t import robust_t
 from bench.stats.units import singletons
@@ -100,7 +100,7 @@ def test_one_variant_has_the_p_of_the_test_of_one_pair(rows: int, seed: int, gro
     gold = random.integers(1, 5, rows)
     one, other = (random.binomial(gold, share) / gold for share in (0.6, 0.5))
     units = None if group is None else (np.arange(rows) // group).astype(np.int64)
-    plain = difference_p_values((one - other)[:, None], units=units, flips=999)
+    plain = intervals_and_p_values((one - other)[:, None], units=units, flips=999)[1]
     assert best_of_many(one[:, None], other[:, None], flips=999, units=units) == plain
     assert best_of_many(other[:, None], one[:, None], flips=999, units=units) == plain
     # Copies of either are no tries.

@@ -200,7 +200,7 @@ def test_tests_and_intervals_of_dependent_queries_keep_their_promises(sizes: lis
 
 
 def expected_p_values(differences: Values, units: NDArray[np.int64] | None, flips: int, seed: int) -> Values:
-    """As `difference_p_values`, with fewer flips."""
+    """As `intervals_and_p_values`, with fewer flips."""
     p = randomisation_test(differences, flips, seed, units)
     return p if units is None else np.maximum(p, robust_t(differences, units).p_values())
 

@@ -114,6 +114,7 @@ def catalogue_of(
     budget = ByteBudget()
     remarks: list[tuple[Document, str, str]] = []
     entries: list[_Entry] = []
+    empty: list[Document] = []
     parts: set[Path] = set()
     unread: defaultdict[str, list[_Entry]] = defaultdict(list)
     size = 0
@@ -121,6 +122,7 @@ def catalogue_of(
         folder = source.path if source.path != document.file else Path()
         is_api = form == "openapi" or is_openapi(document.value)
         references = References(document.value, document.file, folder, budget) if is_api else None
+        before = len(entries) + len(remarks)
         try:
             for item in tools_of(document.value, form, references, is_line=document.line > 0):
                 if isinstance(item, Skipped):
@@ -142,6 +144,7 @@ def catalogue_of(
                 raise DataError(f"{document.where} cannot be imported: {error}.") from None
             remarks.append((document, document.label, f"{error}"))
         parts |= references.files if references is not None else set()
+        empty += [document] if len(entries) + len(remarks) == before else []
     if parts:  # what an API has in other files is no catalogue beside it
         entries = [entry for entry in entries if not _is_part(entry.document, parts)]
         remarks = [remark for remark in remarks if not _is_part(remark[0], parts)]
@@ -151,6 +154,7 @@ def catalogue_of(
         more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
         raise DataError(f"there is no tool in {', '.join(dict.fromkeys(names[:3]))}{what}{more}.")
     told = [(place, reason) for _, place, reason in remarks]
+    told += [(document.label, "it has no tools") for document in empty if not _is_part(document, parts)]
     for name, having in unread.items():
         count = f"{len(having)} tool{'' if len(having) == 1 else 's'}"
         told.append((having[0].label, f"the field {one_line(name, 80)!r} is not read ({count})"))
@@ -235,8 +239,8 @@ def _distinct(placed: Sequence[tuple[Tool, str]], drop_duplicates: bool, remarks
     if clashes:
         more = f" ({len(clashes) - 1} more ids are taken twice)" if len(clashes) > 1 else ""
         raise DataError(
-            f"two tools have the id {clashes[0]}{more}; name the servers as SERVER=PATH, or keep the first of each "
-            "with --drop-duplicates."
+            f"two tools have the id {clashes[0]}{more}; `bench data import` names servers by SERVER=PATH, and keeps "
+            "the first of each with --drop-duplicates."
         )
     return [tool for tool, _ in kept.values()]
 

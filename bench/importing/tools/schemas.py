@@ -162,7 +162,7 @@ def resolve_reference(root: Any, reference: str) -> Any:
     node = root
     for step in reference[2:].split("/"):
         # Percent-encoding is for URLs; `~1` and `~0` are the pointer's own.
-        key = _unquote_step(step).replace("~1", "/").replace("~0", "~")
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
         if isinstance(node, dict) and key in node:
             node = node[key]
         elif isinstance(node, list) and key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(node):
@@ -170,10 +170,6 @@ def resolve_reference(root: Any, reference: str) -> Any:
         else:
             return None
     return node
-
-
-def _unquote_step(step: str) -> str:
-    return unquote(step) if "%" in step else step
 
 
 def _parameter(name: str, about: Any, root: Any) -> Parameter:

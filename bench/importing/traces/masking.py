@@ -10,6 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
+from bench.base import secrets
+
 EMAIL, KEY, NUMBER = "[email]", "[key]", "[number]"
 
 _PRIVATE_KEY = re.compile(
@@ -124,7 +126,9 @@ _MASKS: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
 
 def mask_text(text: str) -> tuple[str, Counter[str]]:
     """A text with placeholders in place of what is masked, and how often each placeholder was put."""
-    counts: Counter[str] = Counter()
+    known = secrets.mask(text)
+    counts = Counter({KEY: added} if (added := known.count(secrets.MASK) - text.count(secrets.MASK)) else {})
+    text = known
     for pattern, placeholder, holds in _MASKS:
 
         def put(match: re.Match[str], placeholder: str = placeholder, holds: _Test = holds) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.base import secrets
 from bench.base.errors import DataError, UsageError
 from bench.base.paths import expand_path, write_text
 from bench.base.strict_json import RepeatedKey
@@ -168,7 +169,7 @@ def read_traffic(
         unread += _read(expand_path(file), reader, joiner, records, remarks)
         counts.update(records.counts)
     turns = joiner.turns()
-    mask = (lambda text: (text, Counter())) if keep_personal_data else mask_text
+    mask = (lambda text: (secrets.mask(text), Counter())) if keep_personal_data else mask_text
     rows = _QueryRows(names, search_tools, mask, reader.digest)
     for turn in turns:
         rows.add(turn)

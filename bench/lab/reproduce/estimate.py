@@ -18,7 +18,7 @@ from bench.models.llm.rules import RULES
 from bench.models.llm.settings import chat_settings
 from bench.results.manifest import Manifest
 from bench.results.store import StoredResult, folders_of
-from bench.show.numbers import count, duration, money
+from bench.show.numbers import count, duration, money, several
 
 #: The most calls that a query takes. PTR asks for functionalities, for tools that serve them, and for what is left.
 MOST_CALLS = {"ptr": 3, "query-generation": 1, "choose": 1}
@@ -51,10 +51,10 @@ def estimate_text(estimate: RunEstimate) -> list[str]:
     """It in sentences."""
     if estimate.to_run:
         kept = f"; {estimate.kept} more are kept" if estimate.kept else ""
-        size = f"{_several(estimate.methods, 'method')}, {_several(estimate.datasets, 'dataset')}"
-        sentences = [f"to run: {_several(estimate.to_run, 'result')} ({size}){kept}; {_time(estimate)}"]
+        size = f"{several(estimate.methods, 'method')}, {several(estimate.datasets, 'dataset')}"
+        sentences = [f"to run: {several(estimate.to_run, 'result')} ({size}){kept}; {_time(estimate)}"]
     elif estimate.kept:
-        sentences = [f"nothing to run: {_several(estimate.kept, 'result')} kept"]
+        sentences = [f"nothing to run: {several(estimate.kept, 'result')} kept"]
     else:
         sentences = ["nothing of it can run on this machine"]
     if estimate.calls:
@@ -77,10 +77,6 @@ def _time(estimate: RunEstimate) -> str:
         return "time not known, as no result of the same methods is kept"
     about = f"about {duration(estimate.seconds)}"
     return about if not estimate.untimed else f"{about} for {timed} of them, not known for {estimate.untimed}"
-
-
-def _several(number: int, what: str) -> str:
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def _queries(plan: Plan, runs: MethodRuns) -> int:

@@ -78,8 +78,8 @@ class PairedComparison(Record):
     """A paired comparison: first - second on the same queries.
 
     `n` queries in `units` of independence, which are worth `effective` independent queries (None in older reports).
-    `p` is as of `bench.stats.differences.difference_p_values`, `corrected` by Holm for its family; `detectable` is the
-    minimum detectable effect at 80% power.
+    `p` is as of `bench.stats.differences.intervals_and_p_values`, `corrected` by Holm for its family; `detectable` is
+    the minimum detectable effect at 80% power.
     """
 
     metric: str

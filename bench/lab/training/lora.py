@@ -112,11 +112,10 @@ def _count_parameters(base: str, rank: int) -> tuple[int, int]:
     # Their types leave some arguments untyped.
     configs: Any = AutoConfig
     models: Any = AutoModelForCausalLM
-    path = Path(base).expanduser()
+    # Of the hub only the config: the weights may be what this machine has no room for.
+    name = str(model_folder(base)) if Path(base).expanduser().is_dir() else base
     try:
-        # Of the hub only the config: the weights may be what this machine has no room for.
-        name = str(path) if path.is_dir() else base
-        config = configs.from_pretrained(name, local_files_only=current_session().offline)
+        config = configs.from_pretrained(name, local_files_only=current_session().offline, trust_remote_code=False)
         with torch.device("meta"):
             network = models.from_config(config)
     except Exception as error:  # the readers of these files raise errors of their own kinds

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ from pydantic import Field
 from bench.base.errors import UnavailableError
 from bench.base.reading import Reader
 from bench.lab.training.trainer import TrainingSettings
-from bench.models.files import model_folder, quiet_transformers
+from bench.models.files import loading, model_folder, quiet_transformers
 
 if TYPE_CHECKING:
     import torch
@@ -47,16 +47,6 @@ def transformer_folder(base: str) -> Path:
     if not (first / "config.json").is_file():
         raise UnavailableError(f"the model {base!r} has no transformer to train (no config.json in {first}).")
     return first
-
-
-@contextmanager
-def loading(base: str, folder: Path) -> Iterator[None]:
-    """Raise what the readers of a model's files raise, errors of many kinds, as `UnavailableError`."""
-    try:
-        yield
-    except Exception as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnavailableError(f"the model {base!r} cannot be loaded from {folder}: {first}.") from None
 
 
 def classifier_and_tokenizer(base: str, labels: Sequence[str], most_tokens: int, seed: int) -> tuple[Any, Any]:

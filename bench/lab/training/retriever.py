@@ -20,14 +20,13 @@ from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.pretrained import (
     TransformerSettings,
     arithmetic,
-    loading,
     make_ready,
     pad_ids,
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
 from bench.models.cache import token_batches
-from bench.models.files import model_folder, quiet_transformers
+from bench.models.files import loading, model_folder, quiet_transformers
 from bench.search.dense import normalize, search
 from bench.search.progressive import progressive_search
 

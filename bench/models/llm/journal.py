@@ -12,6 +12,7 @@ import datetime
 import hashlib
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -27,6 +28,8 @@ from bench.models.llm.messages import ToolCall
 Kind = Literal["reply", "refusal", "gave-up", "lost", "embeddings"]
 Count = Annotated[int, Field(ge=0)]
 
+#: Prompts and replies are for the user alone.
+_MODE = 0o600
 _CHECK = 16  # hexadecimal digits of the checksum
 _TAIL = len(',"check":""}') + _CHECK
 
@@ -177,7 +180,7 @@ class Journal:
         """
         with self._thread, lock(self.path.with_name(self.path.name + ".lock"), "writing the journal"):
             with storage_errors(str(self.path)):
-                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), _MODE)
             try:
                 self._mend(handle)
                 self._refresh()
@@ -223,6 +226,9 @@ class Journal:
             if file != self._file or status.st_size < self._end:
                 self._forget()
                 self._file = file
+                # Of an earlier version, or copied; on a disk that cannot be written it stays as it is.
+                with suppress(OSError):
+                    os.chmod(self.path, _MODE)
             if status.st_size > self._end:
                 self._read_on()
         except FileNotFoundError:

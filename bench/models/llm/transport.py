@@ -8,7 +8,6 @@ would get through.
 
 from __future__ import annotations
 
-import email.utils
 import json
 import random
 import re
@@ -19,6 +18,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from bench.base.errors import BenchError, UnavailableError, UsageError, require
+from bench.base.http import retry_after
 from bench.base.secrets import mask, mask_bytes, mask_json
 from bench.base.text import one_line
 from bench.models.llm.budget import Held, WorkStopped
@@ -291,22 +291,3 @@ def _bounded_transport(seconds: float) -> Any:
             return httpx2.Response(answered.status, headers=dict(answered.headers), content=body, request=request)
 
     return Bounded()
-
-
-def retry_after(header: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After header asks for: a number, or an HTTP date; None where it says neither.
-
-    Args:
-        header: its value.
-        now: seconds since 1970.
-    """
-    if header is None:
-        return None
-    try:
-        seconds = float(header)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(header).timestamp() - now
-        except (ValueError, TypeError, OverflowError, OSError):
-            return None
-    return max(0.0, seconds) if seconds == seconds else None

@@ -511,6 +511,12 @@ def test_a_fault_in_a_table_has_the_first_line_of_its_row(tmp_path: Path) -> Non
         read(tmp_path, "text,tools;x;query;tools\n", "q.csv", text="text", tools="tools;x;query;tools")
 
 
+def test_utf_16_without_its_mark_is_named(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_bytes(TABLE.encode("utf-16-le"))
+    with pytest.raises(DataError, match=r"q\.csv is not UTF-8 \(null characters, as in UTF-16 without its mark"):
+        read_queries(tmp_path / "q.csv", TOOLS)
+
+
 def test_expectations_of_promptfoo_stand_in_columns(tmp_path: Path) -> None:
     rows = f"prompt,__expected1,__expected2\na,{USED}: read,contains: x\nb,not-{USED}: send,{USED}(1):write\n"
     queries, notes = read(tmp_path, rows, "q.csv")

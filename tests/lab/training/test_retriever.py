@@ -21,7 +21,9 @@ from bench.identity.reach import Reached, reach_modules
 from bench.interface import History, Library, Queries
 from bench.interface.parts import preflight
 from bench.lab.training import train
+from bench.lab.training.lora import check_memory
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
+from bench.lab.training.pretrained import transformer_folder
 from bench.lab.training.retriever import RetrieverTrainer, progressive_loss, ranking_loss
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.encoders import Encoder
@@ -302,6 +304,13 @@ def test_a_base_that_is_no_model_is_refused_in_a_sentence(lessons: Dataset, tmp_
     (tmp_path / "base" / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(UnavailableError, match=r"^the model .*base' cannot be loaded from .*base: "):
         trained(lessons, tmp_path / "model", str(tmp_path / "base"))
+
+
+@pytest.mark.parametrize("load", [transformer_folder, lambda name: check_memory(name, 0, "float32")])
+def test_a_base_that_asks_for_code_of_its_own_is_refused(tmp_path: Path, load: Callable[[str], object]) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2", "auto_map": {"AutoConfig": "own.Evil"}}')
+    with pytest.raises(UsageError, match=r"config\.json asks for code"):
+        load(str(tmp_path))
 
 
 def test_a_seed_that_no_generator_takes_is_refused(

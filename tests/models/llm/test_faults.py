@@ -35,9 +35,9 @@ from kit.chatserver import (
 )
 
 from bench.base.errors import BenchError, UnavailableError, UsageError
+from bench.base.http import retry_after
 from bench.base.text import REPLACEMENT
 from bench.models.llm import Failure, LanguageModel, Message, Reply, Request, transport
-from bench.models.llm.transport import retry_after
 
 Ask = Callable[..., Any]
 KEY = "sk-of-the-test"

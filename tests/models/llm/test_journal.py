@@ -56,6 +56,19 @@ def texts(path: Path, *keys: str) -> list[str | None]:
     return [None if (find := journal.find(key)) is None else find.text for key in keys]
 
 
+@pytest.mark.parametrize("use", [lambda journal: journal.append(line("b")), lambda journal: journal.find("a")])
+def test_it_is_its_owners_alone_an_older_one_too(path: Path, use: Callable[[Journal], object]) -> None:
+    before = os.umask(0o022)
+    try:
+        Journal(path).append(line("a"))
+        assert path.stat().st_mode & 0o777 == 0o600
+        path.chmod(0o644)
+        use(Journal(path))
+        assert path.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
+
+
 def test_what_is_appended_is_found_by_this_journal_and_the_next(path: Path) -> None:
     journal = Journal(path)
     assert journal.find("a") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,6 +107,24 @@ def test_a_recorded_run_replays_offline_to_the_same_bytes(
     assert replayed.manifest.result_id == recorded.manifest.result_id
     for name in ("run.parquet", "per_query.parquet", "metrics.json"):
         assert (replayed.folder / name).read_bytes() == (recorded.folder / name).read_bytes()
+
+
+def test_prompts_are_in_files_of_their_owner_and_results_in_public_ones(
+    chat_server: ChatServer, run: Callable[[str], StoredResult], tmp_path: Path
+) -> None:
+    chat_server.answer = answer
+    before = os.umask(0o022)
+    try:
+        folder = run("results").folder
+    finally:
+        os.umask(before)
+    (prompt, *_) = chat_server.prompts
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    private = {path.name for path in files if prompt.encode() in path.read_bytes()}
+    assert private == {"journal.jsonl"}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in files if path.parent == folder or path.name in private}
+    assert modes.pop("journal.jsonl") == 0o600
+    assert {*modes.values()} == {0o644}
 
 
 def test_a_run_that_the_limit_ended_goes_on_when_it_is_raised(
