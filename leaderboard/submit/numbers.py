@@ -20,7 +20,7 @@ from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, parse_metric
 from bench.results.code_versions import lenient_hash
 from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
-from bench.results.intervals import check_counts
+from bench.results.intervals import check_counts, check_values
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
@@ -150,12 +150,17 @@ def mean_faults(
     stored = in_memory(manifest, metrics, per_query, repeats)
     try:
         check_counts(manifest, metrics, per_query, PER_QUERY)
+        if repeats is not None:
+            for name in map(str, wanted):
+                check_values(_floats(repeats[name]), name, REPEATS)
+            varied = repeated_values(stored, [str(metric) for metric in wanted])
+            values = np.column_stack([stored.values(str(metric)) for metric in wanted])
+            if (np.isnan(varied) != np.isnan(values)).any():
+                return [f"{REPEATS} has values for other queries than {PER_QUERY}."]
         made, table, _ = score_values(stored, evaluated.dataset)
         faults += [*_value_faults(per_query, table, PER_QUERY), *_metric_faults(metrics, made)]
         if repeats is not None:
-            varied = repeated_values(stored, [str(metric) for metric in wanted])
-            means, values = repeat_means(varied), np.column_stack([stored.values(str(metric)) for metric in wanted])
-            same = np.isclose(values, means, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True).all(axis=0)
+            same = np.isclose(values, repeat_means(varied), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True).all(axis=0)
             others = np.flatnonzero(~same).tolist()
             faults += [f"{PER_QUERY} has values of {wanted[i]} that are not the means of the repeats." for i in others]
             flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
