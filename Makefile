@@ -146,7 +146,8 @@ board: $(READY)
 	$(BIN)/bench reproduce all --results $(BOARD)/reproduction --out $(BOARD) --quiet > /dev/null
 	rm -rf board/results
 	cp -r $(BOARD)/results board/results
-	find board/results -name run.parquet -size +$(LARGEST_RANKING) -delete
+	find board/results -name run.parquet -size +$(LARGEST_RANKING) -printf '%h\0' \
+		| xargs -0 $(BIN)/bench results rm --ranking --yes > /dev/null
 	find board/results -mindepth 1 -name '.*' -prune -exec rm -rf {} +
 	cp $(BOARD)/reproduction.json board/reproduction.json
 	$(BIN)/bench submit check --without-runs board/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }

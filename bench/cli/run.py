@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from bench.base.bars import progress
-from bench.base.errors import BenchError, UsageError
+from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.paths import results_folder
 from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
@@ -17,6 +17,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import (
     complete_datasets,
     complete_methods,
+    complete_results,
     json_option,
     results_option,
     settings_options,
@@ -29,18 +30,22 @@ from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
-from bench.metrics import parse_metrics
+from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.results.aliases import check_free, read_alias, set_alias
+from bench.results.commands import chosen as chosen_of
+from bench.results.commands import command as command_of
+from bench.results.commands import contradictions, settings_of
+from bench.results.finding import name_result
 from bench.results.store import StoredResult
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
 
 @click.command("run", cls=VerbCommand)
-@click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False), required=False)
+@click.argument("source", metavar="[EXPERIMENT|RESULT]", required=False, shell_complete=complete_results)
 @click.option(
     "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method spec; repeatable."
 )
@@ -74,7 +79,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 @more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
 @json_option
 def command(
-    experiment: Path | None,
+    source: str | None,
     methods: tuple[str, ...],
     datasets: tuple[str, ...],
     parameters: tuple[str, ...],
@@ -93,15 +98,17 @@ def command(
     """Run methods on datasets and store the results.
 
     Without arguments, bench runs tgr on starter. Methods and datasets take parameters in parentheses:
-    'dense(similarity=l2)', 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file with methods and datasets; it
-    replaces these options.
+    'dense(similarity=l2)', 'rectools(split=bundle-disjoint)'. EXPERIMENT is a TOML file with methods and datasets, and
+    RESULT a stored result (a folder, an id or METHOD@DATASET), whose settings are used again; both replace these
+    options.
     """
     use_session(cache=False if no_cache else None)
-    if experiment is not None:
+    if source is not None:
         given = [methods, datasets, parameters, name, metrics, *settings.values()]
         if any(value not in (None, ()) for value in given):
-            raise UsageError(f"{experiment} defines the run; remove the options that repeat it.")
-        chosen = read_experiment(experiment)
+            raise UsageError(f"{source} defines the run; remove the options that repeat it.")
+        is_file = Path(source).suffix == ".toml" or Path(source).is_file()
+        chosen = read_experiment(Path(source)) if is_file else _read_settings(source, results or results_folder())
     else:
         chosen = Experiment.model_validate(
             {
@@ -151,6 +158,27 @@ def command(
     if problems:
         # The others were run and are stored; the exit code is the first problem's.
         raise problems[0]
+
+
+def _read_settings(name: str, results: Path) -> Any:
+    """An experiment with the settings of a stored result, of whatever code: its tables are not read.
+
+    Raises:
+        UsageError: there is no such result, or it is a scored run file.
+        ResultError: its manifest is damaged, or contradicts itself.
+    """
+    result = name_result(results, name, older=True)
+    manifest, asked = result.manifest, settings_of(result.manifest)
+    if asked.file is not None:
+        raise UsageError(
+            f"{name} is a scored run file, which no method makes: score the file again by {command_of(manifest)}."
+        )
+    if faults := contradictions(manifest):
+        raise ResultError(f"{name} cannot be run again: {faults[0]}.")
+    # Those that were added since among them.
+    metrics = [metric for metric in result.metrics.metrics if metric not in {*DEFAULT_METRICS, *FURTHER_METRICS}]
+    given = {"methods": [asked.method], "datasets": [asked.dataset], "metrics": metrics}
+    return Experiment.model_validate(given | chosen_of(asked))
 
 
 def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> tuple[str, ...]:

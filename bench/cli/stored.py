@@ -31,9 +31,9 @@ def command() -> None:
 @json_option
 def list_results(results: Path | None, stale: bool, as_json: bool) -> None:
     """List stored results."""
+    from bench.results.commands import command as command_of
     from bench.results.comparability import usual_template
     from bench.results.current import Built, is_of_today
-    from bench.results.current import command as command_of
     from bench.results.finding import latest, settings
     from bench.results.store import StoredResult, find_results
     from bench.results.tries import variants_of
@@ -126,16 +126,27 @@ def rename(result: str, name: str, results: Path | None) -> None:
 @command.command("rm")
 @click.argument("names", nargs=-1, required=True, metavar="RESULT...", shell_complete=complete_results)
 @click.option("--yes", is_flag=True, help="Remove them; else say what would be removed, and what depends on it.")
+@click.option("--ranking", is_flag=True, help="Remove run.parquet alone, and say so in the manifest; the numbers stay.")
 @results_option
-def remove(names: tuple[str, ...], yes: bool, results: Path | None) -> None:
+def remove(names: tuple[str, ...], yes: bool, ranking: bool, results: Path | None) -> None:
     """Remove stored results. They cannot be had back but by running them again.
 
     What names one of them is named first: its alias, and below the working folder baselines, submissions and reports.
     Those stay. A baseline keeps its numbers; what goes is the evidence behind it.
     """
+    from bench.results.finding import name_result
     from bench.results.removal import find_dependants, find_removable, remove_result
+    from bench.results.store import RUN, omit_ranking
 
     folder = results or results_folder()
+    if ranking:
+        for result in [name_result(folder, name, older=True) for name in names]:
+            click.echo(f"{'removed ' if yes else ''}{one_line(str(result.folder / RUN))}")
+            if yes:
+                omit_ranking(result)
+        if not yes:
+            raise UsageError("nothing was removed: --yes removes what is listed above.")
+        return
     items = list({item.folder: item for item in (find_removable(folder, name) for name in names)}.values())
     dependants, whole = find_dependants({item.result_id for item in items}, Path(), folder)
     for item in items:

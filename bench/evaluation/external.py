@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,16 @@ from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
 from bench.registry import load_dataset
+from bench.results.commands import print_command, stored_settings
 from bench.results.finding import find_result, is_alias
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Mark, MethodIdentity
 from bench.results.settings import EvaluatedSplit
 from bench.results.store import StoredResult, result_folder, result_lock, write_result
+
+if TYPE_CHECKING:
+    from bench.evaluation.plan import Plan
 
 
 def score_run_file(
@@ -81,11 +85,10 @@ def score_run_file(
         answers, hidden = _within_scope(answers, dataset.scope[rows])
         warnings += [f"{hidden} tools that a request may not see were left out of its ranking"] if hidden else []
     digest = hashlib.sha256(data).hexdigest()
-    conditions = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
-    identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {name} {digest}"
-    identifier = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    identifier = run_file_id(plan, dataset, digest)
     scored = score(identifier, dataset, rows, [answers], plan.tool_text(dataset), metrics)
     failures, marks, _ = observe(dataset, rows, [answers])
+    settings = stored_settings(name, dataset.spec, plan, metrics, file)
     manifest = Manifest(
         result_id=identifier,
         protocol=version_for(dataset.gold),
@@ -103,7 +106,8 @@ def score_run_file(
         ),
         depth=max(1, answers.ranking.tools.shape[1]),
         seeds={"bootstrap": BOOTSTRAP_SEED},
-        environment=environment(command or score_command(file, dataset.spec, name, split, template)),
+        settings=settings,
+        environment=environment(command or print_command(settings)),
         timings={},
         latency=None,
         peak_memory_mib=None,
@@ -117,19 +121,18 @@ def score_run_file(
         return write_result(folder, manifest, scored.metrics, scored.run, scored.per_query)
 
 
+def run_file_id(plan: Plan, dataset: Dataset, digest: str) -> str:
+    """The id of a scored run file with this sha256; the plan has the system's name in place of a method."""
+    conditions = f"{plan.evaluated_split(dataset)} {plan.tool_text(dataset)}"
+    identity = f"{RANKING_RULES} {dataset.content_hash} {conditions} {plan.method.name} {digest}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
 def _within_scope(answers: Answers, scope: NDArray[np.uint8]) -> tuple[Answers, int]:
     """The answers without what requests may not see, and how many tools that were."""
     ranking = answers.ranking
     kept = keep_in_scope(ranking, scope, max(1, ranking.tools.shape[1]))
     return replace(answers, ranking=kept), int((ranking.tools != PAD).sum() - (kept.tools != PAD).sum())
-
-
-def score_command(file: str, dataset: str, name: str, split: EvaluatedSplit | None, template: Template | None) -> str:
-    """The command that scores a run file, for the manifest."""
-    words = ["bench", "score", file, "--dataset", dataset, "--name", name]
-    for option, value in (("--split", split), ("--template", template)):
-        words += [option, value] if value else []
-    return shlex.join(words)
 
 
 def open_result(name: str, results: Path, dataset: str | None = None, progress: Progress = QUIET) -> StoredResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,10 @@ from bench.base.protocol import MOST_REPEATS
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+from bench.metrics import Metric
+from bench.results.commands import print_command, stored_settings
 from bench.results.ids import Conditions
-from bench.results.settings import EvaluatedSplit, RunSettings, option
+from bench.results.settings import EvaluatedSplit, RunSettings
 
 
 @dataclass(frozen=True)
@@ -57,12 +59,9 @@ class Plan(RunSettings):
             raise UsageError(f"{dataset.spec} has no {split} queries; choose another --split.")
         return replace(self, limit=None) if self.limit is not None and self.limit >= available else self
 
-    def command(self) -> str:
-        """The command that makes this result and no other."""
-        words = ["bench", "run", "--method", str(self.method), "--dataset", str(self.dataset)]
-        for name, value in self.chosen().items():
-            words += [option(name), str(value)]
-        return shlex.join(words)
+    def command(self, metrics: Sequence[Metric] = ()) -> str:
+        """The command that makes this result and no other, with further metrics."""
+        return print_command(stored_settings(str(self.method), str(self.dataset), self, metrics))
 
     def evaluated_split(self, dataset: Dataset) -> EvaluatedSplit:
         """The split of this plan on a dataset."""

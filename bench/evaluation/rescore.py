@@ -115,7 +115,7 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
             scored = replace(scored, metrics=scored.metrics.model_copy(update={"tokens": kept}))
         new_metrics, per_query, run, repeats = scored.metrics, scored.per_query, scored.run, scored.repeats
     else:
-        new_metrics, per_query, repeats = _from_values(result, dataset, metrics)
+        new_metrics, per_query, repeats = score_values(result, dataset, metrics)
     judged = np.array(per_query["n_gold"].to_pylist()) > 0
     rows = np.array([dataset.query_codes[name] for name in per_query["query_id"].to_pylist()], dtype=np.int64)
     count, effective = unit_counts(dataset.units[rows[judged]])
@@ -138,8 +138,8 @@ def _with_repeated_gold(data: DatasetIdentity, result: StoredResult, dataset: Da
     return data.model_copy(update={"repeated_gold": repeated_gold(dataset, rows, dataset.rows(data.split))})
 
 
-def _from_values(
-    result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]
+def score_values(
+    result: StoredResult, dataset: Dataset, metrics: Sequence[Metric] = ()
 ) -> tuple[Metrics, pa.Table, pa.Table | None]:
     """Means and intervals of the stored per-query values, and these with the units of today."""
     had, scoring = _had(result), result.manifest.scoring

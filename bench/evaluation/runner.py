@@ -44,7 +44,7 @@ from bench.interface.marks import FLAKY, REMOTE, RESUMED
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages, method_use
-from bench.results.current import conditions_of
+from bench.results.commands import conditions_of, print_command, stored_settings
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
@@ -174,7 +174,9 @@ class Runner:
         for item in prepared:
             if not self.keeps(item):
                 self._begun.add(item.identifier)
-                begin_run(self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command())
+                begin_run(
+                    self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command(self.metrics)
+                )
 
     def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan]) -> None:
         """The same where a plan, the first of `plans`, cannot run, so that none does.
@@ -190,7 +192,7 @@ class Runner:
                 except BenchError:
                     dataset = self._dataset(plan.dataset)
                     conditions = plan.normal(dataset).conditions(dataset)
-                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command())
+                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command(self.metrics))
 
     def _has_older(self, plan: Plan) -> bool:
         return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
@@ -231,16 +233,7 @@ class Runner:
             self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
             plan = dataclasses.replace(plan, repeats=1)
         library, history = views(plan, dataset)
-        if needs_history(method) and not history.gold.counts.any():
-            split = plan.evaluated_split(dataset)
-            raise UsageError(
-                f"method {method.spec} needs past queries, and {dataset.spec} has none"
-                + (f" when all queries of --split {split} are asked." if split != "test" else ".")
-            )
-        if plan.cut != "none" and isinstance(method, RecommendingMethod):
-            raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
-        if plan.cut != "none" and plan.cut_at is None:
-            split_history(plan.cut, history)
+        check_plan(plan, method, dataset, history)
         check(method, library, history)
         conditions, code = plan.conditions(dataset), method_code(method)
         provisional = result_id(conditions, method_hash(method, code))
@@ -364,6 +357,8 @@ class Runner:
             )
         if flaky and plan.repeats == 1:
             marks[FLAKY] = flaky
+        # As it is named in the manifest, however it was typed.
+        asked = stored_settings(str(method.spec), dataset.spec, plan, self.metrics)
         manifest = Manifest(
             result_id=identifier,
             protocol=version_for(dataset.gold),
@@ -383,8 +378,9 @@ class Runner:
             ),
             depth=plan.depth,
             repeats=plan.repeats,
+            settings=asked,
             seeds={"bootstrap": BOOTSTRAP_SEED},
-            environment=environment(plan.command(), self.jobs, method_packages(method)),
+            environment=environment(print_command(asked), self.jobs, method_packages(method)),
             timings={name: round(value, 6) for name, value in clock.seconds.items()},
             latency=timed,
             peak_memory_mib=None if peak is None else round(peak, 1),
@@ -419,6 +415,20 @@ class Runner:
                     f"{other.environment.created}: what was edited since has changed none"
                 )
                 return
+
+
+def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -> None:
+    """Raise `UsageError` where the method of a plan cannot run on what the dataset has of past queries, or be cut."""
+    if needs_history(method) and not history.gold.counts.any():
+        split = plan.evaluated_split(dataset)
+        raise UsageError(
+            f"method {method.spec} needs past queries, and {dataset.spec} has none"
+            + (f" when all queries of --split {split} are asked." if split != "test" else ".")
+        )
+    if plan.cut != "none" and isinstance(method, RecommendingMethod):
+        raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
+    if plan.cut != "none" and plan.cut_at is None:
+        split_history(plan.cut, history)
 
 
 def _partial(folder: Path) -> Path:

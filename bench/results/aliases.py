@@ -16,6 +16,7 @@ from bench.base.paths import write_text
 from bench.base.secrets import refuse
 from bench.base.text import one_line
 from bench.registry import method_names
+from bench.results.commands import settings_of
 from bench.results.manifest import Manifest, valid_alias
 from bench.results.store import MANIFEST, StoredResult, find_results, result_lock, to_json, with_alias
 
@@ -86,8 +87,9 @@ def _uses(manifest: Manifest, alias: str) -> bool:
 
 
 def _is_same_system(one: Manifest, other: Manifest) -> bool:
-    a, b = one.method, other.method
-    if (a.spec, a.run_file is None, _kind(a.cut)) != (b.spec, b.run_file is None, _kind(b.cut)):
+    # How sets are cut, not where: that is learnt anew on each dataset.
+    asked, others = settings_of(one), settings_of(other)
+    if (asked.method, asked.file is None, asked.cut) != (others.method, others.file is None, others.cut):
         return False
     return one.dataset.spec != other.dataset.spec or _settings(one) == _settings(other)
 
@@ -95,11 +97,6 @@ def _is_same_system(one: Manifest, other: Manifest) -> bool:
 def _settings(manifest: Manifest) -> tuple[object, ...]:
     data = manifest.dataset
     return data.split, data.limit, data.template, manifest.depth, manifest.repeats
-
-
-def _kind(cut: str | None) -> str:
-    """How sets are cut; where is learnt anew on each dataset."""
-    return (cut or "").partition("(")[0]
 
 
 def caseless(text: str) -> str:

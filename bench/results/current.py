@@ -9,7 +9,6 @@ Where old code is known to give the rankings of today's (`SAME_METHODS`), a resu
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,17 +21,15 @@ from bench.interface.parts import revisions, tree
 from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
 from bench.results.code_versions import SAME_METHODS, method_code, template_hash
+from bench.results.commands import conditions_of
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.manifest import Manifest
-from bench.results.settings import known_settings, option
 
 #: Parameters of methods that ask a service, when all that is asked is its version.
 _BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
 #: Signs of a method's spec, where nobody here has chosen it.
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
-#: Options of `bench run` that are a part of what is asked.
-_OPTIONS = ("--method", "--dataset", *map(option, known_settings()))
 
 
 class SameMethods(Record):
@@ -181,41 +178,6 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
     return manifest.model_copy(
         update={"result_id": current.identifier, "method": method.model_copy(update=update)}
     ).sealed()
-
-
-def command(manifest: Manifest) -> str:
-    """The command that makes a result like it today; what a manifest says is quoted."""
-    options = {"--method": manifest.method.spec, "--dataset": manifest.dataset.spec} | (_options(manifest) or {})
-    return shlex.join(["bench", "run", *(part for item in options.items() for part in item)])
-
-
-def conditions_of(manifest: Manifest) -> Conditions | None:
-    """What was asked, by the manifest; None if its command says something else."""
-    words, data, method = _options(manifest), manifest.dataset, manifest.method
-    if words is None:
-        return None
-    cut, cut_at = words.get("--cut", "none"), words.get("--cut-at")
-    if (cut == "none") != (method.cut is None):
-        return None
-    try:
-        at = None if cut_at is None else float(cut_at)
-    except ValueError:
-        return None
-    return Conditions(
-        data.content_hash, data.split, data.limit, manifest.depth, data.template, cut, at, manifest.repeats
-    )
-
-
-def _options(manifest: Manifest) -> dict[str, str] | None:
-    """Options of the command that made a result, but for method and dataset; None if it was no run."""
-    try:
-        words = shlex.split(manifest.environment.command)
-    except ValueError:
-        return None
-    options = dict(zip(words[2::2], words[3::2], strict=False))
-    if words[:2] != ["bench", "run"] or len(words) != 2 + 2 * len(options) or set(options) - set(_OPTIONS):
-        return None
-    return {name: value for name, value in options.items() if name not in {"--method", "--dataset"}}
 
 
 def _models(method: Method, manifest: Manifest) -> dict[str, str]:

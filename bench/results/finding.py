@@ -20,8 +20,9 @@ from bench.registry import method_names
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
+from bench.results.commands import command, contradictions
 from bench.results.comparability import ResultQuestion
-from bench.results.current import Built, Today, adopt_name, command, is_of_today, today
+from bench.results.current import Built, Today, adopt_name, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
@@ -221,6 +222,7 @@ def _of_today(matches: list[StoredResult], name: str, *, older: bool) -> list[St
     which = f"{made}, and {len(matches) - 1} more" if len(matches) > 1 else made
     if None in states:
         why = "the method cannot be built here" if named else "an alias imports no code of a method"
+        why = next((one_line(fault, 400) for fault in contradictions(first.manifest)), why)
         spec = "" if named else f"its method, {one_line(_whole(first.manifest), 200).replace(' @ ', '@')}, or by "
         raise UsageError(
             f"whether {name} is of today's code cannot be known, because {why} ({which}); "

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from bench.base.protocol import MOST_REPEATS
+from bench.base.protocol import DEFAULT_DEPTH, MOST_REPEATS
 from bench.base.records import Record, Sparing
 from bench.data.origins import from_traces, synthetic
 from bench.data.template import template_name, valid_template
@@ -95,6 +95,40 @@ class ScoringCode(Record):
     tokens: str
 
 
+Split = Literal["train", "dev", "test", "all"]
+#: The name of a template, or the source of a Jinja template.
+TemplateText = Annotated[str, AfterValidator(valid_template)]
+
+
+class StoredSettings(Record, Sparing):
+    """What a result was asked for: by this its command is printed, and it is run again (`bench.results.commands`).
+
+    Attributes:
+        method, dataset: their specs; of a scored run file, the name of the system.
+        file: the name of a scored run file; None if a method of bench ran.
+        metrics: metrics in addition to the default ones.
+
+    The others are those of `bench.results.settings`, which this module does not import: the code of a cut would reach
+    it then, and have another hash.
+    """
+
+    spared: ClassVar[frozenset[str]] = frozenset(
+        {"file", "split", "limit", "template", "depth", "cut", "cut_at", "repeats", "metrics"}
+    )
+
+    method: str
+    dataset: str
+    file: str | None = None
+    split: Split | None = None
+    limit: int | None = None
+    template: TemplateText | None = None
+    depth: int = DEFAULT_DEPTH
+    cut: Literal["none", "size", "threshold", "gap"] = "none"
+    cut_at: float | None = None
+    repeats: int = 1
+    metrics: list[str] = []
+
+
 class DatasetIdentity(Record, Sparing):
     """Which data: equal hashes and splits mean the same queries, tools and gold."""
 
@@ -103,15 +137,14 @@ class DatasetIdentity(Record, Sparing):
     spec: str
     title: str
     content_hash: str
-    split: Literal["train", "dev", "test", "all"]
+    split: Split
     limit: int | None
     queries: int
     judged: int
     no_gold: int
     tools: int
     history: int
-    #: The name of a template, or the source of a Jinja template.
-    template: Annotated[str, AfterValidator(valid_template)]
+    template: TemplateText
     #: What makes queries dependent, such as `gold+group`, or `none`; empty in results of protocol 1, which took all
     #: queries as independent.
     unit: str = ""
@@ -241,7 +274,7 @@ class Environment(Record):
 class Manifest(Record, Sparing):
     """A result's manifest."""
 
-    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "failures", "digest"})
+    spared: ClassVar[frozenset[str]] = frozenset({"repeats", "settings", "failures", "omitted", "digest"})
 
     schema_name: Literal["manifest"] = "manifest"
     schema_version: Literal[1] = 1
@@ -253,6 +286,8 @@ class Manifest(Record, Sparing):
     #: How often the method, in which chance has a part, has answered every query. Latency and facts are those of the
     #: first repeat; timings and model use add up all of them.
     repeats: int = Field(1, ge=1, le=MOST_REPEATS)
+    #: None in results of versions that did not store them: `bench.results.commands` reads both.
+    settings: StoredSettings | None = None
     #: Seeds of the statistics; a method's own seeds are among its parameters.
     seeds: dict[str, int]
     environment: Environment
@@ -271,8 +306,10 @@ class Manifest(Record, Sparing):
     scoring: ScoringCode
     #: sha256 of every other file of the result.
     files: dict[str, str] = {}
-    #: sha256 of all the fields above but the method's alias; empty in results of versions that took none. It shows
-    #: accidents, not forgery.
+    #: Files that are not in the folder on purpose (`bench results rm --ranking`). Any other that is gone is damage.
+    omitted: list[Literal["run.parquet"]] = []
+    #: sha256 of all the fields above but the method's alias; a manifest without it is damaged. It shows accidents, not
+    #: forgery.
     digest: str = ""
 
     def sealed(self) -> Manifest:
@@ -294,9 +331,11 @@ class Manifest(Record, Sparing):
         return [*self.warnings, *told]
 
 
-def is_intact(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields of a manifest, as its file has them, give its digest; also of a manifest without one."""
-    return not fields.get("digest") or fields["digest"] == _digest(fields)
+def seal_fault(fields: Mapping[str, Any]) -> str:
+    """What is wrong with the digest of a manifest, by its fields as the file has them; empty if they give it."""
+    if not fields.get("digest"):
+        return "has no digest of its fields, so that a change of it would not show"
+    return "" if fields["digest"] == _digest(fields) else "was changed: its fields do not give its digest"
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

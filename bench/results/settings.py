@@ -1,8 +1,8 @@
 """Settings of a run: each one once, with its type, default, range and words.
 
-The options of commands, the keywords of the Python API, the experiment file with its schema, the plan of a run and the
-command that a manifest tells come from here. To add one: a field of `RunSettings` (and its line in `Keywords`, for type
-checkers), and what uses it.
+The options of commands, the keywords of the Python API, the experiment file with its schema, the plan of a run, and
+what a manifest stores of it with the command come from here. To add one: a field of `RunSettings` (and its line in
+`Keywords`, for type checkers, and in `StoredSettings`), and what uses it.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ from bench.base.spec import parse
 from bench.base.text import one_line, shorten, slug
 from bench.data.dataset import Dataset
 from bench.results.comparability import without_code
-from bench.results.intervals import check_values
-from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, is_intact
+from bench.results.intervals import check_counts, check_means, check_values
+from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, seal_fault
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"
@@ -110,8 +110,16 @@ class StoredResult:
             raise ResultError(
                 f"{folder / METRICS} does not describe the {manifest.repeats} repeats of {MANIFEST}; run it again."
             )
-        if not is_intact(fields):
-            raise ResultError(f"{folder / MANIFEST} was changed: its fields do not give its digest; run it again.")
+        if fault := seal_fault(fields) or files_fault(manifest):
+            raise ResultError(f"{folder / MANIFEST} {fault}; run it again.")
+        gone = [name for name in manifest.files if name not in manifest.omitted and not (folder / name).is_file()]
+        if gone:
+            from bench.results.commands import command
+
+            raise ResultError(
+                f"{folder / gone[0]} is gone: {MANIFEST} lists it, and does not say that it was left out; restore it, "
+                f"or make the result again: {one_line(command(manifest), 400)}"
+            )
         if lacking := without_code(manifest.scoring, metrics.metrics):
             raise ResultError(
                 f"{folder / MANIFEST} does not say which code computed {shorten(lacking[0], 40)!r}; run it again."
@@ -123,13 +131,17 @@ class StoredResult:
         _ = self.run, self.per_query, self.repeats, self.notes
 
     def check_digests(self) -> None:
-        """Hold the bytes of its files against their digests, without parsing them; raises `ResultError`.
+        """Hold the bytes of its files against their digests, and its counts and means against the values of queries.
 
-        A ranking that is kept elsewhere is passed over.
+        A ranking that was left out on purpose is passed over.
+
+        Raises:
+            ResultError: a file was changed, or states what does not follow from the values of queries.
         """
         for name, digest in self.manifest.files.items():
-            if name in {PER_QUERY, REPEATS, NOTES, RUN} and (name != RUN or self.has_run):
+            if name in {REPEATS, NOTES, RUN} and (name != RUN or self.has_run):
                 _read_verified(self.folder / name, digest)
+        check_counts(self.manifest, self.metrics, self.per_query, str(self.folder / PER_QUERY))
 
     def check_ids(self, dataset: Dataset, *, ranking: bool = True) -> None:
         """Raise `ResultError` unless all queries and tools in the tables are in the dataset that it was made on.
@@ -156,7 +168,7 @@ class StoredResult:
 
     @property
     def has_run(self) -> bool:
-        """Whether its ranking is there: a folder of results may keep large ones elsewhere."""
+        """Whether its ranking is there; one that is not was left out on purpose (`omit_ranking`)."""
         return (self.folder / RUN).is_file()
 
     @cached_property
@@ -174,7 +186,7 @@ class StoredResult:
 
     @cached_property
     def per_query(self) -> pa.Table:
-        """One row per evaluated query, in the order of query ids."""
+        """One row per evaluated query, in the order of query ids; all that the result states follows from them."""
         required = [field for field in PER_QUERY_SCHEMA if field.name != "unit" or self.manifest.dataset.unit]
         table = _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), pa.schema(required))
         import pyarrow.compute as pc
@@ -183,6 +195,7 @@ class StoredResult:
         if not pc.all(pc.less(queries[:-1], queries[1:]), min_count=0).as_py():
             path = self.folder / PER_QUERY
             raise ResultError(f"{path} is not in the order of query ids, or has one twice; run it again.")
+        check_means(self.metrics, table, self.metrics.metrics, str(self.folder / PER_QUERY))
         return table
 
     @cached_property
@@ -278,6 +291,15 @@ def fits_repeats(repeats: int, metrics: Metrics) -> bool:
         return stored is None and repeats == 1
     counts = {len(stored.n_failed), *(len(variation.means) for variation in stored.metrics.values())}
     return counts == {repeats} and stored.metrics.keys() == metrics.metrics.keys()
+
+
+def files_fault(manifest: Manifest) -> str:
+    """Which file a manifest lacks that every result has, or lists that none has; empty if neither."""
+    names = (METRICS, PER_QUERY, RUN, *([REPEATS] if manifest.repeats > 1 else []))
+    if lacking := [name for name in names if name not in manifest.files]:
+        return f"has no sha256 of {lacking[0]}"
+    strange = sorted(manifest.files.keys() - {*names, NOTES})
+    return f"lists the file {one_line(strange[0], 80)!r}, which no result has" if strange else ""
 
 
 def _read_model(path: Path, model: type[M]) -> tuple[M, Any, bytes]:
@@ -395,7 +417,8 @@ def _describe(
     if metrics is not None:
         (fresh / METRICS).write_text(to_json(metrics), "utf-8")
     files = manifest.files | {name: sha256_of(fresh / name) for name in (*tables, METRICS)}
-    manifest = _keep_alias(manifest.model_copy(update={"files": files}).sealed(), standing_in)
+    omitted = [] if RUN in tables else manifest.omitted
+    manifest = _keep_alias(manifest.model_copy(update={"files": files, "omitted": omitted}).sealed(), standing_in)
     (fresh / MANIFEST).write_text(to_json(manifest), "utf-8")
     return manifest
 
@@ -433,6 +456,19 @@ def _keep_alias(manifest: Manifest, folder: Path) -> Manifest:
 def with_alias(manifest: Manifest, alias: str | None) -> Manifest:
     """A manifest whose method has another alias; its digest stays, as the alias is no part of it."""
     return manifest.model_copy(update={"method": manifest.method.model_copy(update={"alias": alias})})
+
+
+def omit_ranking(result: StoredResult) -> None:
+    """Remove the ranking of a result, and say in its manifest that it was left out; its id and numbers stay.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    with result_lock(result.folder.parent.parent, result.folder):
+        manifest = StoredResult.read(result.folder).manifest.model_copy(update={"omitted": [RUN]}).sealed()
+        # In this order: a ranking that is there may be listed as left out, and not the other way round.
+        write_text(result.folder / MANIFEST, to_json(manifest))
+        (result.folder / RUN).unlink(missing_ok=True)
 
 
 def rename_result(result: StoredResult, manifest: Manifest) -> StoredResult:

@@ -21,7 +21,7 @@ from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Record
 from bench.base.spec import Spec, Value, parse
-from bench.results.current import conditions_of
+from bench.results.commands import conditions_of
 from bench.results.ids import Conditions
 from bench.results.manifest import Manifest, Mark
 from bench.results.store import StoredResult, result_folder

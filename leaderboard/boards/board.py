@@ -23,6 +23,7 @@ from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.registry import method_names
+from bench.results.commands import command
 from bench.results.comparability import (
     Usual,
     comparable,
@@ -35,7 +36,6 @@ from bench.results.comparability import (
     reversal_marks,
     usual,
 )
-from bench.results.current import command
 from bench.results.finding import latest
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results
@@ -387,7 +387,7 @@ def _row(
 ) -> Row:
     manifest = result.manifest
     method = manifest.method
-    words = [] if method.cut is None else [method.cut.partition("=")[0]]
+    words = [] if method.cut is None else ["cut"]
     setting = [] if manifest.depth == DEFAULT_DEPTH or method.run_file else [f"depth {manifest.depth}"]
     setting += [] if manifest.repeats == 1 else [f"{manifest.repeats} repeats"]
     setting += [] if manifest.dataset.template == template else [f"text {manifest.dataset.tool_text}"]

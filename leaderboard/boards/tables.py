@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.reading import Reader
 from bench.base.text import label
+from bench.results.intervals import check_counts, check_means
 from bench.results.store import MANIFEST, PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
 
-_TOLERANCE = 1e-9
 _IDS = ("query_id", "tool_id")
 
 
@@ -80,18 +80,11 @@ def check_values(
     key_columns = [name for name in ("query_id", "unit", "n_gold") if name in table.column_names]
     order = _order(table.select(key_columns), orders, str(path))
     judged = table["n_gold"].to_numpy() > 0
-    failed = table["failed"].to_numpy(zero_copy_only=False)
-    stated = result.metrics
-    if int(judged.sum()) != stated.n or stated.n != result.manifest.dataset.judged:
-        raise ResultError(f"{path} has {int(judged.sum())} judged queries, and its metrics are over {stated.n}.")
-    n_failed = int((judged & failed).sum())
-    if n_failed != stated.n_failed:
-        raise ResultError(f"{path} has {n_failed} failed queries, and its metrics {stated.n_failed}.")
-    there = [name for name in metrics if name in table.column_names and name in stated.metrics]
+    stated = result.metrics.metrics
+    there = [name for name in metrics if name in table.column_names and name in stated]
     columns = [_column(table, name, judged, path.name) for name in there]
-    for name, values in zip(there, columns, strict=True):
-        if len(values) and abs(float(values.mean()) - stated.metrics[name].mean) > _TOLERANCE:
-            raise ResultError(f"{path} and metrics.json give different means of {name}: one of them was edited.")
+    check_counts(result.manifest, result.metrics, table, str(path))
+    check_means(result.metrics, table, stated if verify else there, str(path))
     if verify and result.has_run:
         read_run(result)
     if verify and result.manifest.repeats > 1:

@@ -45,7 +45,7 @@ def _text(words: str) -> str:
 def _method(row: StoredResult, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> Cell:
     """The method's name with a number for each of its marks, which the caption explains."""
     numbers = [str(notes.setdefault(mark, len(notes) + 1)) for mark in marks.get(row.manifest.result_id, ())]
-    return Cell(label(row.label.rpartition(" @ ")[0]), mark=",".join(numbers))
+    return Cell(label(row.manifest.method.label), mark=",".join(numbers))
 
 
 def _best(rows: Sequence[StoredResult], metric: str) -> str | None:

@@ -103,7 +103,7 @@ def _results(board: Board) -> list[StoredResult]:
 
     def place(result: StoredResult) -> tuple[str, str, str]:
         manifest = result.manifest
-        return result.label.rpartition(" @ ")[0], manifest.environment.created, manifest.result_id
+        return manifest.method.label, manifest.environment.created, manifest.result_id
 
     return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=place)
 

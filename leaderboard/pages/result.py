@@ -26,6 +26,7 @@ from bench.leaderboard.pages.trend import trend_anchor
 from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
 from bench.results.choices import is_choice
+from bench.results.commands import command
 from bench.results.costs import break_even
 from bench.results.failures import reasons
 from bench.results.repeats import chance_sentence, repeats_line
@@ -88,6 +89,7 @@ def _write(
         "result",
         "../",
         m=manifest,
+        command=command(manifest),
         metrics=result.metrics,
         name=name,
         family=family,

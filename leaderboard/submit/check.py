@@ -12,7 +12,7 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -20,7 +20,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from bench.base import strict_json
-from bench.base.errors import BenchError, DataError, ResultError, UnavailableError, UsageError
+from bench.base.errors import DataError, ResultError, UnavailableError, UsageError
 from bench.base.records import faults as record_faults
 from bench.base.spec import Spec, parse
 from bench.base.text import one_line
@@ -28,10 +28,12 @@ from bench.data.dataset import Dataset
 from bench.data.tables import TEMPLATES
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
-from bench.interface import CURRENT_VERSIONS, PROTOCOL_VERSION, History, OracleMethod, version_for
+from bench.interface import CURRENT_VERSIONS, PROTOCOL_VERSION, History, version_for
 from bench.leaderboard.submit.archive import quote
+from bench.leaderboard.submit.beside import board_faults, board_notes, replaced
 from bench.leaderboard.submit.code import is_code
 from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
+from bench.leaderboard.submit.origin import origin_faults
 from bench.leaderboard.submit.rerun import Rerun, Sound, rerun
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import SUBMISSION, Submission, parts_of
@@ -44,9 +46,9 @@ from bench.leaderboard.submit.tables import (
     repeats_faults,
     run_faults,
 )
-from bench.registry import method_class, method_names
+from bench.results.commands import contradictions, settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
-from bench.results.manifest import Manifest, Metrics, is_intact
+from bench.results.manifest import Manifest, Metrics, seal_fault
 from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
@@ -58,6 +60,7 @@ from bench.results.store import (
     REPEATS_SCHEMA,
     RUN,
     RUN_SCHEMA,
+    StoredResult,
     fits_repeats,
 )
 
@@ -102,9 +105,18 @@ class CheckedSubmission:
     manifest: Manifest | None = None
     rerun: Rerun | None = None
 
+    @property
+    def created(self) -> str:
+        """When it was made, as its manifest says; empty if it was not accepted."""
+        return "" if self.manifest is None else self.manifest.environment.created
+
 
 def check_members(
-    place: Path, members: Mapping[str, bytes], load: Load, limits: Limits | None = None
+    place: Path,
+    members: Mapping[str, bytes],
+    load: Load,
+    limits: Limits | None = None,
+    board: Sequence[StoredResult] = (),
 ) -> CheckedSubmission:
     """Check a submission by the bytes of its files; nothing in them is believed.
 
@@ -114,15 +126,18 @@ def check_members(
             files of code. Without `run.parquet` nothing is scored again, and a note says so: then means and intervals
             must follow from the per-query values.
         load: gives the dataset of a spec, from the registry.
-        limits: run the method again in the sandbox, under these; None runs nothing of the submission.
+        limits: run the method again in the sandbox, under these; None runs nothing of the submission, nor of a result
+            that the board has file by file.
+        board: the results of the board that it is submitted to.
 
     Raises:
         UnavailableError: it is to be run again, and there is no sandbox here.
+        ResultError: a result of the board is damaged.
     """
     faults: list[str] = []
     manifest = _parse_member(members, MANIFEST, Manifest, faults)
-    if manifest is not None and not is_intact(strict_json.loads(members[MANIFEST])):
-        faults.append(f"{MANIFEST} was changed: its fields do not give its digest.")
+    if manifest is not None and (broken := seal_fault(strict_json.loads(members[MANIFEST]))):
+        faults.append(f"{MANIFEST} {broken}.")
     metrics = _parse_member(members, METRICS, Metrics, faults)
     packed = _parse_member(members, SUBMISSION, Submission, faults) if SUBMISSION in members else None
     if manifest is None or metrics is None:
@@ -144,19 +159,37 @@ def check_members(
         return CheckedSubmission(place, outcome, tuple(faults), *about)
     if faults:
         return CheckedSubmission(place, "refused", tuple(faults), *about)
-    notes = [] if RUN in members else [f"it has no {RUN}, so its per-query values were not made again"]
+    assert sound is not None
+    notes = list(sound.notes)
+    if RUN not in members:
+        notes.append(f"it has no {RUN}, so its per-query values were not made again")
     perfect = metrics.metrics.get(_PERFECT)
     if perfect and perfect.mean == 1 and not manifest.method.oracle:
         notes.append("it answers every query with exactly its gold, but is not marked as an oracle")
     verdict = CheckedSubmission(place, "accepted", (), *about, "; ".join(notes), manifest.files[RUN] + cut, manifest)
-    if limits is None:
+    if any(item.manifest == manifest for item in board):
         return verdict
-    again = rerun(manifest, metrics, members, sound, limits)
-    if again.verdict == "made again":
-        return dataclasses.replace(verdict, rerun=again)
-    outcome = "refused" if again.verdict == "differs" else "unavailable"
-    reason = again.reason if again.verdict == "differs" else f"the method could not run again: {again.reason}"
-    return dataclasses.replace(verdict, outcome=outcome, reasons=(reason,), rerun=again)
+    if faults := board_faults(sound.result, board):
+        return CheckedSubmission(place, "refused", tuple(faults), *about)
+    if limits is not None:
+        again = rerun(manifest, members, sound, limits)
+        verdict = dataclasses.replace(verdict, rerun=again)
+        if again.verdict != "made again":
+            outcome = "refused" if again.verdict == "differs" else "unavailable"
+            reason = again.reason if outcome == "refused" else f"the method could not run again: {again.reason}"
+            return dataclasses.replace(verdict, outcome=outcome, reasons=(reason,))
+    others = replaced(manifest, board)
+    if others and limits is not None:
+        notes.append(f"it would replace {', '.join(others)} of the board, and its method gave the same answers again")
+    elif others:
+        reason = (
+            f"the board has {verdict.label} already, as {', '.join(others)}, which this would replace; check it with "
+            "--rerun, or submit the system under a name of its own."
+        )
+        return CheckedSubmission(place, "refused", (reason,), *about)
+    if board:
+        notes += board_notes(sound.result, board, verdict.rerun is not None)
+    return dataclasses.replace(verdict, note="; ".join(notes))
 
 
 def _parse_member(members: Mapping[str, bytes], name: str, model: type[M], faults: list[str]) -> M | None:
@@ -241,7 +274,8 @@ def _hash_faults(
 
 def _method_faults(manifest: Manifest) -> list[str]:
     """What the manifest says of the method, as far as it can be looked at without running anything of it."""
-    method, faults = manifest.method, []
+    method = manifest.method
+    faults = [f"the manifest contradicts itself: {quote(text, 500)[1:-1]}." for text in contradictions(manifest)]
     # They are on every page and in every terminal.
     shown = [method.spec, method.full_spec, method.run_file or "", method.cut or ""]
     shown += [text for mark in manifest.marks for text in (mark.text, mark.why)]
@@ -273,15 +307,6 @@ def _method_faults(manifest: Manifest) -> list[str]:
         return [*faults, f"the method {quote(method.spec)} in the manifest is not a spec in canonical form."]
     if specs[0].name != specs[1].name:
         faults.append("the manifest has two names of the method.")
-    # Only what is installed here is looked up: a name of the form module:Class would be imported.
-    if specs[0].name in method_names():
-        try:
-            oracle = issubclass(method_class(specs[0].name), OracleMethod)
-        except BenchError:
-            return faults
-        if oracle != method.oracle:
-            words = "an oracle, and the manifest hides it" if oracle else "not an oracle, but the manifest says it is"
-            faults.append(f"the method {specs[0].name} is {words}.")
     return faults
 
 
@@ -300,7 +325,7 @@ def _content_faults(
     """Protocol, data, rows and numbers; what builds on something that is wrong is not looked at.
 
     Returns:
-        The faults; without any, and with a ranking, also what was submitted and its data.
+        The faults; without any also what was submitted, and its data.
     """
     if not fits_repeats(manifest.repeats, metrics) or (manifest.repeats > 1 and REPEATS not in members):
         return [], None
@@ -329,13 +354,16 @@ def _content_faults(
     try:
         if data.limit is not None and data.limit < 1:
             raise UsageError(f"the limit of {data.limit} queries leaves none.")
-        depth = max(1, manifest.depth)
+        asked, depth = settings_of(manifest), max(1, manifest.depth)
         settings = RunSettings(split=data.split, limit=data.limit, template=data.template, depth=depth)
+        settings = dataclasses.replace(settings, cut=asked.cut, cut_at=asked.cut_at, repeats=manifest.repeats)
         plan = Plan(Spec.of(data.spec), Spec.of("m"), **vars(settings))
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:
         return [str(error)], None
+    if data.template == "source" and not any(tool.source for tool in dataset.tools):
+        return [f"its tool text is that of upstream's corpus, and {dataset.spec} has none."], None
     past = History.rows(dataset, dataset.rows(plan.evaluated_split(dataset)))
     expected = dataset_identity(plan, dataset, rows, 0 if manifest.method.run_file is not None else len(past))
     for name, value in expected:
@@ -379,8 +407,12 @@ def _content_faults(
         return faults, None
     per_query = plain_table(per_query, PER_QUERY_SCHEMA)
     repeats = None if repeats is None else plain_table(repeats, REPEATS_SCHEMA)
+    faults, notes = origin_faults(manifest, plan, dataset, not per_query["recommended"].null_count)
     if run is None:
-        return mean_faults(manifest, metrics, per_query, repeats, evaluated, wanted), None
-    run = plain_table(run, run_schema)
-    faults = number_faults(manifest, metrics, run, per_query, repeats, evaluated, wanted)
-    return faults, None if faults else Sound(dataset, plan, in_memory(manifest, metrics, per_query, repeats, run))
+        faults += mean_faults(manifest, metrics, per_query, repeats, evaluated, wanted)
+    else:
+        run = plain_table(run, run_schema)
+        faults += number_faults(manifest, metrics, run, per_query, repeats, evaluated, wanted)
+    return faults, None if faults else Sound(
+        dataset, plan, in_memory(manifest, metrics, per_query, repeats, run), notes
+    )

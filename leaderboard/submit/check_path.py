@@ -13,7 +13,6 @@ from bench.leaderboard.submit.archive import LARGEST, LARGEST_ARCHIVE, open_arch
 from bench.leaderboard.submit.check import CheckedSubmission, Load, check_members
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import PARTS
-from bench.results.finding import question_of
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, REPEATS, RUN, StoredResult, result_folder
 
@@ -34,7 +33,11 @@ def _belongs(results: Path, manifest: Manifest) -> Path:
 
 
 def check_place(
-    path: Path, load: Load, without_runs: bool = False, limits: Limits | None = None
+    path: Path,
+    load: Load,
+    without_runs: bool = False,
+    limits: Limits | None = None,
+    board: Sequence[StoredResult] = (),
 ) -> Iterator[CheckedSubmission]:
     """Check a path and, if it is a folder of results, everything below it.
 
@@ -45,7 +48,7 @@ def check_place(
         path: an archive or a folder.
         load: gives the dataset of a spec.
         without_runs: whether folders may lack their ranking, so that only means are made again.
-        limits: run the methods again in the sandbox, under these; None runs nothing of a submission.
+        limits, board: as of `check_members`.
 
     Raises:
         UsageError: there is nothing to check.
@@ -53,10 +56,10 @@ def check_place(
         ResultError: a folder cannot be listed.
     """
     if not os.path.isdir(path):
-        yield check_archive(path, load, limits)
+        yield check_archive(path, load, limits, board)
         return
     if os.path.lexists(path / MANIFEST):
-        yield check_folder(path, load, None, without_runs, limits)
+        yield check_folder(path, load, None, without_runs, limits, board)
         return
     try:
         # `results/apibank` is a part of a folder of results.
@@ -67,51 +70,27 @@ def check_place(
     if not places:
         raise UsageError(f"there is nothing to check in {path}: neither DATASET/METHOD-ID/{MANIFEST} nor a .zip.")
     seen: dict[str, Path] = {}
-    rankings: dict[str, Path] = {}
+    rankings: dict[str, tuple[Path, str]] = {}
     for place in places:
         if place.is_dir():
             root = Path(os.path.abspath(path)).parent if part else path
-            verdict = check_folder(place, load, root, without_runs, limits)
+            verdict = check_folder(place, load, root, without_runs, limits, board)
         else:
-            verdict = check_archive(place, load, limits)
+            verdict = check_archive(place, load, limits, board)
         if verdict.outcome == "accepted" and verdict.result_id is not None:
             first = seen.setdefault(verdict.result_id, place)
             if first is not place:
                 again = f"the result {verdict.result_id} already exists in {first}."
                 verdict = dataclasses.replace(verdict, outcome="refused", reasons=(again,), note="")
         if verdict.outcome == "accepted" and verdict.ranking is not None:
-            first = rankings.setdefault(verdict.ranking, place)
+            first, made = rankings.setdefault(verdict.ranking, (place, verdict.created))
             if first is not place:
-                notes = (verdict.note, f"its ranking is byte for byte that of {first}")
-                verdict = dataclasses.replace(verdict, note="; ".join(note for note in notes if note))
+                told = f"its ranking is byte for byte that of {first}"
+                if verdict.created < made:
+                    told += ", which is newer, so that this one is its source"
+                    rankings[verdict.ranking] = place, verdict.created
+                verdict = dataclasses.replace(verdict, note="; ".join(filter(None, (verdict.note, told))))
         yield verdict
-
-
-def beside_board(verdict: CheckedSubmission, board: Sequence[StoredResult]) -> CheckedSubmission:
-    """An accepted submission that would replace a result of a board is refused, unless its method was made again.
-
-    A board shows the latest answer to a question, and the date of a result, the name of its method and the version of
-    its code are what a submitter says.
-
-    Args:
-        verdict: of the submission.
-        board: the results that the board has.
-    """
-    if verdict.manifest is None or verdict.outcome != "accepted":
-        return verdict
-    question = question_of(verdict.manifest)
-    others = [item.manifest for item in board if question_of(item.manifest) == question]
-    replaced = sorted(other.result_id for other in others if other.result_id != verdict.result_id)
-    if not replaced:
-        return verdict
-    if verdict.rerun is not None:
-        note = f"it would replace {', '.join(replaced)} of the board, and its method gave the same answers again"
-        return dataclasses.replace(verdict, note="; ".join(filter(None, (verdict.note, note))))
-    reason = (
-        f"the board has {verdict.label} already, as {', '.join(replaced)}, which this would replace; check it with "
-        "--rerun, or submit the system under a name of its own."
-    )
-    return dataclasses.replace(verdict, outcome="refused", reasons=(reason,), note="")
 
 
 def _below(results: Path) -> list[Path]:
@@ -135,7 +114,9 @@ def _archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def check_archive(path: Path, load: Load, limits: Limits | None = None) -> CheckedSubmission:
+def check_archive(
+    path: Path, load: Load, limits: Limits | None = None, board: Sequence[StoredResult] = ()
+) -> CheckedSubmission:
     """Check one archive."""
     try:
         members, faults = open_archive(read_bytes(path, LARGEST_ARCHIVE))
@@ -144,7 +125,7 @@ def check_archive(path: Path, load: Load, limits: Limits | None = None) -> Check
     if not members:
         return CheckedSubmission(path, "refused", tuple(faults))
     # Of an archive whose form is wrong, nothing is run.
-    return _with_faults(check_members(path, members, load, None if faults else limits), faults)
+    return _with_faults(check_members(path, members, load, None if faults else limits, board), faults)
 
 
 def _with_faults(verdict: CheckedSubmission, faults: Sequence[str]) -> CheckedSubmission:
@@ -158,6 +139,7 @@ def check_folder(
     results: Path | None = None,
     without_run: bool = False,
     limits: Limits | None = None,
+    board: Sequence[StoredResult] = (),
 ) -> CheckedSubmission:
     """Check the folder of one result; in a folder of results it must also be in the right place."""
     if folder.is_symlink():
@@ -173,7 +155,7 @@ def check_folder(
     except OSError as error:
         return CheckedSubmission(folder, "unreadable", (f"cannot list {folder}: {error.strerror}.",))
     faults = [f"it contains {quote(name)}, which is not part of a result." for name in there if name not in _FILES]
-    verdict = check_members(folder, members, load, None if faults else limits)
+    verdict = check_members(folder, members, load, None if faults else limits, board)
     if results is not None and verdict.manifest is not None:
         place = _belongs(results, verdict.manifest)
         if os.path.abspath(place) != os.path.abspath(folder):

@@ -18,16 +18,16 @@ from bench.base.spec import parse
 from bench.base.text import one_line
 from bench.cli.help import Group, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
-from bench.cli.output import print_json, whoever_reads
+from bench.cli.output import print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.leaderboard.submit.archive import pack as packed
 from bench.leaderboard.submit.check import CheckedSubmission
-from bench.leaderboard.submit.check_path import archive_name, beside_board, check_place
+from bench.leaderboard.submit.check_path import archive_name, check_place
 from bench.leaderboard.submit.code import source_files
 from bench.leaderboard.submit.sandbox import Limits, check_sandbox
 from bench.registry import load_dataset
 from bench.results.finding import find_result
-from bench.results.store import find_results
+from bench.results.store import StoredResult, find_results
 from bench.show.numbers import size as octets
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
@@ -135,10 +135,13 @@ def check(
     def load(spec: str) -> Dataset:
         return load_dataset(spec, bars)
 
-    known = [] if board is None else [item for item in find_results(board) if not isinstance(item, ResultError)]
+    known = [] if board is None else _read_board(board)
+    if board is None:
+        say("not checked, as there is no --board: whether a board has these results, their ids or their rankings")
+    if not rerun:
+        say("not checked, as there is no --rerun: whether the methods that are named make these rankings")
     verdicts = []
-    for verdict in check_place(path, load, without_runs, limits):
-        verdict = beside_board(verdict, known)
+    for verdict in check_place(path, load, without_runs, limits, known):
         verdicts.append(verdict)
         if not as_json:
             with whoever_reads():
@@ -148,6 +151,18 @@ def check(
             print_json([_json(verdict) for verdict in verdicts])
     if error := _error(verdicts):
         raise error
+
+
+def _read_board(folder: Path) -> list[StoredResult]:
+    """The results of a board; raises `ResultError` where one is damaged, as another could take its place then."""
+    known = []
+    for item in find_results(folder):
+        if isinstance(item, ResultError):
+            raise item
+        known.append(item)
+    if not known:
+        raise UsageError(f"{folder} has no results to hold a submission against; --board is a folder of results.")
+    return known
 
 
 def _print(verdict: CheckedSubmission) -> None:

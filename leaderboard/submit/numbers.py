@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 
 from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
-from bench.evaluation.rescore import repeated_answers
-from bench.evaluation.scoring import score, scoring_code, unit_names
+from bench.evaluation.rescore import repeated_answers, repeated_values, score_values
+from bench.evaluation.scoring import score, scoring_code
 from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
-from bench.metrics import FURTHER_METRICS, Metric, Scores, parse_metric
+from bench.metrics import FURTHER_METRICS, Metric, parse_metric
 from bench.results.code_versions import lenient_hash
 from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
-from bench.results.intervals import check_values, means_and_intervals
+from bench.results.intervals import check_counts, check_values
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
-from bench.results.repeats import variations
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
 
@@ -134,18 +133,9 @@ def mean_faults(
 ) -> list[str]:
     """What does not follow from the data and the per-query values, where there is no ranking to score again."""
     gold = evaluated.dataset.gold.take(evaluated.rows)
-    judged = gold.counts > 0
-    units = evaluated.dataset.units[evaluated.rows]
     faults = code_faults(manifest, metrics)
     if per_query["n_gold"].to_pylist() != gold.counts.tolist():
         faults.append(f"{PER_QUERY} has another n_gold than the data.")
-    if per_query["unit"].to_pylist() != unit_names(evaluated.dataset, evaluated.rows).to_pylist():
-        faults.append(f"{PER_QUERY} has other units of independence than the data.")
-    failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
-    counts = {"n": judged.sum(), "n_no_gold": (~judged).sum(), "n_failed": (failed & judged).sum()}
-    for name, value in counts.items():
-        if getattr(metrics, name) != value:
-            faults.append(f"{METRICS} has {name} {getattr(metrics, name)}; counted again it is {value}.")
     if metrics.lenient is not None:
         queries, judgements = alternative_counts(lenient_gold(evaluated.dataset, evaluated.rows), gold)
         counted = {"code": lenient_hash(), "queries": queries, "judgements": judgements}
@@ -153,47 +143,33 @@ def mean_faults(
     lacking = [str(metric) for metric in wanted if str(metric) not in per_query.column_names]
     if lacking:
         return [*faults, f"{PER_QUERY} lacks the values of {lacking[0]}."]
-    if repeats is not None:
-        lacking = [name for name in per_query.column_names if name not in repeats.column_names]
-        if lacking or repeats.num_columns != per_query.num_columns + 1:
-            return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
+    if repeats is not None and {*repeats.column_names} != {"repeat", *per_query.column_names}:
+        return [*faults, f"{REPEATS} has not the columns of {PER_QUERY}."]
+    if faults:
+        return faults
+    stored = in_memory(manifest, metrics, per_query, repeats)
     try:
-        values = _values(per_query, wanted, PER_QUERY)
+        check_counts(manifest, metrics, per_query, PER_QUERY)
         if repeats is not None:
-            varied = _values(repeats, wanted, REPEATS).reshape(manifest.repeats, *values.shape)
+            for name in map(str, wanted):
+                check_values(_floats(repeats[name]), name, REPEATS)
+            varied = repeated_values(stored, [str(metric) for metric in wanted])
+            values = np.column_stack([stored.values(str(metric)) for metric in wanted])
             if (np.isnan(varied) != np.isnan(values)).any():
-                return [*faults, f"{REPEATS} has values for other queries than {PER_QUERY}."]
+                return [f"{REPEATS} has values for other queries than {PER_QUERY}."]
+        made, table, _ = score_values(stored, evaluated.dataset)
+        faults += [*_value_faults(per_query, table, PER_QUERY), *_metric_faults(metrics, made)]
+        if repeats is not None:
             same = np.isclose(values, repeat_means(varied), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True).all(axis=0)
             others = np.flatnonzero(~same).tolist()
             faults += [f"{PER_QUERY} has values of {wanted[i]} that are not the means of the repeats." for i in others]
             flags = np.array(repeats["failed"].to_pylist(), dtype=np.bool_).reshape(manifest.repeats, -1)
-            variation = variations(varied, wanted, units)
-            made = Repeats(n_failed=(flags & judged).sum(axis=1).tolist(), metrics=variation)
-            faults += _variation_faults(metrics.repeats, made)
+            assert made.repeats is not None
+            n_failed = (flags & (gold.counts > 0)).sum(axis=1).tolist()
+            faults += _variation_faults(metrics.repeats, made.repeats.model_copy(update={"n_failed": n_failed}))
     except ResultError as error:
         return [*faults, str(error)]
-    means = means_and_intervals(Scores(tuple(wanted), values), units)
-    for name, value in metrics.metrics.items():
-        if name in means:
-            # Tie bands come from scores, which are not there.
-            bands = {field: getattr(value, field) for field in ("tie_low", "tie_expected", "tie_high")}
-            faults += _fields(name, value, means[name].model_copy(update=bands))
-        else:
-            faults.append(f"{PER_QUERY} has no value of {name}, and {METRICS} a mean.")
     return faults
-
-
-def _values(table: pa.Table, metrics: Sequence[Metric], name: str) -> NDArray[np.float64]:
-    """(rows, metrics) values of a table.
-
-    Raises:
-        ResultError: a metric cannot have one of them.
-    """
-    values = np.empty((table.num_rows, len(metrics)))
-    for i, metric in enumerate(metrics):
-        values[:, i] = _floats(table[str(metric)])
-        check_values(values[:, i], str(metric), name)
-    return values
 
 
 def _variation_faults(stored: Repeats | None, made: Repeats | None) -> list[str]:

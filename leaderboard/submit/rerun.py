@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,8 @@ from bench.leaderboard.submit.handover import (
 from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, run_confined
 from bench.leaderboard.submit.tables import MOST_CELLS
 from bench.registry import method_names
-from bench.results.manifest import Manifest, Metrics
-from bench.results.settings import CutKind
+from bench.results.commands import settings_of
+from bench.results.manifest import Manifest
 from bench.results.store import RUN, StoredResult
 
 Verdict = Literal["made again", "differs", "could not run"]
@@ -66,28 +65,27 @@ class Rerun:
 
 @dataclass(frozen=True)
 class Sound:
-    """A submission with its ranking, checked, with the data and the plan that it is an answer to."""
+    """A submission that was checked, with the data and the plan that it is an answer to, and what was not checked."""
 
     dataset: Dataset
     plan: Plan
     result: StoredResult
+    notes: list[str]
 
 
-def rerun(
-    manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], sound: Sound | None, limits: Limits
-) -> Rerun:
+def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits: Limits) -> Rerun:
     """Run the method of a submission that was checked and accepted.
 
     Args:
-        manifest, metrics: as submitted.
+        manifest: as submitted.
         members: name -> bytes of all files of the submission.
-        sound: its tables, as they were checked; None for a submission without a ranking.
+        sound: its tables, as they were checked.
         limits: what the method may use.
 
     Raises:
         UnavailableError: there is no sandbox here; nothing was run.
     """
-    if sound is None:
+    if RUN not in members:
         return Rerun("could not run", f"the submission has no {RUN} to compare with.")
     if lacking := _lacking(manifest, members):
         return Rerun("could not run", lacking)
@@ -98,14 +96,14 @@ def rerun(
     order = asking_order(dataset, rows)
     library, history = views(plan, dataset)
     queries = Queries.of(dataset, rows[order])
-    cut, cut_at = _cut(manifest)
+    asked = settings_of(manifest)
     request = SandboxRequest(
         method=manifest.method.full_spec,
         label=manifest.method.spec,
         template=library.template,
         depth=plan.depth,
-        cut=cut,
-        cut_at=cut_at,
+        cut=asked.cut,
+        cut_at=asked.cut_at,
     )
     # The first repeat is what a run without repeats is.
     _, stored = stored_answers(sound.result.of_repeat(1), dataset)
@@ -155,21 +153,6 @@ def _places(manifest: Manifest) -> str:
     """The parameters that name a file, a folder or a model of the hub, in words; empty if there are none."""
     places = [value for value in values(parse(manifest.method.full_spec)) if isinstance(value, str) and "/" in value]
     return f"; the sandbox has neither {quote(places[0])} nor a network to fetch it from" if places else ""
-
-
-_CUT = re.compile(r"cut=([a-z]+)\(([^,()]{1,40})(, given)?\)")
-
-
-def _cut(manifest: Manifest) -> tuple[CutKind, float | None]:
-    """The kind of a cut by its name in the manifest, `cut=size(3)`, and its value if it was given: `(3, given)`."""
-    named = _CUT.fullmatch(manifest.method.cut or "")
-    kind: CutKind = next((known for known in get_args(CutKind) if named and known == named[1]), "none")
-    if named is None or kind == "none" or not named[3]:
-        return kind, None
-    try:
-        return kind, float(named[2])
-    except ValueError:
-        return "none", None
 
 
 def _compare(manifest: Manifest, stored: Answers, reply: SandboxReply, query_ids: list[str]) -> Rerun:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kit.results import rehash
+from kit.results import rehash, seal
 
 from bench.results.finding import find_result
-from bench.results.store import MANIFEST, PER_QUERY, RUN, StoredResult
+from bench.results.store import MANIFEST, PER_QUERY, RUN, StoredResult, omit_ranking
 
 Bench = Callable[..., Any]
 
@@ -32,7 +32,6 @@ def as_of_protocol_1(folder: Path) -> None:
     pq.write_table(table, folder / PER_QUERY, compression="zstd")
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     manifest["protocol"] = "1.0"
-    del manifest["digest"]
     manifest["scoring"]["intervals"] = "0" * 64
     for name in ("unit", "units", "effective", "source"):
         del manifest["dataset"][name]
@@ -41,6 +40,7 @@ def as_of_protocol_1(folder: Path) -> None:
     (folder / "metrics.json").write_text(json.dumps(metrics), "utf-8")
     for name in (PER_QUERY, "metrics.json"):
         manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    seal(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
 
 
@@ -53,7 +53,7 @@ def test_an_older_result_gets_the_numbers_of_a_new_one(bench: Bench, fresh: list
         as_of_protocol_1(folder)
         if not ranking:
             # As in a folder of results that keeps large rankings elsewhere.
-            (folder / RUN).unlink()
+            omit_ranking(StoredResult.read(folder))
     names = [folder.name.rpartition("-")[2] for folder in fresh]
     refused = bench("compare", *names, "--results", root, code=6)
     assert "was made under protocol 1.0, which took queries as independent; `bench rescore" in refused.err
@@ -88,6 +88,7 @@ def test_what_cannot_be_scored_again_is_named_and_left_as_it_is(bench: Bench, fr
     path = fresh[0] / MANIFEST
     manifest = json.loads(path.read_text("utf-8"))
     manifest["dataset"]["content_hash"] = "0" * 64
+    seal(manifest)
     path.write_text(json.dumps(manifest), "utf-8")
     before = path.read_bytes()
     (fresh[1] / "metrics.json").write_text("{", "utf-8")
@@ -99,10 +100,11 @@ def test_what_cannot_be_scored_again_is_named_and_left_as_it_is(bench: Bench, fr
 
 def test_without_its_ranking_a_result_of_other_code_is_not_scored_again(bench: Bench, fresh: list[Path]) -> None:
     as_of_protocol_1(fresh[0])
-    (fresh[0] / RUN).unlink()
+    omit_ranking(StoredResult.read(fresh[0]))
     path = fresh[0] / MANIFEST
     manifest = json.loads(path.read_text("utf-8"))
     manifest["scoring"]["measures"]["recall"] = "1" * 64
+    seal(manifest)
     path.write_text(json.dumps(manifest), "utf-8")
     said = bench("rescore", fresh[0], "--results", fresh[0].parent.parent, "--json", code=1)
     (row,) = json.loads(said.out)
@@ -126,7 +128,7 @@ def test_lenient_means_are_added_where_the_ranking_is_there_and_nothing_else_cha
         without_lenient_means(folder)
         older = StoredResult.read(folder)
         assert older.metrics == wanted[folder].metrics.model_copy(update={"lenient": None})
-    (fresh[1] / RUN).unlink()
+    omit_ranking(StoredResult.read(fresh[1]))
     tables = [(fresh[0] / name).read_bytes() for name in (RUN, PER_QUERY)]
     root = fresh[0].parent.parent
     said = bench("rescore", "--results", root, "--json")
@@ -166,7 +168,7 @@ def test_drawn_tie_bands_become_exact_where_the_ranking_is_there_and_nothing_els
     assert f"expected {older.metrics.metrics[name].tie_expected:.3f} (100 draws)" in " ".join(shown.split())
     tables = {file: (folder / file).read_bytes() for file in (RUN, PER_QUERY)}
     if not ranking:
-        (folder / RUN).unlink()
+        omit_ranking(StoredResult.read(folder))
     said = bench("rescore", folder, "--results", root, "--json")
     again = StoredResult.read(folder)
     assert (folder / PER_QUERY).read_bytes() == tables[PER_QUERY]

@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 from kit.processes import Command, forked
+from kit.results import seal
 
 from bench.base.errors import ResultError, UsageError
 from bench.results.aliases import read_alias, set_alias
 from bench.results.finding import find_result
 from bench.results.manifest import MethodIdentity
 from bench.results.removal import find_removable, remove_result
-from bench.results.store import MANIFEST, StoredResult, is_complete
+from bench.results.store import MANIFEST, RUN, StoredResult, is_complete
 
 Bench = Callable[..., Any]
 #: A spec that nobody wants to read.
@@ -194,7 +195,7 @@ def test_a_name_imports_no_module_that_a_manifest_names(
     folder = stored(ready, "ours").folder
     fields = json.loads((folder / MANIFEST).read_text())
     fields["method"]["spec"] = "planted:find"
-    fields["digest"] = ""
+    seal(fields)
     (folder / MANIFEST).write_text(json.dumps(fields))
     said = bench("show", "ours@starter", code=2).err
     assert "because an alias imports no code of a method" in said
@@ -460,3 +461,42 @@ def test_a_submission_is_read_within_bounds(bench: Bench, ready: Path) -> None:
     with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("submission.json", " " * (65 << 20) + result_id)
     assert "bomb.zip" not in bench("results", "rm", result_id, code=2).out
+
+
+def test_a_ranking_that_is_removed_on_purpose_is_no_damage_and_its_result_can_be_made_again(
+    bench: Bench, ready: Path
+) -> None:
+    result = stored(ready, "bm25@starter")
+    ranking = (result.folder / RUN).read_bytes()
+    said = bench("results", "rm", "--ranking", "bm25@starter", code=2)
+    assert said.out == f"{result.folder / RUN}\n"
+    assert "nothing was removed" in said.err
+    bench("results", "rm", "--ranking", "bm25@starter", "--yes")
+    assert not (result.folder / RUN).exists()
+    assert bench("show", "bm25@starter", "--json").json["metrics"] == result.to_dict()["metrics"]
+    # The settings of a result make it again, with its ranking.
+    (again,) = bench("run", "bm25@starter", "--json").json
+    assert (result.folder / RUN).read_bytes() == ranking
+    assert again["manifest"]["settings"] == {"method": "bm25", "dataset": "starter"}
+    assert "omitted" not in again["manifest"]
+    (result.folder / RUN).unlink()
+    said = bench("show", "bm25@starter", code=6)
+    assert f"{result.folder / RUN} is gone" in said.err
+    assert "make the result again: bench run --method bm25 --dataset starter" in said.err
+
+
+def test_a_result_is_run_again_with_its_settings_and_metrics(bench: Bench) -> None:
+    settings = ("--limit", 9, "--depth", 20, "--cut", "size", "--cut-at", 3)
+    (first,) = bench("run", "-m", "bm25(k1=2)", "-d", "starter", *settings, "--json").json
+    identifier = first["manifest"]["result_id"]
+    bench("run", "-m", "bm25(k1=2)", "-d", "starter", *settings, "--metric", "ndcg@7")
+    (again,) = bench("run", identifier, "--overwrite", "always", "--json").json
+    assert again["manifest"]["result_id"] == identifier
+    assert again["metrics"]["metrics"].keys() == {*first["metrics"]["metrics"], "ndcg@7"}
+    assert again["manifest"]["environment"]["command"].endswith("--cut size --cut-at 3.0 --metric ndcg@7")
+    assert "remove the options that repeat it" in bench("run", identifier, "--limit", 3, code=2).err
+    assert "there is no result" in bench("run", "tfidf@starter", code=2).err
+    Path("r.trec").write_text(bench("show", identifier, "--format", "trec").out)
+    scored = bench("score", "-d", "starter", "r.trec", "--json").json["manifest"]["result_id"]
+    told = bench("run", scored, code=2).err
+    assert "score the file again by bench score r.trec --dataset starter --name r" in told

@@ -26,7 +26,7 @@ from bench.registry import build_method
 from bench.results.code_versions import template_hash
 from bench.results.finding import latest
 from bench.results.ids import RANKING_RULES, method_hash, result_id
-from bench.results.store import StoredResult
+from bench.results.store import StoredResult, omit_ranking
 from bench.stats.repeats import decompose
 
 Run = Callable[..., StoredResult]
@@ -298,7 +298,7 @@ def test_a_repeated_result_is_scored_again_to_the_last_bit(run: Run, tiny: Datas
 def test_without_its_rankings_the_values_of_the_repeats_are_kept(run: Run, tiny: Dataset) -> None:
     result = run(Dice, repeats=3)
     before, repeats = result.per_query, result.repeats
-    (result.folder / "run.parquet").unlink()
+    omit_ranking(result)
     rescore(StoredResult.read(result.folder), tiny, [])
     again = StoredResult.read(result.folder)
     assert again.per_query.equals(before)
@@ -310,7 +310,7 @@ def test_without_its_rankings_the_values_of_the_repeats_are_kept(run: Run, tiny:
 def test_other_units_change_the_split_and_no_value(run: Run, tiny: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(Dice, repeats=3)
     result.verify()
-    (result.folder / "run.parquet").unlink()
+    omit_ranking(result)
     coarser = tiny.units // 2
     monkeypatch.setitem(vars(tiny), "units", np.unique(coarser, return_inverse=True)[1].astype(np.int64))
     rescore(StoredResult.read(result.folder), tiny, [])

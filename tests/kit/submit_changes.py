@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,19 @@ def put(*path: str | int, value: Any) -> Callable[[Any], None]:
         for part in path[:-1]:
             raw = raw[part]
         raw[path[-1]] = value
+
+    return change
+
+
+def named_as(spec: str, full_spec: str = "", **method: Any) -> Callable[[Any], None]:
+    """A change of the method's name wherever a manifest has it, and of more that it says of the method."""
+
+    def change(raw: Any) -> None:
+        if "method" in raw:
+            raw["method"] |= {"spec": spec, "full_spec": full_spec or spec} | method
+            raw["settings"]["method"] = spec
+            words = shlex.split(raw["environment"]["command"])
+            raw["environment"]["command"] = shlex.join([*words[:3], spec, *words[4:]])
 
     return change
 

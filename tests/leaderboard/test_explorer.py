@@ -24,6 +24,7 @@ from bench.leaderboard.boards import facts
 from bench.leaderboard.pages import explorer
 from bench.leaderboard.writer import Writer
 from bench.registry import load_dataset
+from bench.results.store import StoredResult, omit_ranking
 
 
 def _data(text: str) -> Any:
@@ -185,9 +186,9 @@ def test_an_id_that_a_dictionary_has_twice_is_one_id() -> None:
 def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     begun_site: Built, build: Callable[..., Built]
 ) -> None:
-    run = folder_of(results_folder(), "bm25") / "run.parquet"
-    kept = run.read_bytes()
-    run.unlink()
+    folder = folder_of(results_folder(), "bm25")
+    kept = {name: (folder / name).read_bytes() for name in ("run.parquet", "manifest.json")}
+    omit_ranking(StoredResult.read(folder))
     site = build()
     board = site.board
     assert not site.made.rejected
@@ -210,7 +211,8 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
     assert not (site.folder / f"r/{row.id}.run.gz").exists()
     assert (site.folder / f"r/{row.id}.csv.gz").exists()
     assert not build().made.files.written
-    run.write_bytes(kept)
+    for name, data in kept.items():
+        (folder / name).write_bytes(data)
     again = build()
     assert f"r/{row.id}.run.gz" in again.made.files.written
     assert again.bytes() == begun_site.bytes()
@@ -218,7 +220,7 @@ def test_a_result_whose_ranking_is_kept_elsewhere_is_ranked_and_not_looked_at(
 
 def test_a_board_without_rankings_has_no_explorer_and_says_why(few: Path, build: Callable[..., Built]) -> None:
     for run in few.glob("*/*/run.parquet"):
-        run.unlink()
+        omit_ranking(StoredResult.read(run.parent))
     site = build()
     (board,) = site.made.boards
     assert not site.made.rejected

@@ -155,7 +155,7 @@ def test_every_broken_result_is_listed_with_its_reason_and_the_rest_is_shown(
     (broken("is not JSON") / "metrics.json").write_text("{")
     (broken("no manifest.json") / "manifest.json").unlink()
     (broken("no metrics.json") / "metrics.json").unlink()
-    (broken("cannot read") / PER_QUERY).unlink()
+    (broken("per_query.parquet is gone") / PER_QUERY).unlink()
     (broken("truncated or changed") / PER_QUERY).write_bytes(b"PAR1")
     (broken("truncated or changed") / RUN).write_bytes(b"PAR1")
     edit(broken("schema version 9"), schema_version=9)

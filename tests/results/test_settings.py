@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import shlex
+from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import click
@@ -17,9 +18,25 @@ from bench.base.spec import parse
 from bench.cli.run import command
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.plan import Plan
-from bench.results.current import _OPTIONS
-from bench.results.settings import Keywords, RunSettings, check_settings, known_settings, option
+from bench.results.commands import (
+    chosen,
+    conditions_of,
+    contradictions,
+    print_command,
+    settings_of,
+    stored_settings,
+)
+from bench.results.manifest import StoredSettings
+from bench.results.settings import (
+    Keywords,
+    RunSettings,
+    check_settings,
+    known_settings,
+    option,
+)
+from bench.results.store import StoredResult
 
+Run = Callable[..., StoredResult]
 NAMES = [item.name for item in dataclasses.fields(RunSettings)]
 #: A value of each that is not its default; a new setting needs one here.
 OTHERS: dict[str, Any] = {
@@ -55,8 +72,10 @@ def test_a_setting_is_an_option_a_keyword_a_key_of_a_file_and_a_part_of_the_comm
     assert name in Experiment.model_json_schema()["properties"]
     words = shlex.split(plan.command())
     assert words[-2:] == [option(name), str(value)]
-    # What reads the command again knows the option.
-    assert option(name) in _OPTIONS
+    # What a manifest stores gives the same command, and the same plan again.
+    stored = StoredSettings.model_validate_json(stored_settings("bm25", "starter", plan).model_dump_json())
+    assert print_command(stored) == plan.command()
+    assert chosen(stored) == plan.chosen() == {name: value}
 
 
 def test_defaults_are_left_out_of_the_command() -> None:
@@ -88,3 +107,29 @@ def test_what_a_setting_cannot_be_is_a_sentence(given: dict[str, Any], sentence:
     with pytest.raises(UsageError) as caught:
         check_settings(given)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"split": "dev", "limit": 3, "depth": 5, "template": "description"},
+        {"cut": "size", "cut_at": 3.0},
+        {"cut": "threshold", "cut_at": 0.1 + 0.2},
+        {"cut": "size"},
+        {"repeats": 2},
+    ],
+)
+def test_settings_that_an_older_manifest_does_not_have_follow_from_its_conditions(
+    run: Run, plan: dict[str, Any]
+) -> None:
+    manifest = run("random" if "repeats" in plan else "bm25", **plan).manifest
+    assert manifest.settings is not None
+    older = manifest.model_copy(update={"settings": None})
+    for each in (manifest, older):
+        assert contradictions(each) == []
+        assert conditions_of(each) == conditions_of(manifest)
+    rebuilt = settings_of(older).model_dump() | {"split": None, "template": None}
+    assert rebuilt == manifest.settings.model_dump() | {"split": None, "template": None}
+    # Of a dataset that is not known here, nothing goes without saying.
+    said = manifest.environment.model_copy(update={"command": print_command(settings_of(older))})
+    assert contradictions(older.model_copy(update={"environment": said})) == []

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock, Timeout
-from kit.results import rehash
+from kit.results import rehash, seal
 
 from bench.base.errors import ResultError, UsageError
 from bench.cli.schemas import shipped_schema
@@ -32,6 +32,7 @@ from bench.results.store import (
     StoredResult,
     find_results,
     is_complete,
+    omit_ranking,
     result_lock,
     write_result,
 )
@@ -157,8 +158,10 @@ def test_a_damaged_table_is_refused(run: Run, name: str, damage: str) -> None:
 def test_a_missing_table_is_refused(run: Run) -> None:
     result = run("bm25")
     (result.folder / "run.parquet").unlink()
-    with pytest.raises(ResultError, match=r"cannot read .*run\.parquet: No such file or directory; run it again"):
-        _ = StoredResult.read(result.folder).run
+    with pytest.raises(
+        ResultError, match=r"run\.parquet is gone: manifest\.json lists it, .*: bench run --method bm25 --dataset tiny"
+    ):
+        StoredResult.read(result.folder)
 
 
 @pytest.mark.parametrize("edit", ["mean", "blank"])
@@ -180,7 +183,8 @@ def test_a_result_that_hides_what_code_computed_a_number_is_refused(run: Run) ->
     # Without it, its numbers would compare with those of any code.
     path = run("bm25").folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
-    del manifest["scoring"]["measures"]["recall"], manifest["digest"]
+    del manifest["scoring"]["measures"]["recall"]
+    seal(manifest)
     path.write_text(json.dumps(manifest), "utf-8")
     with pytest.raises(ResultError) as caught:
         StoredResult.read(path.parent)
@@ -198,9 +202,10 @@ def test_the_manifest_holds_the_sha256_of_every_other_file(run: Run) -> None:
 def test_a_file_that_the_manifest_does_not_know_is_refused(run: Run, name: str) -> None:
     path = run("bm25").folder / "manifest.json"
     manifest = json.loads(path.read_text("utf-8"))
-    del manifest["files"][name], manifest["digest"]
+    del manifest["files"][name]
+    seal(manifest)
     path.write_text(json.dumps(manifest), "utf-8")
-    with pytest.raises(ResultError, match=f"{name} is truncated or changed"):
+    with pytest.raises(ResultError, match=f"metrics.json is truncated or changed|has no sha256 of {name}"):
         StoredResult.read(path.parent).verify()
 
 
@@ -368,7 +373,6 @@ def test_tables_of_one_row_and_of_none_are_read(run: Run) -> None:
     result = forged(run("bm25"), "run.parquet", lambda table: table.slice(0, 1))
     assert len(result.run) == 1
     assert len(forged(result, "run.parquet", lambda table: table.slice(0, 0)).run) == 0
-    assert len(forged(result, "per_query.parquet", lambda table: table.slice(0, 1)).per_query) == 1
 
 
 @pytest.mark.parametrize(
@@ -390,8 +394,9 @@ def test_values_that_a_metric_cannot_have_are_refused(run: Run, metric: str, val
     def change(table: pa.Table) -> pa.Table:
         return put(table, metric, pa.array([value, *table[metric].to_pylist()[1:]], "float64"))
 
-    result = forged(run("bm25"), "per_query.parquet", change)
-    with pytest.raises(ResultError, match=f"has a value of {metric} that the metric cannot have"):
+    made = run("bm25")
+    result = forged(made, "per_query.parquet", change)
+    with pytest.raises(ResultError, match=f"give different means of {metric}: the values give .* metrics.json has"):
         result.values(metric)
 
 
@@ -411,6 +416,14 @@ def test_a_named_result_of_which_a_byte_was_changed_is_not_shown(run: Run, name:
             find_result(result.folder.parents[1], named)
     path.write_bytes(data)
     assert find_result(result.folder.parents[1], "bm25@tiny").manifest == result.manifest
-    (result.folder / RUN).unlink()
-    # A ranking may be kept elsewhere.
-    assert find_result(result.folder.parents[1], "bm25@tiny").manifest == result.manifest
+    for gone in (RUN, PER_QUERY):
+        kept = (result.folder / gone).read_bytes()
+        (result.folder / gone).unlink()
+        with pytest.raises(ResultError, match=f"{gone} is gone"):
+            find_result(result.folder.parents[1], "bm25@tiny")
+        (result.folder / gone).write_bytes(kept)
+    # A ranking may be left out on purpose.
+    omit_ranking(result)
+    left = find_result(result.folder.parents[1], "bm25@tiny")
+    assert (left.manifest.omitted, left.has_run, left.metrics) == ([RUN], False, result.metrics)
+    assert left.manifest.files == result.manifest.files

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kit.results import seal as seal_manifest
 from kit.tiny import instance, notes, run, runner, tiny
 
 from bench.base.errors import UnavailableError
@@ -64,12 +65,11 @@ def sealed(
 
     def own_hashes(raw: dict[str, Any]) -> None:
         raw["files"] = {name: _sha256(parts[name]) for name in PARTS if name != "manifest.json"}
-        # As somebody would who hides a change.
-        raw.pop("digest", None)
 
     parts["manifest.json"] = _changed(parts["manifest.json"], own_hashes)
     if manifest is not None:
         parts["manifest.json"] = _changed(parts["manifest.json"], manifest)
+    parts["manifest.json"] = _changed(parts["manifest.json"], reseal)
     raw = json.loads(parts["manifest.json"])
     about = {
         "schema_name": "submission",
@@ -84,6 +84,12 @@ def sealed(
     if submission is not None:
         submission(about)
     return {**parts, SUBMISSION: (json.dumps(about, indent=1) + "\n").encode()}
+
+
+def reseal(raw: Any) -> None:
+    """The digest of the fields as they are, as somebody gives it who hides a change."""
+    if isinstance(raw, dict) and isinstance(raw.get("method"), dict):
+        seal_manifest(raw)
 
 
 def _changed(data: bytes, change: Change) -> bytes:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.submit_changes import at, column, put, reasons
+from kit.submit_changes import at, column, named_as, put, reasons
 
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
@@ -355,10 +355,8 @@ def test_nothing_that_a_submission_names_is_imported(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def evil(raw: Any) -> None:
-        raw["method"].update(spec="evil:Evil", full_spec="evil:Evil(base=evil:Evil)")
-
-    assert checked(made.members(manifest=evil)).outcome == "accepted"
+    for evil in (named_as("evil:Evil", "evil:Evil(base=evil:Evil)"), named_as("tgr(base=evil:Evil)")):
+        assert checked(made.members(manifest=evil)).outcome == "accepted"
     sentences = reasons(checked(made.members(manifest=put("dataset", "spec", value="evil:Evil"))))
     assert "cannot load" in sentences
     assert not (tmp_path / "ran").exists()

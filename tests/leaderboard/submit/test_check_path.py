@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.submit_changes import at, column, put, reasons
+from kit.submit_changes import at, column, named_as, put, reasons
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.spec import Spec, parse
@@ -226,12 +226,12 @@ def test_without_its_run_a_mean_must_follow_from_the_values(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"metrics": put("n_failed", value=3)}, "has n_failed 3; counted again it is 0"),
-        ({"metrics": put("n_no_gold", value=3)}, "has n_no_gold 3; counted again"),
+        ({"metrics": put("n_failed", value=3)}, "has 0 failed queries, and the result states 3"),
+        ({"metrics": put("n_no_gold", value=3)}, "unjudged queries, and the result states 3"),
         ({"metrics": put("lenient", "queries", value=3)}, "has lenient queries 3; counted again it is 0"),
         ({"metrics": put("lenient", "code", value="0" * 64)}, "has lenient means of other code"),
         ({"per_query": column("n_gold", at(0, 3))}, "has another n_gold than the data"),
-        ({"per_query": column("unit", at(0, "other"))}, "has other units of independence than the data"),
+        ({"per_query": column("unit", at(0, "other"))}, "has another unit than scored again on 1 of"),
         ({"per_query": column("ndcg@5", at(0, 7.0))}, "has a value of ndcg@5 that the metric cannot have"),
         ({"per_query": lambda table: table.drop_columns(["recall@1"])}, "lacks the values of recall@1"),
     ],
@@ -284,8 +284,7 @@ def test_an_oracle_under_another_name_and_a_copied_ranking_are_noted(
 
     def renamed(raw: Any) -> None:
         raw["result_id"] = "0123456789ab"
-        if "method" in raw:
-            raw["method"].update(spec="mine", full_spec="mine", oracle=False)
+        named_as("mine", oracle=False)(raw)
 
     root = tmp_path / "handed-in"
     root.mkdir()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.results import seal
 
 from bench.base.paths import results_folder
 from bench.results.store import StoredResult, find_results, result_folder, write_result
@@ -72,23 +73,22 @@ def test_a_refused_submission_has_exit_code_1_and_every_reason(bench: Bench, pac
 
 
 def test_a_submission_does_not_replace_a_result_of_the_board(bench: Bench, packed: Path) -> None:
-    # The same method on the same data, of another version and a later date: on a board it would be shown instead.
-    values = results_folder()
+    # The same method on the same data, of this version and a later date: on a board it would be shown instead.
+    values, older = results_folder(), "0" * 12
     (ours,) = find_results(values)
     assert isinstance(ours, StoredResult)
-    later = ours.manifest.environment.model_copy(update={"created": "2100-01-01T00:00:00+00:00"})
-    forged = ours.manifest.model_copy(update={"result_id": "0" * 12, "environment": later})
-    metrics = ours.metrics.model_copy(update={"result_id": "0" * 12})
-    theirs = Path("theirs")
-    write_result(result_folder(theirs, "starter", "bm25", "0" * 12), forged, metrics, ours.run, ours.per_query)
-    assert bench("submit", "check", theirs).out.startswith("accepted")
-    said = bench("submit", "check", theirs, "--board", values, code=1).out
-    assert f"the board has bm25 @ starter already, as {ours.manifest.result_id}, which this would replace" in said
+    forged = ours.manifest.model_copy(update={"result_id": older})
+    metrics = ours.metrics.model_copy(update={"result_id": older})
+    board = Path("board")
+    write_result(result_folder(board, "starter", "bm25", older), forged, metrics, ours.run, ours.per_query)
+    assert bench("submit", "check", packed).out.startswith("accepted")
+    said = bench("submit", "check", packed, "--board", board, code=1).out
+    assert f"the board has bm25 @ starter already, as {older}, which this would replace" in said
     # A result does not replace itself; a method that gives the same answers again may replace an older result.
     assert bench("submit", "check", packed, "--board", values).out.startswith("accepted")
     if shutil.which("bwrap"):
-        said = bench("submit", "check", theirs, "--board", values, "--rerun").out
-        assert f"it would replace {ours.manifest.result_id} of the board, and its method gave the same answers" in said
+        said = bench("submit", "check", packed, "--board", board, "--rerun").out
+        assert f"it would replace {older} of the board, and its method gave the same answers" in said
 
 
 def test_an_unreadable_submission_has_exit_code_6(bench: Bench, packed: Path) -> None:
@@ -104,9 +104,10 @@ def test_a_submission_of_data_that_is_not_here_has_exit_code_4(
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty-cache"))
     (manifest,) = results_folder().glob("*/*/manifest.json")
     raw = json.loads(manifest.read_text())
-    assert raw["dataset"]["spec"] == "starter"
-    raw["dataset"]["spec"] = "toolbench-i3-inst"
-    del raw["digest"]
+    assert raw["dataset"]["spec"] == raw["settings"]["dataset"] == "starter"
+    raw["dataset"]["spec"] = raw["settings"]["dataset"] = "toolbench-i3-inst"
+    raw["environment"]["command"] = raw["environment"]["command"].replace("starter", "toolbench-i3-inst")
+    seal(raw)
     manifest.write_text(json.dumps(raw))
     said = bench("submit", "check", manifest.parent, "--mirror", "nowhere", "--offline", code=4)
     assert "the dataset 'toolbench-i3-inst' is not available, so nothing was scored: " in said.out

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.submit_changes import put
+from kit.submit_changes import named_as, put
 
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, parse
@@ -170,11 +170,15 @@ def test_a_doctored_ranking_differs_in_as_many_queries_as_were_doctored(
         method.name = "doctored"
         return method
 
-    def relabelled(raw: Any) -> None:
-        honest = made.result.manifest.method
-        raw["method"].update(spec=honest.spec, full_spec=honest.full_spec, hash=honest.hash, code=honest.code)
+    honest = result("bm25").manifest
+    method = honest.method
+    relabelled = named_as(method.spec, method.full_spec, hash=method.hash, code=method.code)
 
-    members = of_result(result("doctored", build)).members(manifest=relabelled)
+    def change(raw: Any) -> None:
+        relabelled(raw)
+        raw["result_id"] = honest.result_id
+
+    members = of_result(result("doctored", build)).members(manifest=change, metrics=change)
     verdict = again(write_archive(members))
     assert verdict.outcome == "refused"
     assert verdict.rerun is not None
@@ -184,9 +188,17 @@ def test_a_doctored_ranking_differs_in_as_many_queries_as_were_doctored(
 
 
 def test_doctored_sets_differ(result: Any, again: Again, of_result: Any) -> None:
-    stored = of_result(result("bm25", cut="size"))
-    verdict = again(write_archive(stored.members(manifest=put("method", "cut", value=None))))
-    assert verdict.rerun is not None
+    stored, honest = of_result(result("bm25", cut="size", cut_at=3.0)), result("bm25", cut="size", cut_at=2.0)
+
+    def change(raw: Any) -> None:
+        raw["result_id"] = honest.manifest.result_id
+        if "method" in raw:
+            raw["method"]["cut"] = honest.manifest.method.cut
+            raw["settings"]["cut_at"] = 2.0
+            raw["environment"]["command"] = honest.manifest.environment.command
+
+    verdict = again(write_archive(stored.members(manifest=change, metrics=change)))
+    assert verdict.rerun is not None, verdict.reasons
     assert (verdict.rerun.verdict, verdict.rerun.differing) == ("differs", 20)
     assert "recommended sets in 20" in verdict.reasons[0]
 
@@ -194,27 +206,19 @@ def test_doctored_sets_differ(result: Any, again: Again, of_result: Any) -> None
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"needs_llm": True}, "the method asks a language model, and the sandbox has no network"),
         (
-            {"spec": "bm25(k1=2.0)"},
-            "the manifest calls it bm25(k1=2.0), and its parameters are those of bm25",
+            {"spec": "mine", "needs_llm": True},
+            "the method asks a language model, and the sandbox has no network",
         ),
         (
             {"spec": "nowhere:Class", "full_spec": "nowhere:Class"},
             "the code of 'nowhere:Class' is not in the submission",
         ),
         ({"spec": "bm26", "full_spec": "bm26"}, "there is no method 'bm26' here; install the package that has it"),
-        (
-            {"spec": "dense(encoder=/home/me/mine)", "full_spec": "dense(encoder=/home/me/mine)"},
-            "the sandbox has neither '/home/me/mine' nor a network to fetch it from",
-        ),
     ],
 )
 def test_what_cannot_run_says_why(made: Any, again: Again, changes: dict[str, Any], reason: str) -> None:
-    def change(raw: Any) -> None:
-        raw["method"].update(changes)
-
-    verdict = again(write_archive(made.members(manifest=change)))
+    verdict = again(write_archive(made.members(manifest=named_as(**changes))))
     assert verdict.outcome == "unavailable", verdict
     assert verdict.rerun is not None
     assert verdict.rerun.verdict == "could not run"
