@@ -91,7 +91,8 @@ def check_facts(method: Method) -> dict[str, str | int | float | bool]:
             isinstance(name, str) and _storable(value) for name, value in facts.items()
         ):
             raise MethodError(f"{_describe_part(part)}: facts() must return a dict of strings, numbers or booleans.")
-        return mask_json(facts)
+        masked: Mapping[str, str | int | float | bool] = mask_json(facts)
+        return masked
 
     return merge_told(method, ask)
 
