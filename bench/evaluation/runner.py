@@ -339,13 +339,14 @@ class Runner:
         if cut is not None:
             repeats = [dataclasses.replace(answers, sets=cut.apply(answers.ranking)) for answers in repeats]
         template = plan.tool_text(dataset)
-        if (identifier := _identify(item, dataset)) is None:
+        try:
+            identifier = _identify(item, dataset)
+        except UsageError as error:
             # Answers may be of either code.
             forget(batches)
             raise MethodError(
-                f"a file of {method.spec} was edited while it ran (its code, a file that it had read, or a model), so "
-                "nothing is stored: run it again."
-            )
+                f"a file of {method.spec} was edited while it ran, so nothing is stored: {str(error) or 'run it again.'}"
+            ) from None
         with clock("score"), self.progress.stage("score"):
             scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
@@ -510,18 +511,19 @@ def _asks_elsewhere(result: StoredResult) -> bool:
     return any(mark.text == REMOTE for mark in result.manifest.marks)
 
 
-def _identify(item: Prepared, dataset: Dataset) -> str | None:
-    """The id of the result of a run that has ended; None if its code or models are not those that it began with."""
+def _identify(item: Prepared, dataset: Dataset) -> str:
+    """The id of the result of a run that has ended.
+
+    Raises:
+        UsageError: its code or models are not those that it began with.
+    """
     conditions, method = item.plan.conditions(dataset), item.method
-    try:
-        code = method_code(method)
-    except UsageError:
-        return None
-    if method_use(method) is None:
-        return item.provisional if result_id(conditions, method_hash(method, code)) == item.provisional else None
-    # What a user's code has used is known only now; its models and parameters were known.
-    begun = result_id(conditions, method_hash(method, item.code))
-    return result_id(conditions, method_hash(method, code)) if begun == item.provisional else None
+    code = method_code(method)
+    # What a user's code has used is known only now; its models and parameters were known, and so was bench's code.
+    begun = code if method_use(method) is None else item.code
+    if result_id(conditions, method_hash(method, begun)) != item.provisional:
+        raise UsageError("run it again: its models, or its code, are others now.")
+    return result_id(conditions, method_hash(method, code))
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:

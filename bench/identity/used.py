@@ -242,13 +242,17 @@ def _hook(event: str, given: tuple[Any, ...]) -> None:
 def _note(uses: _Uses, path: str, *, only_there: bool = False) -> str:
     """Note that a file is asked for, in the state that it is in."""
     path = os.path.abspath(path)
-    # Compiled files stand for their sources.
+    # Sources stand for compiled files. What a pipe or a device gave cannot be read again.
+    with suppress(OSError, ValueError):
+        kind = _stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            return path
     aside = path.startswith(_BEGIN) or any(part in path for part in (*_HOLD, f"{os.sep}__pycache__"))
     if not aside and not path.endswith(".pyc") and path not in _watch.written:
-        if only_there:
-            uses.files.setdefault(path, _THERE)
-        else:
+        if not only_there:
             uses.files[path] = _stamp(path)
+        elif uses.files.get(path) is None:
+            uses.files[path] = _THERE
     return path
 
 
@@ -319,7 +323,7 @@ def _noted_import_by_name(name: str, *given: Any) -> Any:
     return module
 
 
-def _looked_up(find: Callable[..., Any], name: str, level: int, *given: Any, **named: Any) -> Any:
+def _looked_up(find: Callable[..., Any], name: str, level: int, /, *given: Any, **named: Any) -> Any:
     try:
         return find(name, *given, **named)
     except ImportError:
@@ -430,14 +434,9 @@ def _digest_then(path: str, state: _Stamp | str | None) -> str:
     """The digest of a file as it was when it was asked for."""
     if isinstance(state, str):
         return state
-    now = _stamp(path)
-    if state is None and now is not None:
-        raise UsageError(
-            f"{path} came after this process had looked for it; start the process (or the notebook) again."
-        )
-    digest = digest_of(path)
+    digest = digest_of(path) if state is not None else _ABSENT
     if state is not None and not os.path.isdir(path):
-        if now != state and _digests.get((path, state)) != digest:
+        if _stamp(path) != state and _digests.get((path, state)) != digest:
             raise UsageError(
                 f"{path} was edited after this process had imported or read it, so that the old one would run under "
                 "the name of the new; start the process (or the notebook) again."

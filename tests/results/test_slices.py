@@ -104,7 +104,7 @@ def test_a_slice_of_one_query_has_no_interval(run: Run, tiny: Dataset) -> None:
 def test_other_data_are_refused(run: Run, tiny: Dataset) -> None:
     result = run("bm25")
     other = rebuilt(tiny, queries=[replace(query, text=query.text + "!") for query in tiny.queries])
-    with pytest.raises(ResultError, match=rf"was made on tiny at that time \(content hash {tiny.content_hash[:12]}"):
+    with pytest.raises(ResultError, match=rf"was made on tiny as it was then \(content hash {tiny.content_hash[:12]}"):
         by_slice(result, other, "gold", METRICS)
 
 
