@@ -1,4 +1,4 @@
-"""`bench graph`: show, evaluate and draw a dataset's dependency graph."""
+"""`bench graph`: show and evaluate a dataset's dependency graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
 from bench.interface import Library
 from bench.lab.graph.agreement import Agreement, agreement, densities, three_way, wilson
-from bench.lab.graph.drawing import draw
 from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.edges import Edges, connected_share
 from bench.methods.tgr.sources import GRAPHS, GraphSource
@@ -50,7 +49,6 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     help="Scope in which the classifier looks for edges.",
 )
 @click.option("--by-category", is_flag=True, help="Show the graph density of each category.")
-@click.option("--svg", type=FILE, help="Write an SVG drawing of the graph to this file.")
 @click.option("--out", type=FILE, help="Write the edges to this file, to be read by `--graph FILE`.")
 @source_options
 @json_option
@@ -61,7 +59,6 @@ def command(
     nearest: int,
     within: Within,
     by_category: bool,
-    svg: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -79,8 +76,6 @@ def command(
     if out is not None:
         write_text(out, edges_text(loaded, edges))
     compared = library.edges if len(library.edges) and graph != "manual" else None
-    if svg is not None:
-        write_text(svg, draw(loaded.tools, edges, f"{loaded.spec}: {Path(graph).name} graph", compared))
     report = _report(loaded, source, edges, compared)
     if as_json:
         report["categories"] = [vars(row) for row in densities(loaded.tools, edges)]
@@ -93,9 +88,8 @@ def command(
             counts = [str(row.tools), str(row.connected), format_fixed(row.share), str(row.edges)]
             table.add(row.category or "no category", *counts)
         console().print(table)
-    for path in (svg, out):
-        if path is not None:
-            click.echo(f"written to {path}")
+    if out is not None:
+        click.echo(f"written to {out}")
 
 
 def edges_text(dataset: Dataset, edges: Edges) -> str:
