@@ -33,7 +33,6 @@ _VERBS: dict[str, tuple[str, str]] = {
     "tune": ("tune", "Tune a method's parameters on dev or train queries."),
     "check": ("check", "Run conformance tests on a method."),
     "schema": ("schema", "Print the JSON Schema of a bench file format."),
-    "completion": ("completion", "Print a shell completion script."),
 }
 
 

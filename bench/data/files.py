@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import DataError
 from bench.base.reading import Reader
-from bench.base.records import faults
+from bench.base.records import faults, first_fault
 
 T = TypeVar("T")
 
@@ -48,6 +48,18 @@ class Files:
             # The place is a list index or a key, then a field; there is none when the file is not JSON at all.
             where = "".join(f", {kind} {part}" for kind, part in zip(("record", "field"), fault.place, strict=False))
             raise DataError(f"{name}{where}: {fault.message}.") from None
+
+    def lines_as(self, form: type[T], name: str) -> Iterator[tuple[T, str]]:
+        """The values of an upstream file of JSON Lines, each with its place; raises `DataError` as `read_as` does."""
+        lines = TypeAdapter(form)
+        # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
+        for number, line in enumerate(self.text(name).split("\n"), start=1):
+            if line:
+                where = f"{name}, line {number}"
+                try:
+                    yield lines.validate_json(line, strict=True), where
+                except ValidationError as error:
+                    raise DataError(f"{where}: {first_fault(error, '')}.") from None
 
     def under(self, prefix: str) -> list[str]:
         """Names of the upstream files below a folder, sorted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
 
@@ -90,22 +90,13 @@ class Candidate:
             "n_gold": baseline.n_gold,
         }
         columns |= {name: values.array() for name, values in baseline.values.items()}
+        # What both have under the same name.
+        shared = {item.name for item in fields(Candidate)} & {"label", *Baseline.model_fields}
         return Candidate(
-            label=baseline.label,
-            result_id=baseline.result_id,
+            **{name: getattr(baseline, name) for name in shared},
             method_hash=baseline.method.hash,
-            dataset=baseline.dataset,
-            depth=baseline.depth,
-            protocol=baseline.protocol,
-            scoring=baseline.scoring,
-            n_failed=baseline.n_failed,
-            latency=baseline.latency,
-            hardware=baseline.hardware,
-            tokens=baseline.tokens,
-            rankings=baseline.rankings,
             per_query=pa.table(columns),
             snapshot=baseline.asked,
-            packages=baseline.packages,
         )
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -291,213 +291,170 @@ def _either(value: str, condition: str) -> str:
     return rf"\begin{{cases}} {value} & \text{{if }} {condition} \\ 0 & \text{{otherwise}} \end{{cases}}"
 
 
+#: A share of what a ranking finds by an integer cut-off, and of what a recommended set has; each may say otherwise.
+_RANKING = partial(Measure, kind="ranking", cutoffs=_K, span=_SHARE)
+_SET = partial(Measure, kind="set", cutoffs=_BARE, span=_SHARE)
+
 MEASURES: tuple[Measure, ...] = (
-    Measure(
+    _RANKING(
         "recall",
-        "ranking",
-        _K_OR_GOLD,
-        "the share of the gold tools that are among the first k",
-        "Fewer than k tools returned: those returned count. `@gold` sets k = n for each query.",
-        "trec_eval `recall`; query-generation paper eq. 1; `@gold`: PTR section 5.1",
+        cutoffs=_K_OR_GOLD,
+        definition="the share of the gold tools that are among the first k",
+        edge_cases="Fewer than k tools returned: those returned count. `@gold` sets k = n for each query.",
+        source="trec_eval `recall`; query-generation paper eq. 1; `@gold`: PTR section 5.1",
         ranked=recall,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{n}",
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "precision",
-        "ranking",
-        _K,
-        "the share of the first k tools that are gold",
-        "Divides by k even when fewer tools were returned, as trec_eval `P` does.",
-        "trec_eval `P`",
+        definition="the share of the first k tools that are gold",
+        edge_cases="Divides by k even when fewer tools were returned, as trec_eval `P` does.",
+        source="trec_eval `P`",
         ranked=precision,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{k}",
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "hit",
-        "ranking",
-        _K,
-        "1 if a gold tool is among the first k, else 0",
-        "Graded gold counts from relevance 1.",
-        "trec_eval `success`",
+        definition="1 if a gold tool is among the first k, else 0",
+        edge_cases="Graded gold counts from relevance 1.",
+        source="trec_eval `success`",
         ranked=hit,
         formula=_either("1", r"G \cap \{h_1, \dots, h_k\} \neq \emptyset"),
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "ndcg",
-        "ranking",
-        _K_OR_GOLD,
-        "discounted cumulative gain at k, divided by that of the best possible ranking of ALL gold tools",
-        "The ideal has min(k, n) terms. Gain is linear in relevance. `@gold` sets k = n for each query.",
-        "Järvelin & Kekäläinen 2002; trec_eval `ndcg_cut`",
+        cutoffs=_K_OR_GOLD,
+        definition="discounted cumulative gain at k, divided by that of the best possible ranking of ALL gold tools",
+        edge_cases="The ideal has min(k, n) terms. Gain is linear in relevance. `@gold` sets k = n for each query.",
+        source="Järvelin & Kekäläinen 2002; trec_eval `ndcg_cut`",
         ranked=ndcg,
         formula=r"\frac{\sum_{i=1}^{k} rel_i / \log_2(i + 1)}{\sum_{i=1}^{\min(k, n)} rel^*_i / \log_2(i + 1)}",
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "map",
-        "ranking",
-        _K,
-        "the mean over the gold tools of the precision at their rank; a gold tool beyond k counts 0",
-        "Divides by all n gold tools, also those beyond k. Bare `map` is map@100, the protocol's depth.",
-        "trec_eval `map_cut`; query-generation paper eq. 3",
+        definition="the mean over the gold tools of the precision at their rank; a gold tool beyond k counts 0",
+        edge_cases="Divides by all n gold tools, also those beyond k. Bare `map` is map@100, the protocol's depth.",
+        source="trec_eval `map_cut`; query-generation paper eq. 3",
         ranked=average_precision,
         formula=r"\frac{1}{n} \sum_{i=1}^{k} [h_i \in G] \cdot \frac{|G \cap \{h_1, \dots, h_i\}|}{i}",
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "mrr",
-        "ranking",
-        _K,
-        "1 / rank of the first gold tool within k, else 0",
-        "Bare `mrr` is mrr@100, the protocol's depth.",
-        "trec_eval `recip_rank`, cut at k",
+        definition="1 / rank of the first gold tool within k, else 0",
+        edge_cases="Bare `mrr` is mrr@100, the protocol's depth.",
+        source="trec_eval `recip_rank`, cut at k",
         ranked=reciprocal_rank,
         formula=_either(r"\frac{1}{\min_{g \in G} r_g}", r"\min_{g \in G} r_g \leq k"),
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "rbp",
-        "ranking",
-        _K,
-        "rank-biased precision: the rate at which a reader meets gold tools who goes on from each tool with "
+        definition="rank-biased precision: the rate at which a reader meets gold tools who goes on from each tool with "
         "probability p",
-        "Binary relevance. At most 1 - p ** k, and so below 1 for a perfect ranking. What lies beyond k counts 0: the "
-        "residual is not added. Bare `rbp` is rbp@100, the protocol's depth.",
-        "Moffat & Zobel 2008",
+        edge_cases="Binary relevance. At most 1 - p ** k, and so below 1 for a perfect ranking. What lies beyond k "
+        "counts 0: the residual is not added. Bare `rbp` is rbp@100, the protocol's depth.",
+        source="Moffat & Zobel 2008",
         ranked=rank_biased_precision,
         formula=r"(1 - p) \sum_{i=1}^{k} [h_i \in G] \cdot p^{i - 1}",
-        span=_SHARE,
         parameters=_Persistence,
     ),
-    Measure(
+    _RANKING(
         "mmrr",
-        "ranking",
-        _K,
-        "the mean rank of the gold tools in a perfect ranking, divided by their mean rank in this one",
-        "A gold tool that is missing counts as rank k+1, so an answer without any gold tool still scores "
+        definition="the mean rank of the gold tools in a perfect ranking, divided by their mean rank in this one",
+        edge_cases="A gold tool that is missing counts as rank k+1, so an answer without any gold tool still scores "
         "(n+1)/2/(k+1), which passes 1 when n > k+1; a query that was not answered scores 0. Bare `mmrr` is mmrr@100, "
         "the protocol's depth.",
-        f"{_QUERY_GENERATION}, with the numerator that its text describes",
+        source=f"{_QUERY_GENERATION}, with the numerator that its text describes",
         ranked=multiple_mean_reciprocal_rank,
         formula=r"\frac{(n + 1) / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
+        span=None,
     ),
-    Measure(
+    _RANKING(
         "pass",
-        "ranking",
-        _K,
-        "1 if every gold tool is among the first k, else 0",
-        "0 whenever n > k.",
-        _COLT,
+        definition="1 if every gold tool is among the first k, else 0",
+        edge_cases="0 whenever n > k.",
+        source=_COLT,
         ranked=passed,
         formula=_either("1", r"G \subseteq \{h_1, \dots, h_k\}"),
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "tracc",
-        "set",
-        _K_OR_BARE,
-        "the recall of the set, reduced by how far its size is from that of the gold set",
-        "R = ∅ gives 0. Bare `tracc` is taken on the set a method recommends (or on a learnt cut of its "
+        cutoffs=_K_OR_BARE,
+        definition="the recall of the set, reduced by how far its size is from that of the gold set",
+        edge_cases="R = ∅ gives 0. Bare `tracc` is taken on the set a method recommends (or on a learnt cut of its "
         "ranking, named in the row); `tracc@k` takes the first k of the ranking as R.",
-        _PTR,
+        source=_PTR,
         chosen=tracc,
         formula=r"\left(1 - \frac{\left| |R| - n \right|}{|R \cup G|}\right) \cdot \frac{|R \cap G|}{n}",
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "set_precision",
-        "set",
-        _BARE,
-        "the share of the recommended tools that are gold",
-        "R = ∅ gives 0.",
-        "precision of a set",
+        definition="the share of the recommended tools that are gold",
+        edge_cases="R = ∅ gives 0.",
+        source="precision of a set",
         chosen=set_precision,
         formula=r"\frac{|R \cap G|}{|R|}",
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "set_recall",
-        "set",
-        _BARE,
-        "the share of the gold tools that are recommended",
-        "R = ∅ gives 0.",
-        "recall of a set",
+        definition="the share of the gold tools that are recommended",
+        edge_cases="R = ∅ gives 0.",
+        source="recall of a set",
         chosen=set_recall,
         formula=r"\frac{|R \cap G|}{n}",
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "set_f1",
-        "set",
-        _BARE,
-        "the harmonic mean of set_precision and set_recall",
-        "R = ∅ gives 0.",
-        "harmonic mean of set precision and set recall (van Rijsbergen 1979)",
+        definition="the harmonic mean of set_precision and set_recall",
+        edge_cases="R = ∅ gives 0.",
+        source="harmonic mean of set precision and set recall (van Rijsbergen 1979)",
         chosen=set_f1,
         formula=r"\frac{2 |R \cap G|}{|R| + n}",
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "set_exact",
-        "set",
-        _BARE,
-        "1 if the recommended set is the gold set, else 0",
-        "R = ∅ gives 0.",
-        "exact match (subset accuracy) of a set",
+        definition="1 if the recommended set is the gold set, else 0",
+        edge_cases="R = ∅ gives 0.",
+        source="exact match (subset accuracy) of a set",
         chosen=set_exact,
         formula=_either("1", "R = G"),
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "choice",
-        "set",
-        _BARE,
-        "over ALL queries: 1 if the recommended set is the gold set, and for a query without gold if no tool is "
-        "recommended, else 0",
-        "`set_exact` and `abstained` together: the share of right choices. Of alternatives one is right, two are one "
-        "too many. So a query of which a forbidden tool is called scores 0, with gold or without. A query that failed "
-        "scores 0, and so does a set of 100 tools or more.",
-        "this protocol, rules 2 and 3",
+        definition="over ALL queries: 1 if the recommended set is the gold set, and for a query without gold if no "
+        "tool is recommended, else 0",
+        edge_cases="`set_exact` and `abstained` together: the share of right choices. Of alternatives one is right, "
+        "two are one too many. So a query of which a forbidden tool is called scores 0, with gold or without. A query "
+        "that failed scores 0, and so does a set of 100 tools or more.",
+        source="this protocol, rules 2 and 3",
         chosen=choice,
         on_no_gold=True,
         formula=_either("1", "R = G"),
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "set_hit",
-        "set",
-        _BARE,
-        "1 if a gold tool is recommended, else 0",
-        "As `hit`, on the recommended set.",
-        "this protocol",
+        definition="1 if a gold tool is recommended, else 0",
+        edge_cases="As `hit`, on the recommended set.",
+        source="this protocol",
         chosen=set_hit,
         formula=_either("1", r"R \cap G \neq \emptyset"),
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "set_pass",
-        "set",
-        _BARE,
-        "1 if every gold tool is recommended, else 0",
-        "As `pass`, on the recommended set, however large.",
-        "this protocol",
+        definition="1 if every gold tool is recommended, else 0",
+        edge_cases="As `pass`, on the recommended set, however large.",
+        source="this protocol",
         chosen=set_pass,
         formula=_either("1", r"G \subseteq R"),
-        span=_SHARE,
     ),
-    Measure(
+    _SET(
         "size_diff",
-        "set",
-        _BARE,
-        "the difference between the size of the recommended set and that of the gold set",
-        "Lower is better. A query that was not answered has R = ∅ and so n.",
-        "PTR Fig. 4",
+        definition="the difference between the size of the recommended set and that of the gold set",
+        edge_cases="Lower is better. A query that was not answered has R = ∅ and so n.",
+        source="PTR Fig. 4",
         chosen=size_difference,
         formula=r"\left| |R| - n \right|",
         higher_is_better=False,
+        span=None,
     ),
     Measure(
         "abstained",
@@ -610,28 +567,26 @@ MEASURES: tuple[Measure, ...] = (
         higher_is_better=False,
         monotone=False,
     ),
-    Measure(
+    _RANKING(
         "ndcg_ptr",
-        "ranking",
-        _GOLD,
-        "as ndcg@gold, but the ideal is the best order of the RETRIEVED tools only",
-        "0 when nothing relevant is retrieved. One hit at the top scores 1 however many gold tools are missing.",
-        "PTR's released code; for reproduction, never for ranking",
+        cutoffs=_GOLD,
+        definition="as ndcg@gold, but the ideal is the best order of the RETRIEVED tools only",
+        edge_cases="0 when nothing relevant is retrieved. One hit at the top scores 1 however many gold tools are "
+        "missing.",
+        source="PTR's released code; for reproduction, never for ranking",
         ranked=ndcg_ptr,
         formula=r"\frac{\sum_{i=1}^{n} rel_i / \log_2(i + 1)}{\sum_{i=1}^{n} rel^{\downarrow}_i / \log_2(i + 1)}",
         reproduction_only=True,
         monotone=False,
-        span=_SHARE,
     ),
-    Measure(
+    _RANKING(
         "mmrr_printed",
-        "ranking",
-        _K,
-        "as mmrr, with n / 2 in the numerator",
-        "0.5 for a perfect single-tool answer, which contradicts the paper's text.",
-        f"{_QUERY_GENERATION} as printed; for reproduction, never for ranking",
+        definition="as mmrr, with n / 2 in the numerator",
+        edge_cases="0.5 for a perfect single-tool answer, which contradicts the paper's text.",
+        source=f"{_QUERY_GENERATION} as printed; for reproduction, never for ranking",
         ranked=multiple_mean_reciprocal_rank_printed,
         formula=r"\frac{n / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
+        span=None,
         reproduction_only=True,
     ),
 )

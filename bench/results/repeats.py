@@ -12,7 +12,7 @@ from bench.metrics import Metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import Metrics, Variation
 from bench.results.units import number_units
-from bench.show.numbers import percent
+from bench.show.numbers import number_or_none, percent
 from bench.stats.repeats import decompose, narrowing
 
 
@@ -34,7 +34,7 @@ def variations(
             continue
         metric_values = values[:, rows, column]
         split = decompose(metric_values[:, :, None], number_units(units[rows]))
-        between, error, share = (_known_or_none(part[0]) for part in (split.between, split.error, split.share))
+        between, error, share = (number_or_none(part[0]) for part in (split.between, split.error, split.share))
         by_metric[str(metric)] = Variation(
             means=[mean(part) for part in metric_values],
             within=float(split.within[0]),
@@ -43,10 +43,6 @@ def variations(
             share=share,
         )
     return by_metric
-
-
-def _known_or_none(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def repeats_line(metrics: Metrics) -> str:

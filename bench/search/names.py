@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from bench.search.words import words
 
@@ -25,6 +26,11 @@ def name_words(name: str) -> list[str]:
     """
     parts = name_parts(name)
     return parts + [word for word in words(name) if word not in parts]
+
+
+def contains_words(text: Sequence[str], name: Sequence[str]) -> bool:
+    """Whether the words of a name, at least one, are in those of a text, one after another."""
+    return bool(name) and f" {' '.join(name)} " in f" {' '.join(text)} "
 
 
 def singular(word: str) -> str:

@@ -96,9 +96,9 @@ def several(number: int, what: str) -> str:
     return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
-def number_or_none(value: float) -> float | None:
+def number_or_none(value: float | None) -> float | None:
     """A number of NumPy as JSON has it; None for NaN."""
-    return None if math.isnan(value) else float(value)
+    return None if value is None or math.isnan(value) else float(value)
 
 
 def duration(seconds: float) -> str:

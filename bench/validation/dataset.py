@@ -5,7 +5,7 @@ Every finding counts something that a reader of a result on this data should kno
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -22,6 +22,7 @@ from bench.data.parents import parent_of
 from bench.data.tables import Query, Tool
 from bench.evaluation.lenient import lenient_gold, touched_queries
 from bench.search.function_words import FUNCTION_WORDS
+from bench.search.names import contains_words
 from bench.search.similar import TextVectors
 from bench.search.words import words
 
@@ -277,7 +278,7 @@ def _names(dataset: Dataset) -> list[Finding]:
             continue
         judged += 1
         text = words(query.text)
-        named = [int(tool) for tool in gold if names[tool] and _contains(text, names[tool])]
+        named = [int(tool) for tool in gold if contains_words(text, names[tool])]
         if named:
             examples.append(f"{query.query_id}: {dataset.tools[named[0]].name}")
     return [_find("named-gold", examples, judged)]
@@ -335,10 +336,3 @@ def _groups(rows: Iterable[R], key: Callable[[R], Hashable]) -> dict[Hashable, l
 def _fold_text(text: str) -> str:
     """Text with case and white space made equal."""
     return " ".join(text.casefold().split())
-
-
-def _contains(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of `name` are in `text` one after another."""
-    if not Counter(name) <= Counter(text):
-        return False
-    return any(text[i : i + len(name)] == list(name) for i in range(len(text) - len(name) + 1))

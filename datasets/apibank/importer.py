@@ -26,6 +26,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.base.errors import UnavailableError
+from bench.data.edges import read_edges
 from bench.data.files import Files
 from bench.data.tables import Tables, Tool
 
@@ -35,7 +36,6 @@ from .parsing import (
     LEVEL_2,
     TOOL_TABLE,
     dialogue_queries,
-    edges,
     level_3_queries,
     scenes,
     source_tools,
@@ -77,7 +77,7 @@ def read(folder: Path) -> dict[str, Tables]:
         raise UnavailableError(f"{folder} has only a part of {DATASET}: there is no {', no '.join(missing)}.")
     queries = [*dialogue_queries(files, "dialogue"), *level_3_queries(scenes(files.text(scene_file), scene_file))]
     # The annotation is of the tools of all_apis.csv; the 18 others have no edges.
-    annotated = edges((files.folder / EDGES).read_text("utf-8"), EDGES)
+    annotated = read_edges(files.folder / EDGES)
     return {DATASET: Tables(_tools(files), queries, annotated)}
 
 

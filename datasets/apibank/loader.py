@@ -10,10 +10,11 @@ from pydantic import Field
 
 from bench.base.parameters import ParameterSet
 from bench.data.card import Card
+from bench.data.edges import read_edges
 from bench.data.files import Files
 from bench.data.tables import Tables
 
-from .parsing import TOOL_TABLE, QueryView, dialogue_queries, edges, level_3_queries, script, table_tools
+from .parsing import TOOL_TABLE, QueryView, dialogue_queries, level_3_queries, script, table_tools
 
 LEVEL_3 = "api-bank/lv3-samples"
 EDGES = "edges.tsv"
@@ -38,5 +39,5 @@ def load(files: Files, options: Options, card: Card) -> Tables:
     return Tables(
         tools=table_tools(files.text(TOOL_TABLE), TOOL_TABLE),
         queries=[*dialogue_queries(files, options.query_view), *level_3_queries(scripts)],
-        edges=edges((files.folder / EDGES).read_text("utf-8"), EDGES),
+        edges=read_edges(files.folder / EDGES),
     )

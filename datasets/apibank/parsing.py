@@ -1,4 +1,4 @@
-"""API-Bank's file formats: the tool table, dialogues, scenes, tools in Python source, and our edges.
+"""API-Bank's file formats: the tool table, dialogues, scenes, and tools in Python source.
 
 Everything here is upstream's text and is only ever parsed: Python literals with `ast.literal_eval`,
 the rest as CSV and JSON. Shared by the loader (`apibank`) and the importer (`apibank-full`).
@@ -14,11 +14,11 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from bench.base.errors import DataError
 from bench.data.files import Files
-from bench.data.tables import Edge, EdgeReason, Parameter, Query, Tool
+from bench.data.tables import Parameter, Query, Tool
 
 TOOL_TABLE = "api-bank/data/all_apis.csv"
 LEVEL_1 = "api-bank/lv1-lv2-samples/level-1-given-desc"
@@ -286,22 +286,6 @@ def dialogue_queries(files: Files, view: QueryView) -> list[Query]:
 def level_3_queries(samples: Iterable[DialogueSample]) -> list[Query]:
     """Level 3, in the order given; a scene has one utterance, so both views are the same."""
     return [sample.query(f"l3-{number:03}", "3", "dialogue") for number, sample in enumerate(samples, 1)]
-
-
-def edges(text: str, where: str) -> list[Edge]:
-    """Our annotation: a tab-separated table of dependent, prerequisite, reason and note.
-
-    Raises:
-        DataError: a row has other columns or another reason.
-    """
-    annotated = []
-    for number, line in enumerate(text.splitlines()[1:], 2):
-        cells = line.split("\t")
-        if len(cells) != 4 or cells[2] not in get_args(EdgeReason):
-            raise DataError(f"{where} line {number} is not dependent, prerequisite, reason, note.")
-        dependent, prerequisite, reason, note = cells
-        annotated.append(Edge(dependent, prerequisite, "result" if reason == "result" else "verification", note))
-    return annotated
 
 
 def _distinct(names: Iterable[str]) -> tuple[str, ...]:

@@ -7,14 +7,12 @@ part before the first slash is the category here, the rest the parent.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from bench.base.errors import DataError
 from bench.base.parameters import ParameterSet
-from bench.base.records import first_fault
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
@@ -64,7 +62,7 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
     Raises:
         DataError: a file is not in upstream's format.
     """
-    tools = [_tool(record, where) for record, where in _records(files, LIBRARY, _Tool)]
+    tools = [_tool(record, where) for record, where in files.lines_as(_Tool, LIBRARY)]
     queries = [
         # A query that calls a tool twice needs it once.
         Query(
@@ -75,7 +73,7 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
             {"domain": domain} if domain else {},
         )
         for name, (split, domain) in QUERIES.items()
-        for record, _ in _records(files, name, _Query)
+        for record, _ in files.lines_as(_Query, name)
     ]
     return Tables(tools, queries)
 
@@ -102,17 +100,3 @@ def _tool(record: _Tool, where: str) -> Tool:
         ),
         returns=json.dumps(record.responses, ensure_ascii=False),
     )
-
-
-R = TypeVar("R", bound=BaseModel)
-
-
-def _records(files: Files, name: str, form: type[R]) -> Iterator[tuple[R, str]]:
-    # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
-    for number, line in enumerate(files.text(name).split("\n"), start=1):
-        if line:
-            where = f"{name}, line {number}"
-            try:
-                yield form.model_validate_json(line, strict=True), where
-            except ValidationError as error:
-                raise DataError(f"{where}: {first_fault(error, '')}.") from None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -83,11 +82,11 @@ def _over_parents(tables: Tables, files: Files) -> Tables:
 
 
 def _upstream(files: Files) -> Tables:
-    tools = [_tool(line, where) for line, where in _lines(files, f"{FOLDER}/corpus.jsonl")]
+    tools = [_tool(line, where) for line, where in files.lines_as(_Line, f"{FOLDER}/corpus.jsonl")]
     judged = {split: _gold(files, name) for split, name in SPLIT_FILES.items()}
     queries = []
     name = f"{FOLDER}/queries.jsonl"
-    for line, where in _lines(files, name):
+    for line, where in files.lines_as(_Line, name):
         splits = [split for split, gold in judged.items() if line.id in gold]
         if len(splits) != 1:
             which = "both" if splits else "none"
@@ -97,17 +96,6 @@ def _upstream(files: Files) -> Tables:
         if rest:
             raise DataError(f"{SPLIT_FILES[split]}: query {min(rest)} is not in {name}.")
     return Tables(tools, queries)
-
-
-def _lines(files: Files, name: str) -> Iterator[tuple[_Line, str]]:
-    # Not `splitlines`: it would also cut at the line separators that JSON allows inside a text.
-    for number, line in enumerate(files.text(name).split("\n"), start=1):
-        if line:
-            where = f"{name}, line {number}"
-            try:
-                yield _Line.model_validate_json(line, strict=True), where
-            except ValidationError as error:
-                raise DataError(f"{where}: {first_fault(error, '')}.") from None
 
 
 def _gold(files: Files, name: str) -> dict[str, dict[str, int]]:

@@ -10,7 +10,6 @@ The same results give the same bytes; names are untrusted, and escaped by each f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -36,6 +35,7 @@ from bench.metrics import parse_metric
 from bench.results.costs import money_per_query
 from bench.results.store import StoredResult
 from bench.results.tries import variants_of
+from bench.show.numbers import number_or_none
 
 
 def table_path(result: StoredResult) -> str:
@@ -127,16 +127,11 @@ def _standing(metric: str, ranked: RankedSystems) -> ExportedStanding:
         references=[name for name, own in zip(ranked.ids, ranked.references.tolist(), strict=True) if own],
         tiers=ranked.tier.tolist(),
         ranks=[(int(best), int(worst)) for best, worst in ranked.ranks],
-        p=[[_known(p) for p in ranked.pairs[i, i + 1 :].tolist()] for i in range(count)],
+        p=[[number_or_none(p) for p in ranked.pairs[i, i + 1 :].tolist()] for i in range(count)],
         n=ranked.n,
         units=ranked.units,
         exact=ranked.exact,
     )
-
-
-def _known(number: float | None) -> float | None:
-    """A number; None for an end of an interval that too few sources or units leave open, and a test not made."""
-    return None if number is None or math.isnan(number) else number
 
 
 def _export_overall(board: Overall) -> ExportedOverall:
@@ -151,8 +146,8 @@ def _export_overall(board: Overall) -> ExportedOverall:
             ExportedRow(
                 system=place.key,
                 mean=place.mean,
-                low=_known(place.low),
-                high=_known(place.high),
+                low=number_or_none(place.low),
+                high=number_or_none(place.high),
                 tier=place.tier,
                 best_rank=place.best,
                 worst_rank=place.worst,

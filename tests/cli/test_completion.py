@@ -1,4 +1,4 @@
-"""`bench completion`: scripts for three shells, and what they complete."""
+"""What shells complete, by the scripts that click makes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,6 @@ import pytest
 from kit.interpreter import Interpreter
 
 Bench = Callable[..., Any]
-
-
-@pytest.mark.parametrize(
-    ("shell", "sign"), [("bash", "complete -o nosort -F"), ("zsh", "#compdef bench"), ("fish", "complete --")]
-)
-def test_a_script_is_printed(bench: Bench, shell: str, sign: str) -> None:
-    script = bench("completion", shell).out
-    assert sign in script
-    assert f"_BENCH_COMPLETE={shell}_complete" in script
-
-
-def test_another_shell_is_refused(bench: Bench) -> None:
-    assert "'bash', 'zsh', 'fish'" in bench("completion", "tcsh", code=2).err
 
 
 Completed = Callable[..., set[str]]
@@ -76,9 +63,9 @@ def test_ids_of_results_are_completed(bench: Bench, completed: Completed) -> Non
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
-def test_bash_completes_with_the_script(bench: Bench) -> None:
+def test_bash_completes_with_the_script() -> None:
     program = """
-eval "$(bench completion bash)"
+eval "$(_BENCH_COMPLETE=bash_source bench)"
 COMP_WORDS=(bench run --method popu)
 COMP_CWORD=3
 _bench_completion bench

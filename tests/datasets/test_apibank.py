@@ -310,13 +310,6 @@ def test_bad_script(text: str, sentence: str) -> None:
         parsing.script(text, "s.txt")
 
 
-def test_bad_edges() -> None:
-    header = "dependent\tprerequisite\treason\tnote\n"
-    assert parsing.edges(header + "B\tA\tresult\tuses it\n", "e.tsv")[0].note == "uses it"
-    with pytest.raises(DataError, match=r"e\.tsv line 2 is not dependent"):
-        parsing.edges(header + "B\tA\tbecause\tuses it\n", "e.tsv")
-
-
 def test_loader_names_the_corrupt_file(mirror: Path, tmp_path: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(mirror / UPSTREAM / "api-bank", folder / "api-bank")

@@ -387,18 +387,6 @@ def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> 
     assert ranked_over_datasets.units == 75
 
 
-@pytest.mark.parametrize(("protocol", "told"), [("1.0", True), ("2.0", False)])
-def test_a_report_that_took_queries_as_independent_says_so(
-    build: Callable[..., Any], ready_site: Any, tmp_path: Path, protocol: str, told: bool
-) -> None:
-    environment = ready_site.row("bm25").result.manifest.environment.model_dump()
-    report: dict[str, Any] = {"tables": [], "cells": [], "blocks": [], "claims": [], "seconds": 1.0}
-    path = tmp_path / "reproduction.json"
-    path.write_text(json.dumps(report | {"protocol": protocol, "environment": environment}), "utf-8")
-    said = " ".join(build(files={"reproduction": path}).page("reproduction.html").texts)
-    assert ("took queries as independent" in said) == told
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -24,6 +24,7 @@ from bench.data.tables import Query, Tables, Tool
 from bench.methods.ptr.coverage import Assessment
 from bench.methods.ptr.dialogue import listed, request
 from bench.methods.ptr.replies import DialogueReply, Sentence, read_reply
+from bench.search.names import contains_words
 from bench.search.words import words
 
 if TYPE_CHECKING:
@@ -327,7 +328,7 @@ def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: Buil
         settings: what was asked for.
     """
     names = {tool.tool_id: words(tool.name) for tool in tools}
-    naming = sum(any(_holds(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
+    naming = sum(any(contains_words(words(query.text), names[tool]) for tool in query.gold) for query in built.queries)
     sizes = Counter(len(query.gold) for query in built.queries)
     kept = ", ".join(f"{size}: {sizes[size]}" for size in settings.sizes)
     left = built.requested - len(built.queries)
@@ -339,9 +340,3 @@ def known_issues(built: Built, tools: Sequence[Tool], model: str, settings: Buil
         f"Requests kept by size of the bundle: {kept}. At most {settings.requests} requests share a bundle.",
         f"{naming} of {len(built.queries)} requests hold the words of a gold tool's name, which may be everyday words.",
     ]
-
-
-def _holds(text: Sequence[str], name: Sequence[str]) -> bool:
-    """Whether the words of a name are in a text, side by side."""
-    width = len(name)
-    return width > 0 and any(list(text[i : i + width]) == list(name) for i in range(len(text) - width + 1))

@@ -1,4 +1,4 @@
-"""`bench graph`: show, evaluate and draw a dataset's dependency graph."""
+"""`bench graph`: show and evaluate a dataset's dependency graph."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ import numpy as np
 
 from bench.base.bars import progress
 from bench.base.paths import write_text
-from bench.cli.help import VerbCommand, more_option
+from bench.cli.help import VerbCommand
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
 from bench.interface import Library
 from bench.lab.graph.agreement import Agreement, agreement, densities, three_way, wilson
-from bench.lab.graph.drawing import draw
-from bench.methods.tgr.candidates import NEAREST, Within
 from bench.methods.tgr.edges import Edges, connected_share
 from bench.methods.tgr.sources import GRAPHS, GraphSource
 from bench.models.trainingcard import read_card, tool_digest
@@ -35,22 +33,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."
 )
 @click.option("--discriminator", default="", help="Classifier folder, for --graph discriminator.")
-@more_option(
-    "--nearest",
-    type=click.IntRange(min=0),
-    default=NEAREST,
-    show_default=True,
-    help="Nearest tools by text to propose as candidate pairs.",
-)
-@more_option(
-    "--within",
-    type=click.Choice(["library", "category"]),
-    default="library",
-    show_default=True,
-    help="Scope in which the classifier looks for edges.",
-)
 @click.option("--by-category", is_flag=True, help="Show the graph density of each category.")
-@click.option("--svg", type=FILE, help="Write an SVG drawing of the graph to this file.")
 @click.option("--out", type=FILE, help="Write the edges to this file, to be read by `--graph FILE`.")
 @source_options
 @json_option
@@ -58,10 +41,7 @@ def command(
     dataset: str,
     graph: str,
     discriminator: str,
-    nearest: int,
-    within: Within,
     by_category: bool,
-    svg: Path | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -73,14 +53,12 @@ def command(
     bars = progress()
     loaded = load_dataset(dataset, bars)
     library = Library.of(loaded, loaded.card.template)
-    source = GraphSource(graph, discriminator=discriminator, nearest=nearest, within=within, progress=bars)
+    source = GraphSource(graph, discriminator=discriminator, progress=bars)
     source.check(library)
     edges = source.edges(library)
     if out is not None:
         write_text(out, edges_text(loaded, edges))
     compared = library.edges if len(library.edges) and graph != "manual" else None
-    if svg is not None:
-        write_text(svg, draw(loaded.tools, edges, f"{loaded.spec}: {Path(graph).name} graph", compared))
     report = _report(loaded, source, edges, compared)
     if as_json:
         report["categories"] = [vars(row) for row in densities(loaded.tools, edges)]
@@ -93,9 +71,8 @@ def command(
             counts = [str(row.tools), str(row.connected), format_fixed(row.share), str(row.edges)]
             table.add(row.category or "no category", *counts)
         console().print(table)
-    for path in (svg, out):
-        if path is not None:
-            click.echo(f"written to {path}")
+    if out is not None:
+        click.echo(f"written to {out}")
 
 
 def edges_text(dataset: Dataset, edges: Edges) -> str:

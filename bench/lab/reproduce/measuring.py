@@ -105,9 +105,9 @@ def comparison_of(metric: str, paired: Paired) -> PairedComparison:
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
-    # Only reports of older versions lack the effective number, or the units.
-    worth = next(number for number in (comparison.effective, comparison.units, comparison.n) if number is not None)
-    outcome = judge_direction(published, comparison.difference, identical, corrected, worth >= FEWEST_UNITS)
+    # Only reports of bench 0.3 lack the effective number.
+    decided = (comparison.effective or 0) >= FEWEST_UNITS
+    outcome = judge_direction(published, comparison.difference, identical, corrected, decided)
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
 
 

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from bench.base.errors import UsageError
 from bench.base.reading import Reader
 from bench.lab.reproduce import parts
-from bench.lab.reproduce.older import by_equivalence
 from bench.lab.reproduce.outcomes import CLAIM_VERDICTS
 from bench.lab.reproduce.report import Reproduction
 from bench.leaderboard.boards.board import family_of
@@ -25,10 +24,11 @@ def read_reproduction(path: Path) -> Reproduction:
     Raises:
         UsageError: it cannot be read, or does not follow its schema.
     """
-    report = Reader(f"the report of `bench reproduce` {path}", UsageError).read_record(Reproduction, path)
+    advice = "; reports of bench 0.3 (schema 1) are no longer read, and `bench reproduce` makes one anew"
+    report = Reader(f"the report of `bench reproduce` {path}", UsageError, advice).read_record(Reproduction, path)
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
         raise UsageError(f"{path} is not a report of `bench reproduce` (a cell has no block).")
-    return by_equivalence(report) if report.schema_version == 1 else report
+    return report
 
 
 def _report(content: Content) -> Reproduction | None:

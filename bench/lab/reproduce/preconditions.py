@@ -22,7 +22,10 @@ def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport 
     try:
         if wanted.fact is None:
             return _compared(wanted, report, runs)
-        return judged_by_fact(wanted, _fact(wanted, test, runs))
+        value = _fact(wanted, test, runs)
+        assert wanted.at_least is not None
+        update = {"holds": value >= wanted.at_least, "fact": wanted.fact, "value": value, "at_least": wanted.at_least}
+        return report.model_copy(update=update)
     except Exception as error:
         return report.model_copy(update={"reason": str(as_bench_error(error))})
 
@@ -30,19 +33,6 @@ def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport 
 def question_of(wanted: Precondition) -> RecipeQuestion:
     """The data of a precondition that compares two systems."""
     return RecipeQuestion(on=wanted.on, split=wanted.split)
-
-
-def judged_by_fact(wanted: Precondition, value: float) -> PreconditionReport:
-    """The report of a precondition that asks for a number."""
-    assert wanted.at_least is not None
-    return PreconditionReport(
-        name=wanted.name,
-        needs=wanted.needs,
-        holds=value >= wanted.at_least,
-        fact=wanted.fact,
-        value=value,
-        at_least=wanted.at_least,
-    )
 
 
 def _compared(wanted: Precondition, report: PreconditionReport, runs: MethodRuns) -> PreconditionReport:

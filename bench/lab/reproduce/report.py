@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import field_validator
-
 from bench.base.records import Record
 from bench.lab.reproduce.cells import PaperData, Unit, Unreadable
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Difference, Outcome
 from bench.results.manifest import Environment
-
-#: Verdicts of schema 1 by their names in schema 2.
-OLDER_VERDICTS = {"differs": "not reproduced"}
 
 
 class MeasuredData(Record):
@@ -63,7 +58,7 @@ class Lacking(Record):
 class Estimate(Record):
     """A mean with its 95% interval, and the 90% one by which it is judged; counts and shares of a graph have none.
 
-    Reports of schema 1 have no 90% interval.
+    Reports of bench 0.3 have no 90% interval.
     """
 
     metric: str
@@ -133,11 +128,6 @@ class CellReport(Record):
     published_difference: float | None = None
     direction: PairedComparison | None = None
 
-    @field_validator("verdict", mode="before")
-    @classmethod
-    def _is_called_otherwise(cls, verdict: object) -> object:
-        return OLDER_VERDICTS.get(verdict, verdict) if isinstance(verdict, str) else verdict
-
 
 class Block(Record):
     """Cells of one row and place that were measured, or could not be, in the same way.
@@ -175,13 +165,6 @@ class TableReport(Record):
     verdicts: dict[CellVerdict, int]
     unreadable: list[Unreadable]
     notes: list[str]
-
-    @field_validator("verdicts", mode="before")
-    @classmethod
-    def _are_called_otherwise(cls, verdicts: object) -> object:
-        if not isinstance(verdicts, dict):
-            return verdicts
-        return {OLDER_VERDICTS.get(name, name): count for name, count in verdicts.items()}
 
 
 class PreconditionReport(Record):
@@ -291,7 +274,7 @@ class Reproduction(Record):
     """A whole report. `cells` is a flat list: one line of pandas makes a table of it."""
 
     schema_name: Literal["reproduction"] = "reproduction"
-    schema_version: Literal[1, 2] = 2
+    schema_version: Literal[2] = 2
     protocol: str
     environment: Environment
     seconds: float

@@ -180,15 +180,8 @@ class GeneratorTrainer(Trainer):
             if chosen.lora_rank:
                 add_adapters(causal.network, chosen.lora_rank, chosen.seed)
             return causal
-        return small_decoder(
-            texts,
-            hidden=chosen.hidden,
-            layers=chosen.layers,
-            heads=chosen.heads,
-            vocabulary=chosen.vocabulary,
-            context=chosen.context,
-            seed=chosen.seed,
-        )
+        sizes = chosen.model_dump(include={"hidden", "layers", "heads", "vocabulary", "context", "seed"})
+        return small_decoder(texts, **sizes)
 
     def _prompt_tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each utterance's prompt."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from bench.base.errors import UsageError
 from bench.lab.reproduce.page import read_reproduction
 from bench.lab.reproduce.parts import (
     block_parts,
@@ -14,6 +16,7 @@ from bench.lab.reproduce.parts import (
     claim_state,
     markdown,
     paper_table,
+    preconditions_of,
     print_parts,
     side_by_side,
     verdict_table,
@@ -76,3 +79,43 @@ def test_counts_of_tables_and_papers_are_those_of_the_report(report: Reproductio
     for paper, found in zip(report.papers, paper_table(report).rows, strict=True):
         counts = [paper.cells, *paper.verdicts.values(), paper.directions["as published"], paper.directions["opposite"]]
         assert [cell.text for cell in found.cells[2:]] == [*map(str, counts), *map(str, paper.claims.values())]
+
+
+def test_claims_of_the_kept_report_about_what_a_stand_in_replaced_are_not_tested(report: Reproduction) -> None:
+    """By what it says itself: rules asked no model, the generators began as random numbers, the reranker lost."""
+    states = {claim.claim: claim_state(claim) for claim in report.claims}
+    aside = {name for name, state in states.items() if state == "not tested: its precondition fails"}
+    assert {"ptr-beats-its-bundle", "sft-best-in-domain", "toolrerank-beats-all"} <= aside
+    for claim in report.claims:
+        replaced = any("rules for a language model" in test.differences for test in claim.tests)
+        assert claim.claim in aside or not (replaced or (claim.paper == "query-generation" and claim.tests))
+    # The discriminator's F1 is not in it, so what it says of that claim stays.
+    assert states["tgr-d-improves-every-base"] == "does not hold"
+    assert states["dpr-beats-bm25"] == "holds"
+    (sentence,) = preconditions_of(next(claim for claim in report.claims if claim.claim == "toolrerank-beats-all"))
+    assert "recall@5 0.716 against 0.763, difference -0.047" in sentence
+    assert "1877 test queries" in sentence
+
+
+def test_what_holds_of_a_paper_is_counted_and_said_in_one_sentence(report: Reproduction) -> None:
+    assert [paper.paper for paper in report.papers] == ["colt", "ptr", "query-generation", "tgr", "toolrerank"]
+    for paper in report.papers:
+        mine = [cell for cell in report.cells if cell.paper == paper.paper]
+        assert paper.cells == len(mine) == sum(paper.verdicts.values())
+        assert sum(paper.directions.values()) == paper.verdicts["direction only"]
+        assert sum(paper.claims.values()) == sum(claim.paper == paper.paper for claim in report.claims)
+        assert "\n" not in paper.sentence
+    ptr = report.papers[1]
+    assert ptr.sentence == (
+        "3 of 18 numbers are reproduced, 9 of 9 directions are as published, 1 of 2 tested claims holds; 207 of 234 "
+        "cells were not run, 3 of 6 claims were not tested, 1 of 6 claims was not run"
+    )
+
+
+def test_a_report_of_an_older_schema_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "older.json"
+    path.write_text(json.dumps(json.loads(KEPT.read_text("utf-8")) | {"schema_version": 1}), "utf-8")
+    with pytest.raises(
+        UsageError, match=r"older.json .*schema_version.*; reports of bench 0\.3 \(schema 1\) are no longer"
+    ):
+        read_reproduction(path)
