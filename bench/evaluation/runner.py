@@ -345,7 +345,7 @@ class Runner:
             # Answers may be of either code.
             forget(batches)
             raise MethodError(
-                f"a file of {method.spec} was edited while it ran, so nothing is stored: {str(error) or 'run it again.'}"
+                f"a file of {method.spec} was edited while it ran, so nothing is stored: {error}"
             ) from None
         with clock("score"), self.progress.stage("score"):
             scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
