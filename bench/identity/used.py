@@ -54,6 +54,8 @@ _LEAVES = {
     **dict.fromkeys(("socket.connect", "socket.getaddrinfo"), "the network"),
 }
 _EVENTS = _READS | _LEAVES.keys() | {"exec", "os.rename"}
+#: Bytes of a module whose digest is remembered: to take a source apart takes long.
+_LARGE = 1 << 12
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 #: When a file was changed, and anything of it, its size and its inode.
 _Stamp = tuple[int, int, int, int]
@@ -501,7 +503,8 @@ def digest_of(path: str) -> str:
             names = sorted(name for name in os.listdir(path) if name != "__pycache__" and not name.endswith(".pyc"))
             return hashlib.sha256(repr(names).encode("utf-8", "surrogatepass")).hexdigest()
         if stat.S_ISREG(status.st_mode):
-            return remembered_digest(Path(path), _digest_module if path.endswith(".py") else sha256_of)
+            module = path.endswith(".py")
+            return remembered_digest(Path(path), *((_digest_module, _LARGE) if module else (sha256_of,)))
     except (OSError, ValueError):
         pass
     return _ABSENT

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from bench.base import paths
 from bench.base.config import Session, config_context, current_session, time_without_cache
 from bench.base.errors import UnavailableError, UsageError
-from bench.models import encoders, files
+from bench.models import encoders
 from bench.models.encoders import EMBEDDED, Encoder, embedded_model
 
 LARGE = 2 << 20
@@ -103,18 +104,26 @@ def test_the_revision_does_not_depend_on_where_the_model_lies(folder: Path, tmp_
     assert revision(tmp_path / "elsewhere" / "named.md") == revision(linked) == revision(folder)
 
 
-def test_a_large_file_is_hashed_once_as_long_as_it_stays(folder: Path, own_cache: Path) -> None:
-    before = revision(folder)
+def test_a_large_file_is_hashed_once_as_long_as_it_stays(
+    folder: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What was changed a moment ago is not noted.
+    assert (before := revision(folder))
+    assert not (own_cache / "hashes").exists()
+    later = time.time_ns() + 10_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: later)
+    paths._digest_as_of.cache_clear()
+    assert revision(folder) == before
     (note,) = (own_cache / "hashes").iterdir()
     # What is noted is believed ...
     note.write_text("0" * 64 + "\n")
     # (This process remembers by itself; the note is for others.)
     assert revision(folder) == before
-    files._sha256_as_of.cache_clear()
+    paths._digest_as_of.cache_clear()
     assert revision(folder) != before
     # ... if it is whole.
     note.write_text("0" * 63 + "\n")
-    files._sha256_as_of.cache_clear()
+    paths._digest_as_of.cache_clear()
     assert revision(folder) == before
     assert len(note.read_text().strip()) == 64
 
