@@ -185,7 +185,8 @@ def code_of(scoring: ScoringCode, metric: str) -> str:
     """
     name = measure_name(metric)
     code = scoring.measures.get(name, "")
-    return same_scoring()["measures"].get(name, {}).get(code, code)
+    known: dict[str, str] = same_scoring()["measures"].get(name, {})
+    return known.get(code, code)
 
 
 def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
@@ -197,7 +198,8 @@ def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
 
 def current_code(kind: Literal["intervals", "tokens", "lenient", "ties"], code: str) -> str:
     """sha256 of the code that made intervals, token counts, lenient means or tie bands, as `code_of` gives it."""
-    return same_scoring()[kind].get(code, code)
+    known: dict[str, str] = same_scoring()[kind]
+    return known.get(code, code)
 
 
 def has_same_code(first: ScoringCode, second: ScoringCode, metrics: Iterable[str]) -> bool:
