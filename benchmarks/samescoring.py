@@ -108,16 +108,16 @@ class ScoringComparison:
         measures = {
             name: same
             for name, measure in sorted(self.measures.items())
-            if (same := measure.merge_earlier(earlier.measures.get(name, {})))
+            if (same := measure.merge_earlier(earlier["measures"].get(name, {})))
         }
         content = {
             "made_by": "python benchmarks/samescoring.py",
             "scored_again": {"results": self.results, "values": self.values},
             "measures": measures,
-            "intervals": self.intervals.merge_earlier(earlier.intervals),
-            "tokens": self.tokens.merge_earlier(earlier.tokens),
-            "lenient": self.lenient.merge_earlier(earlier.lenient),
-            "ties": self.ties.merge_earlier(earlier.ties),
+            "intervals": self.intervals.merge_earlier(earlier["intervals"]),
+            "tokens": self.tokens.merge_earlier(earlier["tokens"]),
+            "lenient": self.lenient.merge_earlier(earlier["lenient"]),
+            "ties": self.ties.merge_earlier(earlier["ties"]),
         }
         return json.dumps(content, indent=1) + "\n"
 

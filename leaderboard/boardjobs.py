@@ -6,7 +6,7 @@ import gc
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ from bench.leaderboard.boards.slices import slice_masks
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.leaderboard.boards.traits import with_repeated_gold
-from bench.leaderboard.buildcache import BuildCache, Kept, digest_of, key_of
+from bench.leaderboard.buildcache import BuildCache, digest_of, key_of
 from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
@@ -54,7 +54,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 7
+_FORM = 8
 
 
 @dataclass(frozen=True)
@@ -230,41 +230,27 @@ def _make(job: Job) -> Done:
     return done
 
 
-def _to_keep(done: Done, out: Path) -> Kept:
+def _to_keep(done: Done, out: Path) -> dict[str, Any]:
     """What cannot be had again in a moment: tests, samples, masks; and the files as they were written."""
     board = done.board
     assert board is not None
-    arrays: dict[str, NDArray[Any]] = {f"mask/{kind}": mask for kind, mask in done.masks.items()}
-    standings = {}
-    for metric, standing in board.standings.items():
-        standings[metric], parts = standing.parts()
-        arrays |= {f"standing/{metric}/{name}": part for name, part in parts.items()}
-    rows = [row for row in board.rows if row.samples]
-    for kind in ("all", *done.masks):
-        samples = [row.samples[kind] for row in rows]
-        arrays[f"sample/{kind}/n"] = np.array([item.n for item in samples], dtype=np.int64)
-        arrays[f"sample/{kind}/means"] = np.array([item.means for item in samples], dtype=np.float64)
-        arrays[f"sample/{kind}/errors"] = np.array([item.errors for item in samples], dtype=np.float64)
-    if done.pairs is not None:
-        arrays["pairs"] = done.pairs.numbers
-    facts = {
-        "rejected": [[item.where, item.reason] for item in done.rejected],
+    return {
+        "rejected": done.rejected,
         "sound": [*(row.id for row in board.rows), *(item.id for item in board.superseded)],
-        "sampled": [row.id for row in rows],
-        "standings": standings,
-        "kinds": list(done.masks),
-        "pairs": None if done.pairs is None else done.pairs.ids,
+        "samples": {row.id: row.samples for row in board.rows},
+        "standings": board.standings,
+        "masks": done.masks,
+        "pairs": done.pairs,
         "absent": done.absent,
         "files": {path: [key, digest_of(out / path)] for path, key in done.keys.items()},
     }
-    return Kept(facts, arrays)
 
 
 def _damaged_files(job: Job, key: str) -> frozenset[str]:
     """Files of the last build of this very board that have changed since."""
     kept = BuildCache(job.out).get(job.name, key)
     try:
-        files = kept.facts["files"].items() if kept else ()
+        files = kept["files"].items() if kept else ()
         return frozenset(path for path, (_, digest) in files if is_path(path) and digest_of(job.out / path) != digest)
     except (KeyError, TypeError, ValueError, AttributeError):
         return frozenset()
@@ -276,7 +262,7 @@ def _last_build(job: Job) -> Done | None:
     if kept is None:
         return None
     try:
-        files = {str(path): (str(key), str(digest)) for path, (key, digest) in kept.facts["files"].items()}
+        files = {str(path): (str(key), str(digest)) for path, (key, digest) in kept["files"].items()}
         if not all(map(is_path, files)):
             return None
         stated = [
@@ -288,14 +274,14 @@ def _last_build(job: Job) -> Done | None:
             return None
         if any(digest_of(job.out / path) != digest for path, (_, digest) in files.items()):
             return None
-        board, masks = _restore(job, kept)
-        rejected = [Rejected(where, reason) for where, reason in kept.facts["rejected"]]
-        named = kept.facts["pairs"]
-        pairs = None if named is None else Pairs(tuple(named), kept.arrays["pairs"])
+        board = _restore(job, kept)
+        rejected = [Rejected(**item) for item in kept["rejected"]]
+        pairs = None if kept["pairs"] is None else Pairs(**kept["pairs"])
+        masks, absent = kept["masks"], kept["absent"]
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, str(kept.facts["absent"]), keys, WrittenFiles(unchanged=list(files)), pairs)
+    return Done(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(files)), pairs)
 
 
 def _tables_to_verify(result: StoredResult, runs: bool) -> list[str]:
@@ -303,33 +289,19 @@ def _tables_to_verify(result: StoredResult, runs: bool) -> list[str]:
     return [*([RUN] if runs and result.has_run else []), *([REPEATS] if runs and result.manifest.repeats > 1 else [])]
 
 
-def _restore(job: Job, kept: Kept) -> tuple[Board, dict[str, NDArray[np.bool_]]]:
-    facts, arrays = kept.facts, kept.arrays
+def _restore(job: Job, kept: dict[str, Any]) -> Board:
     by_id = {item.manifest.result_id: item for item in job.members}
-    sound = [by_id[name] for name in facts["sound"]]
+    sound = [by_id[name] for name in kept["sound"]]
     known: list[pa.Table] = []
     values = {
-        name: check_values(item, RANKED, False, known)[0]
+        item.manifest.result_id: check_values(item, RANKED, False, known)[0]
         if job.keep or is_reference_system(item, job.systems)
         else None
-        for name, item in by_id.items()
-        if name in facts["sound"]
+        for item in sound
     }
-    standings = {}
-    for metric, stored in facts["standings"].items():
-        start = f"standing/{metric}/"
-        parts = {name.removeprefix(start): part for name, part in arrays.items() if name.startswith(start)}
-        standings[metric] = RankedSystems.of_parts(stored, parts)
+    standings = {metric: RankedSystems(**stored) for metric, stored in kept["standings"].items()}
     board = with_repeated_gold(assemble(sound, values, standings, job.older, job.systems))
-    place = {name: i for i, name in enumerate(facts["sampled"])}
-
-    def samples(name: str) -> Mapping[str, RowSample]:
-        if name not in place:
-            return {}
-        return {
-            kind: RowSample(*(arrays[f"sample/{kind}/{part}"][place[name]] for part in ("n", "means", "errors")))
-            for kind in ("all", *facts["kinds"])
-        }
-
-    rows = tuple(replace(row, samples=samples(row.id)) for row in board.rows)
-    return replace(board, rows=rows), {kind: arrays[f"mask/{kind}"] for kind in facts["kinds"]}
+    samples = {
+        name: {kind: RowSample(**sample) for kind, sample in kinds.items()} for name, kinds in kept["samples"].items()
+    }
+    return replace(board, rows=tuple(replace(row, samples=samples[row.id]) for row in board.rows))

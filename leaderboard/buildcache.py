@@ -7,36 +7,28 @@ by another tool: it contains its own checksum, and what does not match is comput
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import platform
 import shutil
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import fields
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import bench
 from bench.base.errors import StorageError
 from bench.base.paths import cache_folder, replacing
 
 _CHECKSUM = 32
+_ENDING = ".entry"
 _FOLDER_OF = "site.txt"
 _PACKAGES = ("jinja2", "markupsafe", "numpy", "pyarrow", "pydantic", "scipy")
-
-
-@dataclass(frozen=True)
-class Kept:
-    """An entry: plain facts, and arrays by name."""
-
-    facts: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
 
 
 class BuildCache:
@@ -52,33 +44,34 @@ class BuildCache:
         self._parent = cache_folder() / "leaderboard"
         self._folder = self._parent / digest[:20]
 
-    def get(self, name: str, key: str) -> Kept | None:
-        """The entry of that name; None if there is none, if it has another key, or if it is damaged."""
+    def get(self, name: str, key: str) -> Any:
+        """The entry of that name, dataclasses as dictionaries; None if it is missing, damaged or has another key."""
         try:
-            data = (self._folder / f"{name}.npz").read_bytes()
+            data = (self._folder / f"{name}{_ENDING}").read_bytes()
             if hashlib.sha256(data[_CHECKSUM:]).digest() != data[:_CHECKSUM]:
                 return None
-            with np.load(io.BytesIO(data[_CHECKSUM:]), allow_pickle=False) as file:
-                arrays = {part: file[part] for part in file.files}
-            facts = json.loads(arrays.pop("facts").tobytes())
-            return Kept(facts, arrays) if facts.pop("key") == key else None
-        except Exception:  # whatever a damaged archive makes its reader raise
+            stored = json.loads(data[_CHECKSUM:], object_hook=_restore)
+            return stored["entry"] if stored["key"] == key else None
+        except Exception:  # whatever a damaged entry makes its reader raise
             return None
 
-    def put(self, name: str, key: str, kept: Kept) -> None:
-        """Keep an entry in the place of the last of its name; where that cannot be written, nothing is kept."""
-        facts = np.frombuffer(json.dumps({**kept.facts, "key": key}).encode(), dtype=np.uint8)
-        out = io.BytesIO()
-        np.savez(out, allow_pickle=False, facts=facts, **kept.arrays)
-        data = out.getvalue()
-        with suppress(StorageError), replacing(self._folder / f"{name}.npz") as temporary:
+    def put(self, name: str, key: str, entry: Any) -> None:
+        """Keep an entry in the place of the last of its name; where that cannot be written, nothing is kept.
+
+        Args:
+            name: of the entry.
+            key: as of `key_of`.
+            entry: of lists, dictionaries, dataclasses, arrays, texts and numbers.
+        """
+        data = json.dumps({"key": key, "entry": entry}, default=_describe).encode()
+        with suppress(StorageError), replacing(self._folder / f"{name}{_ENDING}") as temporary:
             temporary.write_bytes(hashlib.sha256(data).digest() + data)
 
     def finish(self, names: Collection[str]) -> None:
         """Remove the entries of other names, and those of sites that are gone."""
         with suppress(StorageError, OSError):
-            for path in self._folder.glob("*.npz"):
-                if path.name.removesuffix(".npz") not in names:
+            for path in self._folder.glob("*.*"):
+                if path.name not in {_FOLDER_OF, *(f"{name}{_ENDING}" for name in names)}:
                     path.unlink()
             if self._folder.is_dir():
                 with replacing(self._folder / _FOLDER_OF) as temporary:
@@ -86,6 +79,20 @@ class BuildCache:
             for place in self._parent.glob(f"*/{_FOLDER_OF}"):
                 if not Path(place.read_text("utf-8", "surrogateescape")).is_dir():
                     shutil.rmtree(place.parent, ignore_errors=True)
+
+
+def _describe(value: Any) -> dict[str, Any]:
+    """An array or a dataclass as JSON has it; the bits of an array stay."""
+    if isinstance(value, np.ndarray):
+        return {"base64": b64encode(value.tobytes()).decode(), "dtype": value.dtype.str, "shape": value.shape}
+    return {item.name: getattr(value, item.name) for item in fields(value)}
+
+
+def _restore(stored: dict[str, Any]) -> Any:
+    """What `_describe` was given, a dataclass as its fields; sequences are tuples."""
+    if stored.keys() == {"base64", "dtype", "shape"}:
+        return np.ndarray(stored["shape"], stored["dtype"], b64decode(stored["base64"])).copy()
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
 
 
 def key_of(parts: Mapping[str, Any]) -> str:

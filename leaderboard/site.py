@@ -7,7 +7,7 @@ no script. The same results give the same bytes: there is no time on its pages b
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,23 +15,19 @@ from types import MappingProxyType
 from bench.base.errors import UsageError, require
 from bench.base.locks import lock
 from bench.base.progress import QUIET, Progress
-from bench.base.text import unique_slug
 from bench.leaderboard.boardjobs import Job, run_jobs
-from bench.leaderboard.boards.board import RANKED, Board, Rejected, family_of, read_results, slug_of
+from bench.leaderboard.boards.board import RANKED, Board, Rejected, read_results
 from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
-from bench.leaderboard.exports.write import table_path, write_exports
+from bench.leaderboard.exports.write import write_exports
 from bench.leaderboard.pages.choices import choices_path
-from bench.leaderboard.pages.explorer import data_paths
-from bench.leaderboard.pages.libraries import libraries_path
-from bench.leaderboard.pages.permanent import permanent_path
 from bench.leaderboard.pages.registry import Content, pages
-from bench.leaderboard.pages.rendering import static_files
-from bench.leaderboard.pages.result import ENDINGS, download_lines
+from bench.leaderboard.pages.rendering import render, static_files
+from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
 from bench.results.choices import is_choice
 from bench.results.current import Built, is_of_today
@@ -118,7 +114,7 @@ def build_site(
         chosen_groups = [part for group in found if (part := [item for item in group if is_choice(item)])]
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
-        writer.announce([*_coming(found), *map(libraries_path, sorted(drawn))])
+        writer.begin()
         systems = None if chosen.systems is None else frozenset(chosen.systems)
         boards, masks, absent, pairs, choices = [], {}, {}, {}, []
         with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
@@ -159,6 +155,8 @@ def build_site(
         for page in pages():
             if page.write is not None:
                 page.write(content, writer)
+            if page.values is not None and (values := page.values(content)) is not None:
+                writer.put(page.path, render(page.name, "", page.path, **values))
         for path, data in static_files().items():
             writer.put(path, data)
         write_exports(writer.put, boards, ranked)
@@ -170,24 +168,6 @@ def build_site(
         earlier = {board.slug for board in boards if board.spec in today}
         incomplete = (*unranked, *(said for slug, said in absent.items() if slug not in earlier))
         return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, writer.finish())
-
-
-def _coming(groups: Sequence[Sequence[StoredResult]]) -> Iterator[str]:
-    """Files that results may get later; those of the site as a whole are always rewritten."""
-    for group in groups:
-        board = slug_of(group[0])
-        yield permanent_path(group[0].manifest.dataset.spec)
-        yield f"c/{board}.js"
-        yield from (f"{folder}/{board}.html" for folder in "dehns")
-        # What the manifest says is not yet checked: an endless number of queries is none of a real dataset.
-        queries = min(group[0].manifest.dataset.queries, 10_000_000)
-        yield from data_paths(board, queries)
-        for item in group:
-            method = item.manifest.method
-            yield f"m/{unique_slug(method.spec if method.run_file else family_of(method.spec))}.html"
-            yield table_path(item)
-            yield from (f"r/{item.manifest.result_id}{end}" for end in ENDINGS)
-            yield f"t/{item.manifest.result_id}.html"
 
 
 def check_apart(results: Path, out: Path) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,10 @@ from bench.base.secrets import mask
 
 #: The list of a site's files, next to its pages.
 LISTING = "files.json"
-#: The same of files that a build is about to make; it stays only if the build is killed, or fails.
+#: Files that a build has begun, one a line; it stays only if the build is killed, or fails.
 ANNOUNCED = ".files.json"
 _PATH = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/){0,3}[A-Za-z0-9][A-Za-z0-9._-]*")
+_BEGUN = re.compile(r'"([^"]+)": ""')
 _TEMPORARY = re.compile(r"\..+\.\d+\.tmp")
 
 
@@ -57,7 +58,7 @@ class Writer:
     def old(self) -> dict[str, str]:
         """Path -> key of the files that the last build wrote."""
         if self._old is None:
-            self._old = {**_listing(self.out / ANNOUNCED), **_listing(self.out / LISTING)}
+            self._old = {**_announced(self.out / ANNOUNCED), **_listing(self.out / LISTING)}
         return self._old
 
     def put(self, path: str, content: str | bytes) -> None:
@@ -92,16 +93,17 @@ class Writer:
         self.done.written += done.written
         self.done.unchanged += done.unchanged
 
-    def announce(self, paths: Iterable[str]) -> None:
-        """List files before they are made: a later build removes them even if this one is killed on the way.
-
-        If there is such a list already, `interrupted` is set.
-        """
+    def begin(self) -> None:
+        """Begin a build; `interrupted` is set if the last one was killed."""
         self.interrupted = (self.out / ANNOUNCED).is_file()
-        fresh = {path: "" for path in paths if path not in self.old and is_path(path)}
-        # The files of a build that was killed are in `old`, and must not be lost with its list.
-        left = dict.fromkeys(_listing(self.out / ANNOUNCED), "")
-        self._write(self.out / ANNOUNCED, _list_bytes(left | fresh))
+        self._announce("")
+
+    def _announce(self, path: str) -> None:
+        """List a file before it is made: a later build removes it even if this one is killed on the way."""
+        with storage_errors(str(self.out / ANNOUNCED)):
+            self.out.mkdir(parents=True, exist_ok=True)
+            with (self.out / ANNOUNCED).open("a", encoding="utf-8") as listing:
+                listing.write(f'"{path}": ""\n' if path else "")
 
     def finish(self) -> WrittenFiles:
         """Remove the files of the last build that this one did not make, and write the list."""
@@ -144,6 +146,8 @@ class Writer:
             if place.stat().st_size == len(data) and place.read_bytes() == data:
                 self.done.unchanged.append(path)
                 return
+        if path not in self.old:
+            self._announce(path)
         self._write(place, data)
         self.done.written.append(path)
 
@@ -174,3 +178,9 @@ def _listing(path: Path) -> dict[str, str]:
         return {str(name): str(key) for name, key in files.items() if is_path(str(name))}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+def _announced(path: Path) -> dict[str, str]:
+    """The files that a killed build has begun; versions before this one listed them in a JSON object."""
+    text = path.read_text("utf-8", "replace") if path.is_file() else ""
+    return {name: "" for name in _BEGUN.findall(text) if is_path(name)}

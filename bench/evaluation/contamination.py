@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,27 +28,9 @@ LEAKED, NEAR, SEEN, DECLARED = "trained on test", "near test", "tools seen", "de
 UNKNOWN = "near copies unknown"
 
 
-@dataclass
-class Leaks:
-    """What the training data of a method's models has in common with what is evaluated.
-
-    Attributes:
-        sentences: mark -> sentences.
-    """
-
-    sentences: dict[str, list[str]] = field(
-        default_factory=lambda: {mark: [] for mark in (LEAKED, NEAR, SEEN, DECLARED, UNKNOWN)}
-    )
-
-    @property
-    def marks(self) -> dict[str, str]:
-        """Mark -> sentence; empty when nothing is in common."""
-        return {mark: "; ".join(sentences) for mark, sentences in self.sentences.items() if sentences}
-
-
 def training_leaks(
     models: Iterable[str], dataset: Dataset, rows: NDArray[np.int64], load: Callable[[str], Dataset]
-) -> Leaks:
+) -> dict[str, str]:
     """What the training data of models has in common with the evaluated queries and the tools that are gold for them.
 
     Args:
@@ -59,6 +41,9 @@ def training_leaks(
         load: gives the dataset of a spec, here those of training cards. It is called offline: a look at what a model
             knows fetches nothing.
 
+    Returns:
+        Mark -> sentence; empty where nothing is in common.
+
     Raises:
         DataError: a training card cannot be read.
     """
@@ -67,28 +52,28 @@ def training_leaks(
     queries = [text for row in judged for text in dataset.queries[row].calls or (dataset.queries[row].text,)]
     gold = np.unique(dataset.gold.take(np.array(judged, dtype=np.int64)).members().tools)
     tools = [dataset.tools[tool] for tool in gold]
-    leaks = Leaks()
+    leaks: dict[str, list[str]] = {mark: [] for mark in (LEAKED, NEAR, SEEN, DECLARED, UNKNOWN)}
     for name in sorted(set(models)):
         card = read_card(Path(name).expanduser())
         if card is not None:
             _look(leaks, name, card, queries, tools, load)
             continue
         if sets := [item for item in declared_training_sets(name) if _plain(item) in _names(dataset)]:
-            leaks.sentences[DECLARED].append(
+            leaks[DECLARED].append(
                 f"the card of the model {Path(name).name} names {', '.join(sets)} among its training sets, and does "
                 "not say whether the evaluated queries were part of it"
             )
         for entry in registered_training_sets(name):
             if sets := [item for item in entry.datasets if _plain(item) in _names(dataset)]:
-                leaks.sentences[DECLARED].append(
+                leaks[DECLARED].append(
                     f"the model {Path(name).name} was trained on {', '.join(sets)} by {entry.source}; whether the "
                     "evaluated queries were part of it is not known"
                 )
-    return leaks
+    return {mark: "; ".join(sentences) for mark, sentences in leaks.items() if sentences}
 
 
 def _look(
-    leaks: Leaks,
+    leaks: dict[str, list[str]],
     name: str,
     card: TrainingCard,
     queries: list[str],
@@ -100,19 +85,17 @@ def _look(
     past = _Past.of(card, load)
     exact, near = _copies(queries, [text_digest(text) for text in queries], set(card.queries), past.queries)
     if exact:
-        leaks.sentences[LEAKED].append(f"{what} was trained on {exact} of these {len(queries)} queries")
+        leaks[LEAKED].append(f"{what} was trained on {exact} of these {len(queries)} queries")
     if near:
-        leaks.sentences[NEAR].append(f"{what} was trained on near copies of {near} of these {len(queries)} queries")
+        leaks[NEAR].append(f"{what} was trained on near copies of {near} of these {len(queries)} queries")
     digests = [tool_digest(tool) for tool in tools]
     exact, near = _copies([_tool_text(tool) for tool in tools], digests, set(card.tools), past.tools)
     if exact or near:
         parts = [f"on {exact}"] * bool(exact) + [f"on near copies of {near}"] * bool(near)
-        leaks.sentences[SEEN].append(
-            f"{what} was trained {' and '.join(parts)} of the {len(tools)} tools that are gold here"
-        )
+        leaks[SEEN].append(f"{what} was trained {' and '.join(parts)} of the {len(tools)} tools that are gold here")
     if past.missing:
         absent = f": {', '.join(past.absent)} is not on this machine" if past.absent else ""
-        leaks.sentences[UNKNOWN].append(
+        leaks[UNKNOWN].append(
             f"{what} was trained on {past.missing} texts that no dataset here has{absent}; near copies of them were "
             "not looked for"
         )

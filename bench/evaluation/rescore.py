@@ -23,7 +23,7 @@ from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond, tie_band
 from bench.models.tokens import can_count_tokens
 from bench.results.code_versions import lenient_hash, ties_hash
-from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
+from bench.results.comparability import code_of, current_code, has_same_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations
@@ -50,13 +50,17 @@ def up_to_date(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]
 def _has_lenient(result: StoredResult) -> bool:
     """Whether lenient means are those of today, or cannot be had without the ranking."""
     lenient = result.metrics.lenient
-    return not result.has_run or (lenient is not None and lenient_code(lenient) == lenient_hash())
+    return not result.has_run or (lenient is not None and current_code("lenient", lenient.code) == lenient_hash())
 
 
 def _has_ties(result: StoredResult) -> bool:
     """Whether tie bands are those of today, or cannot be had without the ranking."""
     ties = result.metrics.ties
-    return not result.has_run or not result.metrics.n_tied or (ties is not None and ties_code(ties) == ties_hash())
+    return (
+        not result.has_run
+        or not result.metrics.n_tied
+        or (ties is not None and current_code("ties", ties.code) == ties_hash())
+    )
 
 
 def _has_repeated_gold(result: StoredResult) -> bool:
@@ -81,10 +85,8 @@ def _same_numbers(result: StoredResult, dataset: Dataset, metrics: Sequence[Metr
         return False
     if not result.metrics.tokens and can_count_tokens():
         return False
-    stored, had = result.manifest.scoring, [str(metric) for metric in _had(result)]
-    now = scoring_code(had)
-    same = all(code_of(stored, name) == code_of(now, name) for name in had)
-    return same and interval_code(stored) == interval_code(now) and token_code(stored) == token_code(now)
+    had = [str(metric) for metric in _had(result)]
+    return has_same_code(result.manifest.scoring, scoring_code(had), had)
 
 
 def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -> StoredResult:
@@ -109,7 +111,9 @@ def rescore(result: StoredResult, dataset: Dataset, metrics: Sequence[Metric]) -
     run: pa.Table | None = None
     if result.has_run:
         scored = score_again(result, dataset, metrics)
-        if token_code(manifest.scoring) != token_code(scoring_code(scored.metrics.metrics)):
+        if current_code("tokens", manifest.scoring.tokens) != current_code(
+            "tokens", scoring_code(scored.metrics.metrics).tokens
+        ):
             # The replies are not kept, so that their tokens cannot be counted by the code of today.
             kept = {name: value for name, value in scored.metrics.tokens.items() if name != "answer"}
             scored = replace(scored, metrics=scored.metrics.model_copy(update={"tokens": kept}))

@@ -350,7 +350,7 @@ class Runner:
         with clock("score"), self.progress.stage("score"):
             scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
         leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
-        marks = check_marks(method) | leaks.marks | seen
+        marks = check_marks(method) | leaks | seen
         if resumed and REMOTE in marks:
             marks[RESUMED] = (
                 "some answers are those of an earlier run that was broken off, and nothing tells whether the service "

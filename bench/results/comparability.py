@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from bench.base.errors import BenchError, ResultError
 from bench.base.protocol import DEFAULT_DEPTH
@@ -26,7 +26,7 @@ from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
 from bench.metrics.measure import measure_name
 from bench.registry import method_class, method_names
-from bench.results.manifest import DatasetIdentity, Lenient, Manifest, Mark, Metrics, ScoringCode, Ties
+from bench.results.manifest import DatasetIdentity, Manifest, Mark, Metrics, ScoringCode
 
 #: Versions of the scoring code that are known to give the same numbers, made by
 #: `python benchmarks/samescoring.py`.
@@ -168,7 +168,7 @@ def metric_difference(first: ScoredResult, second: ScoredResult, metric: str) ->
 
 def token_difference(first: ScoredResult, second: ScoredResult) -> ResultDifference | None:
     """Why token counts of two results do not compare; None where they do."""
-    one, other = token_code(first.scoring), token_code(second.scoring)
+    one, other = current_code("tokens", first.scoring.tokens), current_code("tokens", second.scoring.tokens)
     if one == other:
         return None
     return ResultDifference("the version of the code that counts tokens", one[:12], other[:12], _SCORE_AGAIN)
@@ -185,7 +185,8 @@ def code_of(scoring: ScoringCode, metric: str) -> str:
     """
     name = measure_name(metric)
     code = scoring.measures.get(name, "")
-    return same_scoring().measures.get(name, {}).get(code, code)
+    known: dict[str, str] = same_scoring()["measures"].get(name, {})
+    return known.get(code, code)
 
 
 def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
@@ -195,47 +196,29 @@ def without_code(scoring: ScoringCode, metrics: Collection[str]) -> list[str]:
     return [name for name in metrics if measure_name(name) in lacking] if lacking else []
 
 
-def interval_code(scoring: ScoringCode) -> str:
-    """sha256 of the code that made the intervals, as `code_of` gives it."""
-    return same_scoring().intervals.get(scoring.intervals, scoring.intervals)
+def current_code(kind: Literal["intervals", "tokens", "lenient", "ties"], code: str) -> str:
+    """sha256 of the code that made intervals, token counts, lenient means or tie bands, as `code_of` gives it."""
+    known: dict[str, str] = same_scoring()[kind]
+    return known.get(code, code)
 
 
-def token_code(scoring: ScoringCode) -> str:
-    """sha256 of the code that counted tokens, as `code_of` gives it."""
-    return same_scoring().tokens.get(scoring.tokens, scoring.tokens)
-
-
-def lenient_code(lenient: Lenient) -> str:
-    """sha256 of the code that made lenient means, as `code_of` gives it."""
-    return same_scoring().lenient.get(lenient.code, lenient.code)
-
-
-def ties_code(ties: Ties) -> str:
-    """The code of tie bands; of older code that gives the same numbers, today's."""
-    return same_scoring().ties.get(ties.code, ties.code)
-
-
-@dataclass(frozen=True)
-class SameScoring:
-    """sha256 of older code -> sha256 of the code that was shown to give the same numbers.
-
-    Attributes:
-        measures: for each measure by its name.
-        intervals, tokens, lenient, ties: for intervals, token counts, lenient means and tie bands.
-    """
-
-    measures: dict[str, dict[str, str]]
-    intervals: dict[str, str]
-    tokens: dict[str, str]
-    lenient: dict[str, str]
-    ties: dict[str, str]
+def has_same_code(first: ScoringCode, second: ScoringCode, metrics: Iterable[str]) -> bool:
+    """Whether the same code made the metrics, intervals and token counts of two results."""
+    return (
+        all(code_of(first, name) == code_of(second, name) for name in metrics)
+        and current_code("intervals", first.intervals) == current_code("intervals", second.intervals)
+        and current_code("tokens", first.tokens) == current_code("tokens", second.tokens)
+    )
 
 
 @cache
-def same_scoring() -> SameScoring:
-    """What `python benchmarks/samescoring.py` has found and written down."""
-    raw = json.loads(SAME_SCORING.read_text("utf-8"))
-    return SameScoring(raw["measures"], raw["intervals"], raw["tokens"], raw["lenient"], raw["ties"])
+def same_scoring() -> dict[str, dict[str, Any]]:
+    """What `python benchmarks/samescoring.py` has found: sha256 of older code -> that of code with the same numbers.
+
+    For `intervals`, `tokens`, `lenient` and `ties`; and under `measures` for each measure by its name.
+    """
+    known: dict[str, dict[str, Any]] = json.loads(SAME_SCORING.read_text("utf-8"))
+    return known
 
 
 def comparable(results: Sequence[S]) -> list[list[S]]:
@@ -303,7 +286,7 @@ def _same_code(first: Stored, second: Stored, metric: str) -> bool:
     return (
         one is not None
         and other is not None
-        and lenient_code(one) == lenient_code(other)
+        and current_code("lenient", one.code) == current_code("lenient", other.code)
         and metric_difference(first.manifest, second.manifest, metric) is None
     )
 

@@ -28,8 +28,8 @@ from bench.results.comparability import (
     Usual,
     comparable,
     competes,
+    current_code,
     doubtful_leads,
-    interval_code,
     marks,
     metric_difference,
     order_results,
@@ -467,7 +467,9 @@ def _marks(result: StoredResult, most: Usual, newest: StoredResult) -> list[Mark
             why = "queries that failed or were not answered in some repeat; they score 0 there"
         row_marks.append(Mark(kind="failed", text=f"{count(result.metrics.n_failed)} failed", why=why))
     older = _older(result, newest)
-    if older or interval_code(manifest.scoring) != interval_code(newest.manifest.scoring):
+    if older or current_code("intervals", manifest.scoring.intervals) != current_code(
+        "intervals", newest.manifest.scoring.intervals
+    ):
         what = ", ".join(name for name in dict.fromkeys((*RANKED, *COLUMNS)) if name in older) or "its intervals"
         why = f"other code than the newest result's computed {what}; bench run scores its ranking again"
         row_marks.append(Mark(kind="older scoring", text="older scoring", why=why))

@@ -16,7 +16,7 @@ from bench.comparison.report import BestOverDatasets
 from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, references_of
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.boards.standings import RankedSystems, over_datasets_limit, rank_systems
-from bench.leaderboard.buildcache import BuildCache, Kept, key_of
+from bench.leaderboard.buildcache import BuildCache, key_of
 from bench.metrics import parse_metric
 from bench.results.intervals import difference_span
 from bench.results.store import PER_QUERY
@@ -177,7 +177,7 @@ def overall(
         contenders = _contenders(standing, spans) if tested else []
         numbers = _Numbers(spans, standing, _leads(contenders, whole, taken))
         if cache is not None and standing is not None:
-            cache.put(name, key, _entry(numbers))
+            cache.put(name, key, numbers)
     spans, standing = numbers.spans, numbers.standing
     places = [_place(key, by_place, column, kind, spans.get(key), standing, used) for key, by_place in rows.items()]
     places.sort(key=_order)
@@ -222,28 +222,12 @@ def _key(
     )
 
 
-def _entry(numbers: _Numbers) -> Kept:
-    standing = numbers.standing
-    arrays: dict[str, NDArray[Any]] = {
-        "spans": np.array(list(numbers.spans.values()), dtype=np.float64),
-        "leads": numbers.leads,
-    }
-    facts: dict[str, Any] = {"systems": list(numbers.spans), "standing": None}
-    if standing is not None:
-        facts["standing"], parts = standing.parts()
-        arrays |= parts
-    return Kept(facts, arrays)
-
-
-def _restore(kept: Kept | None) -> _Numbers | None:
-    if kept is None:
-        return None
+def _restore(kept: Any) -> _Numbers | None:
+    """The numbers that the build cache has; None without them."""
     try:
-        spans = dict(zip(kept.facts["systems"], kept.arrays["spans"], strict=True))
-        stored = kept.facts["standing"]
-        standing = None if stored is None else RankedSystems.of_parts(stored, kept.arrays)
-        return _Numbers(spans, standing, kept.arrays["leads"])
-    except (KeyError, TypeError, ValueError):
+        standing = kept["standing"]
+        return _Numbers(kept["spans"], None if standing is None else RankedSystems(**standing), kept["leads"])
+    except (KeyError, TypeError):
         return None
 
 

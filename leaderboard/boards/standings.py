@@ -7,9 +7,8 @@ are normal around the means found. The pages name it where it was done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +24,6 @@ _MOST = 10_000
 _FEWEST = 1_000
 _DRAWN = 400_000_000
 _COMPARED = 80_000_000
-#: The fields of `RankedSystems` that are arrays, and the others.
-_ARRAYS = ("references", "means", "tier", "ranks", "pairs")
-_FACTS = ("ids", "n", "units", "exact", "decided")
 _RANK_DRAWS = 2_000
 _MACRO_DRAWS = 10_000
 
@@ -61,16 +57,6 @@ class RankedSystems:
     units: int
     exact: bool
     decided: bool
-
-    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What the build cache keeps: plain facts, and arrays."""
-        return {name: getattr(self, name) for name in _FACTS}, {name: getattr(self, name) for name in _ARRAYS}
-
-    @staticmethod
-    def of_parts(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RankedSystems:
-        """What `parts` was taken of; raises `KeyError` where a part is missing."""
-        known = {name: facts[name] for name in _FACTS} | {name: arrays[name] for name in _ARRAYS}
-        return RankedSystems(**{**known, "ids": tuple(facts["ids"])})
 
     def place(self, name: str) -> int | None:
         """The position of a system; None where it is not ranked."""

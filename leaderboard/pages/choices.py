@@ -10,8 +10,7 @@ from bench.leaderboard.boards.board import Board
 from bench.leaderboard.boards.choices import ChoiceBoard, ChoiceRow, Picker, PickerBoard
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import anchor, picture, render
-from bench.leaderboard.writer import Writer
+from bench.leaderboard.pages.rendering import anchor, picture
 from bench.results.choices import BESIDE, MEANINGS, Outcome
 from bench.show.figures import Sized
 from bench.stats.noninferiority import FEWEST_UNITS
@@ -34,9 +33,9 @@ def choices_path(board: Board) -> str:
     return f"{PATH}#{anchor(board.slug)}"
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _values(content: Content) -> dict[str, Any] | None:
     if not content.choices:
-        return
+        return None
     retrieval = {board.slug for board in content.boards}
     sections = [
         {
@@ -47,15 +46,7 @@ def _write(content: Content, writer: Writer) -> None:
         }
         for item in content.choices
     ]
-    page = render(
-        "choices",
-        "",
-        PATH,
-        sections=sections,
-        meanings=MEANINGS,
-        fewest=FEWEST_UNITS,
-    )
-    writer.put(PATH, page)
+    return {"sections": sections, "meanings": MEANINGS, "fewest": FEWEST_UNITS}
 
 
 def _part(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:
@@ -113,4 +104,4 @@ def _curve(made: PickerBoard) -> Markup:
     )
 
 
-PAGE = Page("choices", PATH, _write)
+PAGE = Page("choices", PATH, values=_values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,6 @@ from bench.leaderboard.boards.pairs import (
 )
 from bench.leaderboard.pages.explorer import Explorer, compared_rows, script_call
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.stats.noninferiority import PairVerdict, pair_verdict
 
@@ -104,7 +104,7 @@ def _round_or_none(value: float, digits: int) -> float | None:
     return None if math.isnan(value) else round(value, digits)
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _values(content: Content) -> dict[str, Any]:
     main = [board for board in content.views[0].boards if board.slug in content.pairs]
     others = [board for board in content.boards if board.slug in content.pairs and board not in main]
     listed = [(board, row) for board in (*main, *others) for row in board.rows]
@@ -116,18 +116,14 @@ def _write(content: Content, writer: Writer) -> None:
         list(rows),
     )
     titled = dict(zip(rows, titles, strict=True))
-    page = render(
-        "compare",
-        "",
-        "compare.html",
-        metric=METRIC,
-        boards=[*((board, True) for board in main), *((board, False) for board in others)],
-        names=sorted(titled.items(), key=lambda item: (item[1].casefold(), item[0])),
-        titled=titled,
-        presets=_presets(content, main),
-        untested=[board.name for board in content.boards if board.current and board.slug not in content.pairs],
-    )
-    writer.put("compare.html", page)
+    return {
+        "metric": METRIC,
+        "boards": [*((board, True) for board in main), *((board, False) for board in others)],
+        "names": sorted(titled.items(), key=lambda item: (item[1].casefold(), item[0])),
+        "titled": titled,
+        "presets": _presets(content, main),
+        "untested": [board.name for board in content.boards if board.current and board.slug not in content.pairs],
+    }
 
 
 def _presets(content: Content, boards: Sequence[Board]) -> list[Preset]:
@@ -172,4 +168,4 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     )
 
 
-PAGE = Page("compare", "compare.html", _write, entry="Compare", place=4)
+PAGE = Page("compare", "compare.html", values=_values, entry="Compare", place=4)

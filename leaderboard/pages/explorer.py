@@ -49,17 +49,6 @@ class Explorer:
     metrics: tuple[str, ...] = RANKED
 
 
-def data_paths(slug: str, queries: int) -> list[str]:
-    """Every file of data that the explorer of a board can have."""
-    blocks = range(-(-queries // BLOCK))
-    names = [*map(_values_file, RANKED), "search", *(f"q{number}" for number in blocks)]
-    return [f"e/{slug}/{name}.js" for name in names]
-
-
-def _values_file(metric: str) -> str:
-    return metric.replace("@", "-")
-
-
 def chosen(board: Board) -> tuple[Row, ...]:
     """The rows whose answers are shown: the best of each family, then the best of the rest, best first.
 
@@ -130,7 +119,7 @@ def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | 
     folder = f"e/{board.slug}"
     for column, metric in enumerate(RANKED):
         writer.put_made(
-            f"{folder}/{_values_file(metric)}.js",
+            f"{folder}/{metric.replace('@', '-')}.js",
             key,
             lambda metric=metric, column=column: _values(metric, rows, column, judged),  # type: ignore[misc]
         )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from bench.gating.report import EXIT_CODES, RuleReport
 from bench.leaderboard.boards.gates import BaselineHistory, Event
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import anchor, picture, render
-from bench.leaderboard.writer import Writer
+from bench.leaderboard.pages.rendering import anchor, picture
 from bench.show.numbers import format_signed, interval
 
-PATH = "gates.html"
 #: Events of one chart, the newest; the table has more.
 _MOST_DRAWN = 40
 
@@ -24,11 +23,11 @@ def latest_verdicts(gates: Sequence[BaselineHistory]) -> list[tuple[str, int]]:
     return [(name, counts[name]) for name in (*EXIT_CODES, "new") if counts[name]]
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _values(content: Content) -> dict[str, Any] | None:
     if not content.gates:
-        return
+        return None
     parts = [(gate, anchor(gate.ledger.name), picture(_draw(gate))) for gate in content.gates]
-    writer.put(PATH, render("gates", "", PATH, parts=parts, shown=content.shown, rules=_rules))
+    return {"parts": parts, "shown": content.shown, "rules": _rules}
 
 
 def _draw(gate: BaselineHistory) -> str:
@@ -65,4 +64,4 @@ def _rule_line(rule: RuleReport) -> str:
     return f"{rule.name}: {rule.verdict}"
 
 
-PAGE = Page("gates", PATH, _write)
+PAGE = Page("gates", "gates.html", values=_values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.libraries import base_of
@@ -9,11 +11,9 @@ from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.overall import families
 from bench.leaderboard.boards.traits import learns, needs_llm
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import render
-from bench.leaderboard.writer import Writer
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _values(content: Content) -> dict[str, Any]:
     entries = []
     for family in families(content.boards):
         rows = [(board, row) for board in content.boards for row in board.rows if row.family == family]
@@ -31,7 +31,7 @@ def _write(content: Content, writer: Writer) -> None:
                 "results": len(rows),
             }
         )
-    writer.put("methods.html", render("methods", "", "methods.html", methods=entries))
+    return {"methods": entries}
 
 
-PAGE = Page("methods", "methods.html", _write, entry="Methods", place=3)
+PAGE = Page("methods", "methods.html", values=_values, entry="Methods", place=3)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from markupsafe import Markup, escape
 
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import render
-from bench.leaderboard.writer import Writer
 from bench.metrics import measures
 
 _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
@@ -22,7 +22,7 @@ def mathml(formula: str) -> str:
         return f"<code>{escape(formula)}</code>"
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _values(content: Content) -> dict[str, Any]:
     metrics = [
         {
             "measure": measure,
@@ -31,7 +31,7 @@ def _write(content: Content, writer: Writer) -> None:
         }
         for measure in measures().values()
     ]
-    writer.put("metrics.html", render("metrics", "", "metrics.html", metrics=metrics))
+    return {"metrics": metrics}
 
 
-PAGE = Page("metrics", "metrics.html", _write, entry="Metrics", place=5)
+PAGE = Page("metrics", "metrics.html", values=_values, entry="Metrics", place=5)

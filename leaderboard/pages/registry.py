@@ -76,7 +76,8 @@ class Page:
     Attributes:
         name: what it is called in tests.
         path: where its pages are, such as `metrics.html` or `m/*.html`.
-        write: writes them; None for pages that are written with their board.
+        write: writes them; None for pages that are written with their board, and for one with `values`.
+        values: of a kind that is one page, whose template has its name: what that reads; None if the site lacks it.
         entry: its text in the navigation; empty for a kind that is reached from others.
         place: where in the navigation its entry is, from left to right.
         file: of a page that is made of a file which the user names: what that is, as the help of `--NAME` says it.
@@ -88,6 +89,7 @@ class Page:
     name: str
     path: str
     write: Callable[[Content, Writer], None] | None = None
+    values: Callable[[Content], Mapping[str, Any] | None] | None = None
     entry: str = ""
     place: int = 0
     file: str = ""

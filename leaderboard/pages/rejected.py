@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench.leaderboard.pages.registry import Content, Page
-from bench.leaderboard.pages.rendering import render
-from bench.leaderboard.writer import Writer
 
 
-def _write(content: Content, writer: Writer) -> None:
-    writer.put("rejected.html", render("rejected", "", "rejected.html", rejected=content.rejected))
+def _values(content: Content) -> dict[str, Any]:
+    return {"rejected": content.rejected}
 
 
-PAGE = Page("rejected", "rejected.html", _write, entry="Rejected", place=8)
+PAGE = Page("rejected", "rejected.html", values=_values, entry="Rejected", place=8)

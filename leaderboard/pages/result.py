@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -40,8 +40,6 @@ from bench.stats.robust_t import robust_t
 Slices = Mapping[str, Mapping[str, NDArray[np.bool_]]]
 _MOST_VALUES = 40
 _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
-#: What a result's files are called, after its id.
-ENDINGS = (".html", "-manifest.json", ".run.gz", ".csv.gz")
 
 
 def write_results(board: Board, slices: Slices, tools: Collection[str], most_lines: int, writer: Writer) -> None:
@@ -54,35 +52,20 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], most_lin
         most_lines: rankings and per-query values are written of results with at most so many lines.
         writer: writes.
     """
-    replaced = {item.newer for item in board.superseded}
+    trends = {item.newer: trend_anchor(row) for row in board.rows for item in board.superseded if item.newer == row.id}
     for row in board.rows:
-        tables = _tables(row, slices, board.units)
-        # Choices have no history.
-        trend = trend_anchor(row) if row.id in replaced and not is_choice(row.result) else ""
-        shown = row.id in tools
-        _write(row.result, row.title, row.family, row.marks, "", trend, tables, shown, board, most_lines, writer)
+        about = {"name": row.title, "family": row.family, "marks": row.marks, "newer": "", "tools": row.id in tools}
+        slice_tables = _tables(row, slices, board.units)
+        _write(row.result, board, most_lines, writer, trend=trends.get(row.id, ""), slices=slice_tables, **about)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
-        row = next(row for row in board.rows if row.id == item.newer)
-        trend = "" if is_choice(item.result) else trend_anchor(row)
-        name = str(title_of(method))
-        _write(item.result, name, family, item.marks, item.newer, trend, [], False, board, most_lines, writer)
+        about = {"name": str(title_of(method)), "family": family, "marks": item.marks, "newer": item.newer}
+        _write(item.result, board, most_lines, writer, trend=trends[item.newer], slices=[], tools=False, **about)
 
 
-def _write(
-    result: StoredResult,
-    name: str,
-    family: str,
-    marks: Sequence[Any],
-    newer: str,
-    trend: str,
-    slices: Sequence[Mapping[str, Any]],
-    tools: bool,
-    board: Board,
-    most_lines: int,
-    writer: Writer,
-) -> None:
+def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, *, trend: str, **about: Any) -> None:
+    """Write the page and the downloads of a result; `about` is what the template reads besides."""
     manifest = result.manifest
     offered = download_lines(result) <= most_lines
     page = render(
@@ -91,13 +74,8 @@ def _write(
         m=manifest,
         command=command(manifest),
         metrics=result.metrics,
-        name=name,
-        family=family,
-        marks=marks,
-        newer=newer,
-        trend=trend,
-        slices=slices,
-        tools=tools,
+        # Choices have no history.
+        trend="" if is_choice(result) else trend,
         ranked=RANKED,
         fewest=FEWEST_UNITS,
         board_name=board.name,
@@ -110,6 +88,7 @@ def _write(
         risk=_risk(result),
         failures=reasons(result),
         chance=[said for name in RANKED if (said := chance_sentence(result.metrics, name))],
+        **about,
     )
     start = f"r/{manifest.result_id}"
     writer.put(f"{start}.html", page)

@@ -19,7 +19,7 @@ from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, parse_metric
 from bench.results.code_versions import lenient_hash
-from bench.results.comparability import code_of, interval_code, lenient_code, ties_code, token_code
+from bench.results.comparability import current_code, has_same_code
 from bench.results.intervals import check_counts, check_values
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
@@ -113,9 +113,7 @@ def code_faults(manifest: Manifest, metrics: Metrics) -> list[str]:
 
     Also where the numbers are right: what it names decides which rows of a board compare with the newest one.
     """
-    scoring, now = manifest.scoring, scoring_code(metrics.metrics)
-    same = all(code_of(scoring, name) == code_of(now, name) for name in metrics.metrics)
-    if same and interval_code(scoring) == interval_code(now) and token_code(scoring) == token_code(now):
+    if has_same_code(manifest.scoring, scoring_code(metrics.metrics), metrics.metrics):
         return []
     return [
         "its numbers were made by another version of the scoring code: `bench run` with this one scores the stored "
@@ -198,7 +196,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
         for name in ("n", "n_no_gold", "n_failed", "n_tied")
         if getattr(stored, name) != getattr(made, name)
     ]
-    older = made.ties is not None and (stored.ties is None or ties_code(stored.ties) != made.ties.code)
+    older = made.ties is not None and (stored.ties is None or current_code("ties", stored.ties.code) != made.ties.code)
     if older:
         faults.append(f"{METRICS} has tie bands of other code than this bench's: `bench rescore` computes them again.")
     elif stored.ties is not None and (made.ties is None or stored.ties.draws != made.ties.draws):
@@ -226,7 +224,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
 
 def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
     """What differs between lenient means and those computed again; older results have none."""
-    if lenient_code(stored) != made.code:
+    if current_code("lenient", stored.code) != made.code:
         return [f"{METRICS} has lenient means of other code than this bench's: `bench rescore` computes them again."]
     faults = [
         f"{METRICS} has lenient {name} {getattr(stored, name)}; counted again it is {getattr(made, name)}."

@@ -108,7 +108,7 @@ def test_a_verb_a_page_and_a_function_of_a_plug_in_are_used(bench: Callable[...,
     [
         ("verbs = 3", "AttributeError"),
         ("[verbs", "TOMLDecodeError"),
-        ("[verbs]\nhello = { module = 'greetings.hello' }", "KeyError: 'help'"),
+        ("[verbs]\nhello = { module = 'greetings.hello' }", "argument: 'help'"),
         (None, "cannot be read (No such file or directory)"),
     ],
 )

@@ -14,7 +14,7 @@ from bench.base.config import config_context, current_session
 from bench.base.errors import DataError, UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.tables import Tables, Tool
-from bench.evaluation.contamination import DECLARED, LEAKED, NEAR, SEEN, UNKNOWN, Leaks, training_leaks
+from bench.evaluation.contamination import DECLARED, LEAKED, NEAR, SEEN, UNKNOWN, training_leaks
 from bench.interface.marks import ALL_ALIKE
 from bench.models.declared import declared_training_sets, registered_training_sets, registry
 from bench.models.trainingcard import CARD, TrainingCard, read_card, text_digest, tool_digest, write_card
@@ -48,7 +48,7 @@ def card(queries: list[str], tools: list[Tool]) -> TrainingCard:
     )
 
 
-def leaks(models: list[str], dataset: Dataset, rows: NDArray[np.int64]) -> Leaks:
+def leaks(models: list[str], dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, str]:
     return training_leaks(models, dataset, rows, load_dataset)
 
 
@@ -60,7 +60,7 @@ def starter() -> Dataset:
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
     write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
     # That these texts are in no dataset is all that is said.
-    assert list(leaks([str(tmp_path)], starter, starter.rows("test")).marks) == [UNKNOWN]
+    assert list(leaks([str(tmp_path)], starter, starter.rows("test"))) == [UNKNOWN]
 
 
 def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
@@ -68,7 +68,7 @@ def test_a_model_that_knew_test_queries_is_marked_with_their_number(tmp_path: Pa
     judged = [starter.queries[row] for row in rows if starter.gold.counts[row]]
     # Case and white space do not make another query.
     write_card(tmp_path, card([judged[0].text.upper(), f"  {judged[1].text}\n"], []))
-    marks = leaks([str(tmp_path), str(tmp_path)], starter, rows).marks
+    marks = leaks([str(tmp_path), str(tmp_path)], starter, rows)
     assert list(marks) == [LEAKED]
     assert f"was trained on 2 of these {len(judged)} queries" in marks[LEAKED]
 
@@ -82,14 +82,14 @@ def test_every_call_of_a_query_is_looked_at(tmp_path: Path, starter: Dataset) ->
     ]
     dataset = Dataset.build("starter", starter.card, replace(starter.rows_again(), queries=queries))
     write_card(tmp_path, card(["Second  search"], []))
-    assert list(leaks([str(tmp_path)], dataset, rows).marks) == [LEAKED, UNKNOWN]
+    assert list(leaks([str(tmp_path)], dataset, rows)) == [LEAKED, UNKNOWN]
 
 
 def test_a_model_that_knew_the_gold_tools_is_marked_with_their_number(tmp_path: Path, starter: Dataset) -> None:
     rows = starter.rows("test")
     gold = [starter.tools[tool] for tool in np.unique(starter.gold.take(rows).tools)]
     write_card(tmp_path, card([], gold[:3]))
-    marks = leaks([str(tmp_path)], starter, rows).marks
+    marks = leaks([str(tmp_path)], starter, rows)
     assert list(marks) == [SEEN]
     assert f"was trained on 3 of the {len(gold)} tools that are gold here" in marks[SEEN]
 
@@ -100,7 +100,7 @@ def test_tools_are_known_by_what_they_say_and_not_by_their_ids(tmp_path: Path, s
     renamed = [replace(tool, tool_id=f"elsewhere.{tool.tool_id}", category="Other") for tool in gold[:4]]
     namesakes = [replace(tool, description="does something else") for tool in gold[4:]]
     write_card(tmp_path, card([], [*renamed, *namesakes]))
-    assert f"was trained on 4 of the {len(gold)} tools" in leaks([str(tmp_path)], starter, rows).marks[SEEN]
+    assert f"was trained on 4 of the {len(gold)} tools" in leaks([str(tmp_path)], starter, rows)[SEEN]
 
 
 def test_a_name_alone_does_not_make_two_tools_the_same() -> None:
@@ -113,11 +113,11 @@ def test_a_name_alone_does_not_make_two_tools_the_same() -> None:
 def test_queries_without_gold_are_no_leak(tmp_path: Path, starter: Dataset) -> None:
     rows = np.array([row for row in starter.rows("test") if not starter.gold.counts[row]])
     write_card(tmp_path, card([starter.queries[row].text for row in rows], []))
-    assert leaks([str(tmp_path)], starter, rows).marks == {}
+    assert leaks([str(tmp_path)], starter, rows) == {}
 
 
 def test_models_that_bench_did_not_train_are_not_marked(tmp_path: Path, starter: Dataset) -> None:
-    assert leaks(["minilm", "owner/model", str(tmp_path)], starter, starter.rows("test")).marks == {}
+    assert leaks(["minilm", "owner/model", str(tmp_path)], starter, starter.rows("test")) == {}
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"kind": "retriever"}'])
@@ -198,8 +198,8 @@ def test_near_copies_of_queries_and_tools_are_counted_beside_exact_ones(tmp_path
 
     result = training_leaks([str(tmp_path)], starter, rows, load)
     name = f"the retriever {tmp_path.name} (trained on gone, then past)"
-    unknown = result.marks[UNKNOWN]
-    assert {mark: why for mark, why in result.marks.items() if mark != UNKNOWN} == {
+    unknown = result[UNKNOWN]
+    assert {mark: why for mark, why in result.items() if mark != UNKNOWN} == {
         LEAKED: f"{name} was trained on 1 of these {len(judged)} queries",
         NEAR: f"{name} was trained on near copies of 2 of these {len(judged)} queries",
         SEEN: f"{name} was trained on near copies of 1 of the {len(gold)} tools that are gold here",
@@ -232,13 +232,13 @@ def test_a_model_card_that_names_the_dataset_is_a_mark(
         f"the card of the model {tmp_path.name} names {marked} among its training sets, and does not say whether the "
         "evaluated queries were part of it"
     )
-    assert result == (Leaks({**Leaks().sentences, DECLARED: [why]}) if marked else Leaks())
+    assert result == ({DECLARED: why} if marked else {})
 
 
 @pytest.mark.parametrize("content", [b"", b"no front matter", b"---\n\xff\xfe\n---\n", b"---\n" + b"a: b\n" * 300_000])
 def test_a_model_card_that_cannot_be_read_says_nothing(tmp_path: Path, starter: Dataset, content: bytes) -> None:
     (tmp_path / "README.md").write_bytes(content)
-    assert leaks([str(tmp_path)], starter, starter.rows("test")) == Leaks()
+    assert leaks([str(tmp_path)], starter, starter.rows("test")) == {}
 
 
 def test_a_model_of_the_hub_is_looked_up_in_its_cache(
@@ -297,7 +297,7 @@ def test_a_model_of_the_registry_is_marked_on_its_training_sets(
 ) -> None:
     card = starter.card.model_copy(update={"id": f"{source}-part", "source": source, "aliases": [], "upstream": []})
     other = Dataset.build(f"{source}-part", card, starter.rows_again())
-    marks = leaks([model], other, other.rows("test")).marks
+    marks = leaks([model], other, other.rows("test"))
     assert list(marks) == ([DECLARED] if marked else [])
     if marked:
         assert f"the model {model.rpartition('/')[2]} was trained on {marked} by " in marks[DECLARED]

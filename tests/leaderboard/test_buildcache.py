@@ -15,8 +15,8 @@ from bench.base.paths import cache_folder, results_folder
 from bench.leaderboard import boardjobs as jobs
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import board as board_module
-from bench.leaderboard.boards.board import slug_of
-from bench.leaderboard.buildcache import BuildCache, Kept
+from bench.leaderboard.boards.board import RowSample, slug_of
+from bench.leaderboard.buildcache import BuildCache
 from bench.results.current import is_of_today
 from bench.results.store import StoredResult
 
@@ -36,7 +36,7 @@ def entries() -> list[Path]:
 
 
 def everything() -> list[Path]:
-    return sorted((cache_folder() / "leaderboard").glob("*/*.npz"))
+    return sorted((cache_folder() / "leaderboard").glob("*/*.entry"))
 
 
 @pytest.fixture
@@ -101,14 +101,21 @@ def test_a_row_is_marked_when_the_code_of_its_method_has_changed(
 
 def test_a_damaged_entry_is_no_entry(tmp_path: Path, isolated: None) -> None:
     cache = BuildCache(tmp_path / "site")
-    kept = Kept({"files": {"a.html": ["x", "y"]}}, {"mask/seen": np.arange(9)})
+    empty = np.empty((0, 3))
+    kept: dict[str, Any] = {
+        "sample": RowSample(1, np.array([np.nan, 0.1]), empty),
+        "masks": {"seen": np.arange(9) > 4},
+        "ids": ["a"],
+    }
     cache.put("board", "key", kept)
-    entry = cache._folder / "board.npz"
+    entry = cache._folder / "board.entry"
     whole = entry.read_bytes()
     result = cache.get("board", "key")
-    assert result is not None
-    assert result.facts == kept.facts
-    assert result.arrays["mask/seen"].tolist() == list(range(9))
+    sample = RowSample(**result["sample"])
+    assert sample.means.tobytes() == kept["sample"].means.tobytes()
+    assert sample.errors.shape == empty.shape
+    assert result["masks"]["seen"].tolist() == [False] * 5 + [True] * 4
+    assert result["ids"] == ("a",)
     assert cache.get("board", "another key") is None
     flipped = whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]
     for damaged in (whole[:-9], flipped, b"", b"x" * 500):
@@ -128,12 +135,12 @@ def test_what_cannot_be_used_is_computed_again(
     site = build()
     content, values = site.bytes(), BuildCache(site.folder)
     name = slug_of(StoredResult.read(folder_of(few, "bm25")))
-    entry = values._folder / f"{name}.npz"
+    entry = values._folder / f"{name}.entry"
     whole = entry.read_bytes()
     if damage == "flipped":
         entry.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
     else:
-        values.put(name, keys[0], Kept({"files": {}, "sound": ["zz"]}, {"mask/seen": np.zeros(3)}))
+        values.put(name, keys[0], {"files": {}, "sound": ["zz"]})
     again = build()
     assert len(computed) == 2
     assert again.bytes() == content

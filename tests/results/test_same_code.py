@@ -12,7 +12,7 @@ from bench.metrics import get_measure
 from bench.metrics.ties import LEAST_DRAWS
 from bench.results import comparability as comparing
 from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, ties_hash, token_hash
-from bench.results.comparability import SameScoring, code_of, lenient_code, metric_difference, same_scoring, ties_code
+from bench.results.comparability import code_of, current_code, metric_difference, same_scoring
 from bench.results.manifest import Manifest, Metrics, ScoringCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,12 +24,12 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
     # It fails when the code of a measure changes: then its older numbers compare no more until they are shown to be
     # the same, or the kept results are scored again.
     known = same_scoring()
-    for name, same in known.measures.items():
+    for name, same in known["measures"].items():
         assert set(same.values()) == {measure_hash(get_measure(name))}, f"{name}: {AGAIN}"
-    assert set(known.intervals.values()) <= {interval_hash()}, f"intervals: {AGAIN}"
-    assert set(known.tokens.values()) <= {token_hash()}, f"tokens: {AGAIN}"
-    assert set(known.lenient.values()) <= {lenient_hash()}, f"lenient: {AGAIN}"
-    assert set(known.ties.values()) <= {ties_hash()}, f"tie bands: {AGAIN}"
+    assert set(known["intervals"].values()) <= {interval_hash()}, f"intervals: {AGAIN}"
+    assert set(known["tokens"].values()) <= {token_hash()}, f"tokens: {AGAIN}"
+    assert set(known["lenient"].values()) <= {lenient_hash()}, f"lenient: {AGAIN}"
+    assert set(known["ties"].values()) <= {ties_hash()}, f"tie bands: {AGAIN}"
 
 
 def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
@@ -53,7 +53,7 @@ def test_the_lenient_means_of_a_kept_result_compare_with_today_s() -> None:
         lenient = Metrics.model_validate_json(path.with_name("metrics.json").read_bytes()).lenient
         # Rankings that are too large to be kept were scored where they were made.
         assert lenient is not None or not path.with_name("run.parquet").exists(), path
-        codes |= set() if lenient is None else {lenient_code(lenient)}
+        codes |= set() if lenient is None else {current_code("lenient", lenient.code)}
     assert codes == {lenient_hash()}, f"lenient: {AGAIN}, or `bench rescore --results board/results`"
 
 
@@ -64,13 +64,13 @@ def test_the_tie_bands_of_a_kept_result_are_those_of_today_where_its_ranking_is_
         # Without the ranking the band stays as it was drawn, and says so.
         assert metrics.ties is not None or not metrics.n_tied or not path.with_name("run.parquet").exists(), path
         if metrics.ties is not None:
-            codes.add(ties_code(metrics.ties))
+            codes.add(current_code("ties", metrics.ties.code))
             assert all(draws >= LEAST_DRAWS for draws in metrics.ties.draws.values()), path
     assert codes == {ties_hash()}, f"tie bands: {AGAIN}, or `bench rescore --results board/results`"
 
 
 def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = SameScoring({"recall": {"old": "new"}}, {}, {}, {}, {})
+    known = {"measures": {"recall": {"old": "new"}}}
     monkeypatch.setattr(comparing, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 
