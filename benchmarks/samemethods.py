@@ -200,11 +200,12 @@ def main() -> int:
         by_commit[str(item.manifest.environment.commit)].append(item)
     for commit, its in by_commit.items():
         run(checkout(commit), its, old, server)
-    if missing := [item for item in items if named(item) not in made(old)]:
-        done = subprocess.run(
-            ["git", "log", "-1", "--format=%H", "--", RESULTS], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
-        )
-        run(checkout(done.stdout.strip()), missing, old, server)
+    # A row that kept its id when the code changed has it by the names of a later commit.
+    told = ["git", "log", "-4", "--format=%H", "--", RESULTS, SAME_METHODS]
+    done = subprocess.run(told, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    for commit in done.stdout.split():
+        if missing := [item for item in items if named(item) not in made(old)]:
+            run(checkout(commit), missing, old, server)
     olds, news = made(old), made(new)
     other, nearly, texts, compared = list[str](), set[str](), dict[str, str](), 0
     for code, group in groups.items():
