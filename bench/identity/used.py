@@ -56,6 +56,7 @@ _LEAVES = {
 _EVENTS = _READS | _LEAVES.keys() | {"exec", "os.rename"}
 #: Bytes of a module whose digest is remembered: to take a source apart takes long.
 _LARGE = 1 << 12
+_NO_PACKAGES = sys.stdlib_module_names | {"bench"}
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 #: When a file was changed, and anything of it, its size and its inode.
 _Stamp = tuple[int, int, int, int]
@@ -96,10 +97,12 @@ class _Uses:
         files: path -> its state when it was last asked for: None where it was not there, a text where its digest is
             known: this process has written it since, or the code has asked no more than whether it is there.
         packages: of others, by the names under which they are imported.
+        imports: what imports have given, so that one inside a function is noted once.
     """
 
     files: dict[str, _Stamp | str | None] = field(default_factory=dict)
     packages: set[str] = field(default_factory=set)
+    imports: set[tuple[str, ...]] = field(default_factory=set)
 
 
 @dataclass
@@ -337,8 +340,9 @@ def _looked_up(find: Callable[..., Any], name: str, level: int, /, *given: Any, 
 def _note_import(modules: list[str], name: str, depth: int = 3) -> None:
     """Note what an import has given: modules, or none where there was none of this name."""
     uses, frame = _asking(depth)
-    if uses is None:
+    if uses is None or (name, *modules) in uses.imports:
         return
+    uses.imports.add((name, *modules))
     asks: FrameType | None = sys._getframe(depth - 1)
     while asks is not None and asks.f_globals.get("__name__") in {"importlib", "importlib._bootstrap"}:
         asks = asks.f_back
@@ -364,7 +368,7 @@ def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
         if file and _whose(file) == "user":
             # Its code is that of the time when it was executed.
             uses.files.setdefault(file, _loaded.setdefault(file, _stamp(file)))
-        elif module is not None and direct and "." not in name and _whose(file) != "bench" and name != "bench":
+        elif module is not None and direct and name not in _NO_PACKAGES and "." not in name and _whose(file) != "bench":
             uses.packages.add(name)
         name = name.rpartition(".")[0]
 
