@@ -98,9 +98,12 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     ),
     "settings of another split": (put("settings", "split", value="dev"), "its settings say split dev"),
     "settings of another method": (put("settings", "method", value="tgr"), "its settings say method tgr"),
-    "settings of a run file": (put("settings", "file", value="x.trec"), "its settings say x.trec"),
+    "settings of a run file": (put("settings", "file", value="x.trec"), "its settings say file x.trec"),
     "settings with a cut": (put("settings", "cut", value="size"), "its settings say cut size"),
-    "a cut that the settings lack": (put("method", "cut", value="cut=size(3)"), "its conditions cut=size(3)"),
+    "a cut that the settings lack": (
+        put("method", "cut", value="cut=size(3)"),
+        "its settings say cut none, and its conditions size",
+    ),
     "a cut without sets": (
         both(put("method", "cut", value="cut=size(3)"), put("settings", "cut", value="size"), asked("--cut size")),
         "no recommended sets",
