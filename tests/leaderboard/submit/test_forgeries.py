@@ -70,7 +70,10 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     "a hidden oracle": (named_as("oracle"), "the method oracle is an oracle, and the manifest hides it"),
     "a method that is no oracle": (put("method", "oracle", value=True), "is not an oracle"),
     "a language model that is not asked": (put("method", "needs_llm", value=True), "is not one that asks a language"),
-    "past queries that it does not learn from": (put("method", "learns", value=True), "learns from no past queries"),
+    "past queries that it does not learn from": (
+        put("method", "learns", value=True),
+        "is not one that learns from past queries",
+    ),
     "repeats without chance": (REPEATED, "repeats"),
     # Settings, command and conditions.
     "a command of another method": (
