@@ -75,6 +75,7 @@ FORGERIES: dict[str, tuple[Change, str]] = {
         "is not one that learns from past queries",
     ),
     "repeats without chance": (REPEATED, "repeats"),
+    "files of a user's": (put("method", "used", value={"files": {}, "packages": {}}), "files 'of a user', and bm25"),
     # Settings, command and conditions.
     "a command of another method": (
         put("environment", "command", value="bench run --method tgr --dataset starter"),
@@ -101,6 +102,10 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     ),
     "settings of another split": (put("settings", "split", value="dev"), "its settings say split dev"),
     "settings of another method": (put("settings", "method", value="tgr"), "its settings say method tgr"),
+    "settings with a metric that there is not": (
+        both(put("settings", "metrics", value=["nonsense@5"]), asked("--metric nonsense@5")),
+        "nonsense",
+    ),
     "settings of a run file": (put("settings", "file", value="x.trec"), "its settings say file x.trec"),
     "settings with a cut": (put("settings", "cut", value="size"), "its settings say cut size"),
     "a cut that the settings lack": (
