@@ -43,7 +43,13 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
     if method.run_file is not None:
         known = run_file_id(replace(plan, method=Spec.of(method.spec)), dataset, method.hash)
         right = manifest.result_id == known
-        return [] if right else [f"the id of this run file is {known}, not {manifest.result_id}."], []
+        faults = [] if right else [f"the id of this run file is {known}, not {manifest.result_id}."]
+        if method.spec.partition("(")[0].strip().casefold() in method_names():
+            faults.append(
+                f"it is a scored run file by the name {quote(method.spec)}, which is that of a method of bench; submit "
+                "the system under a name of its own."
+            )
+        return faults, []
     try:
         spec = parse(method.spec)
         # A name of the form module:Class, even within it, would be imported.
