@@ -15,7 +15,7 @@ from bench.base.bars import progress
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import mask
-from bench.base.text import one_line, terminal_text
+from bench.base.text import terminal_text
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import harmless_json
@@ -61,11 +61,6 @@ class _GateCommand(VerbCommand):
 )
 @more_option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
 @click.option("--github", is_flag=True, help="Also print GitHub workflow annotations, and add to the job's summary.")
-@click.option(
-    "--comment",
-    is_flag=True,
-    help="In a job that runs no code of the pull or merge request: `bench comment` with the report.",
-)
 @results_option
 @source_options
 @json_option
@@ -78,7 +73,6 @@ def command(
     markdown_file: Path | None,
     junit_file: Path | None,
     github: bool,
-    comment: bool,
     results: Path | None,
     as_json: bool,
 ) -> None:
@@ -113,8 +107,6 @@ def command(
     # What tells of the gate elsewhere does not change what it decided.
     if github and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
         _append_summary(Path(summary), reported)
-    if comment:
-        _comment(reported)
     shown = harmless_json(to_json(report)) if as_json else text(report)
     if github and not as_json:
         shown = quote_for_github(shown, secrets.token_hex(16)) + "\n"
@@ -145,27 +137,8 @@ def _append_summary(path: Path, reported: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(reported)
     except OSError as error:
-        _warn(f"the job's summary was not written ({error.strerror}).")
-
-
-def _comment(reported: str) -> None:
-    from bench.gating.comment import write_comment
-
-    try:
-        write_comment(reported, os.environ)
-    except BenchError as error:
-        # A pull request from a fork has a token that only reads.
-        _warn(str(error))
-
-
-def _warn(sentence: str) -> None:
-    """Say on standard error what was not done; on GitHub, as an annotation of the run."""
-    sentence = one_line(mask(sentence), 500)
-    if os.environ.get("GITHUB_ACTIONS"):
-        sentence = "::warning title=bench gate::" + sentence.replace("%", "%25")
-    else:
-        sentence = f"bench: {sentence}"
-    _print(f"{sentence}\n", to_stderr=True)
+        told = f"::warning title=bench gate::the job's summary was not written ({error.strerror}).\n"
+        _print(told, to_stderr=True)
 
 
 def _run_gate(name: str, baseline_file: Path, policy_file: Path, results: Path | None) -> GateReport:

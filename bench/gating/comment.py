@@ -125,7 +125,7 @@ def _gitlab(variables: Mapping[str, str]) -> _Request | None:
 def _github(variables: Mapping[str, str]) -> _Request | None:
     if "GITHUB_REPOSITORY" not in variables:
         raise UnavailableError(
-            "--comment is for jobs of GitHub and GitLab: the environment has neither GITHUB_REPOSITORY nor GITLAB_CI."
+            "the comment is for jobs of GitHub and GitLab: the environment has neither GITHUB_REPOSITORY nor GITLAB_CI."
         )
     event = _needed(variables, "GITHUB_EVENT_PATH")
     try:

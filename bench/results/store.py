@@ -177,6 +177,10 @@ class StoredResult:
 
         Of a run with repeats those of all, with the column `repeat`; `of_repeat` gives those of one.
         """
+        if RUN in self.manifest.omitted and not self.has_run:
+            raise ResultError(
+                f"{self.label} has no ranking: {self.folder / RUN} was left out on purpose; run it again."
+            )
         schema = RUN_SCHEMA if self.manifest.repeats == 1 else REPEATED_RUN_SCHEMA
         table = _read_table(self.folder / RUN, self.manifest.files.get(RUN, ""), schema)
         if not _ranks_are_whole(table):

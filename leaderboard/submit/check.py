@@ -46,6 +46,7 @@ from bench.leaderboard.submit.tables import (
     repeats_faults,
     run_faults,
 )
+from bench.metrics import parse_metrics
 from bench.results.commands import contradictions, settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics, seal_fault
@@ -355,13 +356,14 @@ def _content_faults(
         if data.limit is not None and data.limit < 1:
             raise UsageError(f"the limit of {data.limit} queries leaves none.")
         asked, depth = settings_of(manifest), max(1, manifest.depth)
+        parse_metrics(asked.metrics)
         settings = RunSettings(split=data.split, limit=data.limit, template=data.template, depth=depth)
         settings = dataclasses.replace(settings, cut=asked.cut, cut_at=asked.cut_at, repeats=manifest.repeats)
         plan = Plan(Spec.of(data.spec), Spec.of("m"), **vars(settings))
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:
-        return [str(error)], None
+        return [quote(str(error), 300)[1:-1]], None
     if data.template == "source" and not any(tool.source for tool in dataset.tools):
         return [f"its tool text is that of upstream's corpus, and {dataset.spec} has none."], None
     past = History.rows(dataset, dataset.rows(plan.evaluated_split(dataset)))

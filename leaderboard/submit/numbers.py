@@ -80,9 +80,9 @@ def number_faults(
     rows, answers = repeated_answers(in_memory(manifest, metrics, per_query, repeats, run), evaluated.dataset)
     depth = None if manifest.method.run_file is not None else manifest.depth
     scored = score(manifest.result_id, evaluated.dataset, rows, answers, manifest.dataset.template, wanted, depth)
-    faults = [*_value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
+    faults = [*value_faults(per_query, scored.per_query, PER_QUERY), *_metric_faults(metrics, scored.metrics)]
     if repeats is not None and scored.repeats is not None:
-        faults += _value_faults(repeats, scored.repeats, REPEATS)
+        faults += value_faults(repeats, scored.repeats, REPEATS)
         faults += _variation_faults(metrics.repeats, scored.metrics.repeats)
     if not run.equals(scored.run):
         faults.append(f"{RUN} is not in the form in which bench writes its rankings.")
@@ -156,7 +156,7 @@ def mean_faults(
             if (np.isnan(varied) != np.isnan(values)).any():
                 return [f"{REPEATS} has values for other queries than {PER_QUERY}."]
         made, table, _ = score_values(stored, evaluated.dataset)
-        faults += [*_value_faults(per_query, table, PER_QUERY), *_metric_faults(metrics, made)]
+        faults += [*value_faults(per_query, table, PER_QUERY), *_metric_faults(metrics, made)]
         if repeats is not None:
             same = np.isclose(values, repeat_means(varied), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True).all(axis=0)
             others = np.flatnonzero(~same).tolist()
@@ -271,7 +271,8 @@ def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return values
 
 
-def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
+def value_faults(stored: pa.Table, made: pa.Table, table: str, than: str = "scored again") -> list[str]:
+    """What differs between two tables of the same queries; `than` says what the other one is."""
     lacking = [name for name in made.column_names if name not in stored.column_names and not _may_lack(name)]
     faults = [f"{table} lacks the values of {name}." for name in lacking]
     ids = made["query_id"].to_pylist()
@@ -289,7 +290,7 @@ def _value_faults(stored: pa.Table, made: pa.Table, table: str) -> list[str]:
         if wrong:
             i = wrong[0]
             faults.append(
-                f"{table} has another {name} than scored again on {len(wrong)} of {len(ids)} queries, first "
+                f"{table} has another {name} than {than} on {len(wrong)} of {len(ids)} queries, first "
                 f"{quote(ids[i])}: {quote(str(stored_column[i].as_py()))} instead of {quote(str(again[i].as_py()))}."
             )
     return faults

@@ -22,7 +22,7 @@ from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.code import values
 from bench.registry import build_method, method_names
 from bench.registry.methods import check_spec, is_registered
-from bench.results.code_versions import method_code
+from bench.results.code_versions import method_code, method_use
 from bench.results.ids import method_hash, result_id
 from bench.results.manifest import Manifest
 
@@ -43,12 +43,15 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
     if method.run_file is not None:
         known = run_file_id(replace(plan, method=Spec.of(method.spec)), dataset, method.hash)
         right = manifest.result_id == known
-        return [] if right else [f"the id of this run file is {known}, not {manifest.result_id}."], []
+        faults = [] if right else [f"the id of this run file is {known}, not {manifest.result_id}."]
+        if method.spec.partition("(")[0].strip().casefold() in method_names():
+            faults.append(
+                f"it is a scored run file by the name {quote(method.spec)}, which is that of a method of bench; submit "
+                "the system under a name of its own."
+            )
+        return faults, []
     try:
         spec = parse(method.spec)
-    except UsageError:
-        return [], []  # said of the manifest itself
-    try:
         # A name of the form module:Class, even within it, would be imported.
         if spec.name not in method_names() or (":" in method.spec and not is_registered(spec)):
             return [], []
@@ -64,24 +67,23 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
     except BenchError as error:
         why = quote(str(error), 200)[1:-1].rstrip(".")
         return [], [f"its method cannot be made here, so its id and hashes were not checked ({why})"]
-    faults = _setting_faults(made, manifest, plan, dataset, has_sets)
-    code = method_code(made)
+    code = method_code(made, method.used)
     hashed = method_hash(made, code, method.revisions)
-    identifier = result_id(plan.conditions(dataset), hashed)
     stated = (
+        ("files", "of a user" if method.used else "of bench", "of a user" if method_use(made) else "of bench"),
         ("parameters", method.full_spec, str(made.full_spec)),
         ("the code hash", method.code[:12], code[:12]),
         ("the models", str(method.revisions), str(models)),
         ("the method hash", method.hash[:12], hashed[:12]),
-        ("the id", manifest.result_id, identifier),
+        ("the id", manifest.result_id, result_id(plan.conditions(dataset), hashed)),
     )
-    faults += [
+    others = [
         f"the manifest has {what} {quote(said)}, and {spec.name} has {quote(known)} here: run it with this version of "
         "bench."
         for what, said, known in stated
         if said != known
-    ][:1]
-    return faults, []
+    ]
+    return [*_setting_faults(made, manifest, plan, dataset, has_sets), *others[:1]], []
 
 
 def _models(made: Method, manifest: Manifest) -> dict[str, str]:
@@ -109,14 +111,12 @@ def _setting_faults(made: Method, manifest: Manifest, plan: Plan, dataset: Datas
             f"it has {'' if has_sets else 'no '}recommended sets, and {name} makes {'some' if recommends else 'none'}."
         )
     learnt = len(history) > 0 and any(map(learns, methods_of(made)))
-    if method.learns is not None and method.learns != learnt:
-        words = "learns from past queries" if learnt else "learns from no past queries"
-        faults.append(f"the method {name} {words} here, and the manifest says otherwise.")
     for word, said, known in (
         ("an oracle", method.oracle, is_oracle(made)),
         ("one that asks a language model", method.needs_llm, needs_llm(made)),
+        ("one that learns from past queries here", method.learns, learnt),
     ):
-        if said != known:
+        if said not in (None, known):
             hides = f"{word}, and the manifest hides it" if known else f"not {word}, but the manifest says it is"
             faults.append(f"the method {name} is {hides}.")
     return faults

@@ -183,15 +183,15 @@ def test_both_jobs_type_the_same_commands(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     write_example(tmp_path)
     github = yaml.safe_load((tmp_path / ".github/workflows/tool-search.yml").read_text())
-    (job,) = github["jobs"].values()
-    typed = [step["run"] for step in job["steps"] if "run" in step]
+    typed, then = ([step["run"] for step in job["steps"] if "run" in step] for job in github["jobs"].values())
     _, _, gate, *_ = commands((tmp_path / "README.md").read_text())
     # A runner may keep its home: what is there of an earlier job is replaced.
     install = 'pip uninstall --yes tool-retrieval-bench && pip install "$BENCH"'
-    assert typed == [install, *gate[:2], f"{gate[-1]} --github --comment"]
-    (other,) = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
-    junit = '--junit "$CI_PROJECT_DIR/gate.xml"'
-    assert other["script"] == ['cd "$FOLDER"', *typed[:3], f"{gate[-1]} {junit} --comment"]
+    assert typed == [install, *gate[:2], f'{gate[-1]} --github --markdown "$RUNNER_TEMP/bench-gate.md"']
+    variables, other, comment = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
+    files = '--junit "$CI_PROJECT_DIR/gate.xml" --markdown "$CI_PROJECT_DIR/bench-gate.md"'
+    assert other["script"] == ['cd "$FOLDER"', *typed[:3], f"{gate[-1]} {files}"]
+    assert comment["script"] == then == ['pip install "$BENCH"', "bench comment bench-gate.md"]
     assert github["env"] == {"BENCH": find_source().requirement, "BENCH_DATA": ".bench"}
-    assert github["env"].items() <= other["variables"].items()
+    assert github["env"].items() <= {**variables, **other["variables"]}.items()
     assert ".bench/" in (tmp_path / ".gitignore").read_text().splitlines()

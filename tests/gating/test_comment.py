@@ -102,6 +102,11 @@ def test_a_job_of_its_own_comments_with_the_report(
         bench("comment", "report.md")
     (body,) = server.bodies()
     assert body.startswith("## Gate: regression")
+    # A pull request from a fork.
+    server.refused = 403
+    said = bench("comment", "report.md", code=4)
+    assert "the comment was not written" in said.err
+    assert TOKEN not in said.out + said.err
     bench("comment", "no-such.md", code=2)
     monkeypatch.delenv("CI_MERGE_REQUEST_IID", raising=False)
     Path("event.json").write_text("{}")
@@ -161,32 +166,3 @@ def test_an_event_that_is_none_is_a_sentence(server: Comments, tmp_path: Path, t
     (tmp_path / "event.json").write_text(text)
     with pytest.raises(UnavailableError, match="does not say which pull request"):
         write_comment(MARKER, variables)
-
-
-def test_the_command_comments_and_its_code_is_the_gates(
-    bench: Bench,
-    ready: Path,
-    starter_baseline: Path,
-    server: Comments,
-    variables: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("BENCH_OFFLINE")
-    gate = ["gate", "random@starter", "--baseline", str(starter_baseline), "--policy", "gate.toml", "--comment"]
-    bench(*gate, code=1)
-    (body,) = server.bodies()
-    assert body.startswith("## Gate: regression")
-    # A pull request from a fork.
-    server.refused = 403
-    said = bench(*gate, code=1)
-    assert "the comment was not written" in said.err
-    assert TOKEN not in said.out + said.err
-    assert said.err.startswith("::warning title=bench gate::" if "GITHUB_ACTIONS" in variables else "bench: the")
-    # A report that tells of no gate is a comment, too: nothing there looks like a pass.
-    server.refused = 0
-    bench(*gate[:1], "nothing@starter", *gate[2:], code=3)
-    assert server.bodies() == [server.bodies()[0]]
-    assert server.bodies()[0].startswith("## Gate: not run")

@@ -396,6 +396,7 @@ def test_a_scored_run_file_with_sets_is_accepted(scored: Any, checked: Checked) 
         (put("depth", value=100), "longest ranking"),
         (put("dataset", "history", value=5), "history"),
         (put("dataset", "origins", value={"traces": 5}), "origins"),
+        (named_as("BM25"), "which is that of a method of bench"),
     ],
 )
 def test_a_run_file_is_held_to_what_can_be_known_of_it(

@@ -70,8 +70,12 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     "a hidden oracle": (named_as("oracle"), "the method oracle is an oracle, and the manifest hides it"),
     "a method that is no oracle": (put("method", "oracle", value=True), "is not an oracle"),
     "a language model that is not asked": (put("method", "needs_llm", value=True), "is not one that asks a language"),
-    "past queries that it does not learn from": (put("method", "learns", value=True), "learns from no past queries"),
+    "past queries that it does not learn from": (
+        put("method", "learns", value=True),
+        "is not one that learns from past queries",
+    ),
     "repeats without chance": (REPEATED, "repeats"),
+    "files of a user's": (put("method", "used", value={"files": {}, "packages": {}}), "files 'of a user', and bm25"),
     # Settings, command and conditions.
     "a command of another method": (
         put("environment", "command", value="bench run --method tgr --dataset starter"),
@@ -98,9 +102,16 @@ FORGERIES: dict[str, tuple[Change, str]] = {
     ),
     "settings of another split": (put("settings", "split", value="dev"), "its settings say split dev"),
     "settings of another method": (put("settings", "method", value="tgr"), "its settings say method tgr"),
-    "settings of a run file": (put("settings", "file", value="x.trec"), "its settings say x.trec"),
+    "settings with a metric that there is not": (
+        both(put("settings", "metrics", value=["nonsense@5"]), asked("--metric nonsense@5")),
+        "nonsense",
+    ),
+    "settings of a run file": (put("settings", "file", value="x.trec"), "its settings say file x.trec"),
     "settings with a cut": (put("settings", "cut", value="size"), "its settings say cut size"),
-    "a cut that the settings lack": (put("method", "cut", value="cut=size(3)"), "its conditions cut=size(3)"),
+    "a cut that the settings lack": (
+        put("method", "cut", value="cut=size(3)"),
+        "its settings say cut none, and its conditions size",
+    ),
     "a cut without sets": (
         both(put("method", "cut", value="cut=size(3)"), put("settings", "cut", value="size"), asked("--cut size")),
         "no recommended sets",
