@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bench.base.paths import results_folder
+from bench.results.store import StoredResult, to_json
 
 Bench = Callable[..., Any]
 
@@ -82,3 +83,75 @@ def test_a_file_that_is_edited_while_it_runs_gives_no_result(bench: Bench, monke
     forget(monkeypatch)
     Path("helper.py").write_text(HELPER)
     run(bench)
+
+
+# Kept results ---------------------------------------------------------------------------------------------------------
+
+READS = HELPER + "from pathlib import Path\nSIGN = int(Path('sign.txt').read_text())\n"
+
+
+def again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of the result in another process."""
+    forget(monkeypatch)
+    (found,) = run(bench).json
+    identifier: str = found["manifest"]["result_id"]
+    return identifier
+
+
+def test_a_kept_result_is_one_of_which_all_is_as_it_was(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("helper.py").write_text(READS)
+    Path("sign.txt").write_text("1")
+    first = again(bench, monkeypatch)
+    Path("helper.py").write_text(READS + "# a comment\n")
+    assert again(bench, monkeypatch) == first
+    Path("sign.txt").write_text("-1")
+    second = again(bench, monkeypatch)
+    assert second != first
+    # A name means what would be stored today.
+    assert bench("show", "plug:First@starter", "--json").json["manifest"]["result_id"] == second
+    Path("sign.txt").write_text("1")
+    forget(monkeypatch)
+    assert bench("show", "plug:First@starter", "--json").json["manifest"]["result_id"] == first
+    Path("sign.txt").unlink()
+    forget(monkeypatch)
+    assert "cannot be imported" in run(bench, code=5).err
+
+
+def test_a_record_that_leaves_out_a_file_keeps_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("helper.py").write_text(READS)
+    Path("sign.txt").write_text("1")
+    first = again(bench, monkeypatch)
+    (path,) = results_folder().glob("*/*/manifest.json")
+    manifest = StoredResult.read(path.parent).manifest
+    assert manifest.method.used is not None
+    files = {name: digest for name, digest in manifest.method.used.files.items() if name != "sign.txt"}
+    method = manifest.method.model_copy(update={"used": manifest.method.used.model_copy(update={"files": files})})
+    path.write_text(to_json(manifest.model_copy(update={"method": method}).sealed()))
+    Path("sign.txt").write_text("-1")
+    assert again(bench, monkeypatch) != first
+
+
+def test_batches_of_other_files_are_not_continued(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaks = "import os\nclass Broken(Exception): pass\n" + READS.replace(
+        "pass\n", "open('late.txt').read()\n    if os.path.exists('break'):\n        raise Broken\n"
+    )
+    Path("helper.py").write_text(breaks)
+    Path("plug.py").write_text(METHOD.replace("class First(Method):", "class First(Method):\n    batch_size = 1"))
+    for name in ("sign.txt", "late.txt"):
+        Path(name).write_text("1")
+    first = again(bench, monkeypatch)
+    Path("late.txt").write_text("2")
+    second = again(bench, monkeypatch)
+    assert first != second
+    # The first query is answered, and then it breaks.
+    later = breaks.replace("os.path.exists('break')", "os.path.exists('break') and ASKED.append(1) or len(ASKED) > 1")
+    Path("helper.py").write_text("ASKED = []\n" + later)
+    Path("break").write_text("")
+    forget(monkeypatch)
+    run(bench, code=5)
+    assert list(results_folder().glob("*/.*.partial/used.json"))
+    Path("late.txt").write_text("3")
+    Path("break").unlink()
+    forget(monkeypatch)
+    (found,) = run(bench).json
+    assert found["manifest"]["resumed"] is False
