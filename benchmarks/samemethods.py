@@ -201,7 +201,7 @@ def main() -> int:
     for commit, its in by_commit.items():
         run(checkout(commit), its, old, server)
     # A row that kept its id when the code changed has it by the names of a later commit.
-    told = ["git", "log", "-4", "--format=%H", "--", RESULTS, SAME_METHODS]
+    told = ["git", "log", "-4", "--format=%H", "--", str(RESULTS), str(SAME_METHODS)]
     done = subprocess.run(told, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     for commit in done.stdout.split():
         if missing := [item for item in items if named(item) not in made(old)]:

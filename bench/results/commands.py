@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
 from bench.base.errors import BenchError
 from bench.base.spec import parse
@@ -68,7 +68,8 @@ def _read_cut(name: str | None) -> tuple[CutKind, float | None]:
     """The kind of a cut as a manifest names it, `cut=size(3, given)`, and its value if that was given."""
     if parts := _CUT.fullmatch(name or ""):
         with suppress(ValueError):
-            return parts[1], float(parts[2]) if parts[3] else None
+            kind: CutKind = next(known for known in get_args(CutKind) if known == parts[1])
+            return kind, float(parts[2]) if parts[3] else None
     return "none", None
 
 

@@ -39,7 +39,8 @@ def _difference(one: StoredResult, other: StoredResult) -> str:
     tables = one.per_query, other.per_query
     # Scores differ in their last digits, and so may what is tied.
     names = [name for name in tables[0].column_names if name in tables[1].column_names and "tied" not in name]
-    if faults := value_faults(*(table.select(names) for table in tables), PER_QUERY, "there"):
+    mine, theirs = (table.select(names) for table in tables)
+    if faults := value_faults(mine, theirs, PER_QUERY, "there"):
         return faults[0]
     return (
         "" if _has_ranking_of(one, other) is not False else "some queries have other tools, or another order of them."

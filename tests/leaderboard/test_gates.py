@@ -17,6 +17,7 @@ from bench.gating.baseline import Baseline, read_baseline, write_baseline
 from bench.leaderboard.boards import gates
 from bench.leaderboard.pages import gates as gates_page
 from bench.leaderboard.pages.registry import Content
+from bench.leaderboard.pages.rendering import render
 from bench.results.store import StoredResult
 
 POLICY = '[[rule]]\nmetric = "ndcg@10"\nmargin = 0.02\n[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n'
@@ -172,7 +173,10 @@ def test_what_cannot_be_judged_is_told_and_not_passed(
     assert "content" in by_result_id["e" * 12].report.reasons[0]
     shown = {result.manifest.result_id for result in results}
     content = Content([], [], [], [], [], [], {}, shown, {}, [], {}, [gate])
-    page = written(tmp_path / "site", lambda writer: gates_page._write(content, writer))("gates.html")
+    values = gates_page.PAGE.values
+    assert values is not None
+    text = render("gates", "", "gates.html", **(values(content) or {}))
+    page = written(tmp_path / "site", lambda writer: writer.put("gates.html", text))("gates.html")
     assert {"pass", "not comparable"} <= set(page.texts)
 
 

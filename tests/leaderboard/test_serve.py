@@ -59,8 +59,13 @@ def test_no_link_leads_out_of_the_site(tmp_path: Path, asked: str, status: int) 
     (out / "index.html").write_text("secret")
     for page in (site / "index.html", site / "page.html", site / "part" / "index.html"):
         page.write_text("page")
-    links = {"file.html": out / "secret.html", "relative.html": "../out/secret.html", "folder": out, "circle": "circle"}
-    inner = {
+    links: dict[str, Path | str] = {
+        "file.html": out / "secret.html",
+        "relative.html": "../out/secret.html",
+        "folder": out,
+        "circle": "circle",
+    }
+    inner: dict[str, Path | str] = {
         "indexed/index.html": out / "index.html",
         "deep/part": "../../out",
         "same.html": "page.html",

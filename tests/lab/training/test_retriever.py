@@ -16,7 +16,7 @@ from bench.base.spec import Spec, Value
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Split
-from bench.evaluation.contamination import LEAKED, Leaks, training_leaks
+from bench.evaluation.contamination import LEAKED, training_leaks
 from bench.identity.reach import Reached, reach_modules
 from bench.interface import History, Library, Queries
 from bench.interface.parts import preflight
@@ -275,13 +275,12 @@ def test_a_model_trained_from_a_trained_model_has_learnt_from_both(
     assert set(first.tools) <= set(second.tools)
     assert second.examples < len(second.queries)
 
-    def leaks(model: str) -> Leaks:
+    def leaks(model: str) -> dict[str, str]:
         return training_leaks([model], other, other.rows("test"), {"lessons": lessons, "turned": other}.__getitem__)
 
     for name in ("second", "third"):
-        marks = leaks(str(tmp_path / name)).marks
-        assert "was trained on 32 of these 32 queries" in marks[LEAKED]
-    assert "the retriever second (trained on lessons, then turned)" in leaks(str(tmp_path / "second")).marks[LEAKED]
+        assert "was trained on 32 of these 32 queries" in leaks(str(tmp_path / name))[LEAKED]
+    assert "the retriever second (trained on lessons, then turned)" in leaks(str(tmp_path / "second"))[LEAKED]
     # A base whose card cannot be read may know anything.
     (tmp_path / "first" / "training.json").write_text("{")
     with pytest.raises(DataError, match="training card"):
