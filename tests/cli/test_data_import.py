@@ -68,6 +68,7 @@ def test_a_library_without_queries_can_be_looked_at_and_not_run(bench: Bench, to
     assert said.out == "imported mine: 3 tools, 0 queries; next: bench data audit mine\n"
     assert set(findings(bench, "mine")) == {
         *("empty-description", "duplicate-description", "identical-tools", "shared-name", "invalid-schema"),
+        "confusable",
     }
     assert "invalid-schema" in bench("data", "audit", "mine").out
     assert "0 judged queries" in bench("data", "info", "mine").out

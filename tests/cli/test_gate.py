@@ -213,7 +213,10 @@ def test_the_recipe_for_gitlab_lets_two_through_from_the_gate_alone(tmp_path: Pa
     job = guide.partition("## GitLab")[2].partition("```yaml\n")[2].partition("```")[0]
     assert "exit_codes: [2]" in job
     script = [line.strip().removeprefix("- ") for line in job.splitlines() if line.strip().startswith("- ")]
+    # The other job comments, and runs no code of the request.
+    script, comment = script[:3], script[3:]
     assert [line.split()[0] for line in script] == ["pip", "python", "bench"]
+    assert [line.split()[:2] for line in comment] == [["pip", "install"], ["bench", "comment"]]
     for failing, code in (("pip", 3), ("python", 3), ("bench", 2), ("none", 0)):
         for name in ("pip", "python", "bench"):
             stub = tmp_path / name

@@ -194,7 +194,8 @@ def test_a_name_imports_no_module_that_a_manifest_names(
     bench("results", "mv", "bm25@starter", "ours")
     folder = stored(ready, "ours").folder
     fields = json.loads((folder / MANIFEST).read_text())
-    fields["method"]["spec"] = "planted:find"
+    fields["method"]["spec"] = fields["settings"]["method"] = "planted:find"
+    fields["environment"]["command"] = fields["environment"]["command"].replace("bm25", "planted:find")
     seal(fields)
     (folder / MANIFEST).write_text(json.dumps(fields))
     said = bench("show", "ours@starter", code=2).err
