@@ -134,14 +134,6 @@ class Reached:
         """The packages of others whose code it uses, by the names under which they are imported."""
         return frozenset(self._look_up().packages)
 
-    @property
-    def files(self) -> frozenset[Path]:
-        """What it was found from: sources, and files beside them that they name."""
-        with _ONE_AT_A_TIME:
-            sources = self._sources()
-            _reach(sources, self._roots, self._called, self._named)
-            return frozenset(sources.state.files)
-
     def hash(self) -> str:
         """sha256 over the code and the values.
 
@@ -153,7 +145,10 @@ class Reached:
         return self._look_up().hash
 
     def _look_up(self) -> _ReachedHash:
+        # Where a package lies that is not ours: another one may have its name.
+        places = {str(source_file(root.module)) for root in self._roots if not root.module.startswith("bench.")}
         inputs = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
+        inputs.append(sorted(places))
         key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(inputs).encode()])).hexdigest()
         with _ONE_AT_A_TIME:
             answer = _ANSWERS.get(key) or _read_cached(_answers(), key)
