@@ -134,6 +134,14 @@ class Reached:
         """The packages of others whose code it uses, by the names under which they are imported."""
         return frozenset(self._look_up().packages)
 
+    @property
+    def files(self) -> frozenset[Path]:
+        """What it was found from: sources, and files beside them that they name."""
+        with _ONE_AT_A_TIME:
+            sources = self._sources()
+            _reach(sources, self._roots, self._called, self._named)
+            return frozenset(sources.state.files)
+
     def hash(self) -> str:
         """sha256 over the code and the values.
 
