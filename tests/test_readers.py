@@ -77,6 +77,9 @@ def readers() -> dict[str, list[str]]:
 
 #: Why modules need no way in: they read nothing from outside, or somebody else answers for it.
 INSIDE: dict[str, tuple[str, ...]] = {
+    "it reads what is installed, a text that is passed on, or a manifest that `StoredResult.read` checks next": (
+        *("bench/base/packages", "bench/cli/comment", "bench/evaluation/ray_cluster"),
+    ),
     "others call it to parse, and are here": (
         *("bench/base/reading", "bench/base/records", "bench/base/strict_json", "bench/importing/reading"),
         *("bench/base/paths", "bench/base/spec"),

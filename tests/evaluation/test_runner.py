@@ -118,7 +118,7 @@ def test_the_manifest_says_what_ran_on_what(run: Run, tiny: Dataset, tmp_path: P
     }
     assert manifest.environment.hardware["cores"]
     assert manifest.environment.command == (
-        "bench run --method 'bm25(k1=2)' --dataset tiny --limit 9 --template description --depth 7"
+        "bench run --method 'bm25(k1=2.0)' --dataset tiny --limit 9 --template description --depth 7"
     )
     assert len(result.per_query) == 9
     assert max(result.run["rank"].to_pylist()) <= 7

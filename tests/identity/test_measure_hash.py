@@ -135,7 +135,7 @@ def test_a_hash_changes_with_the_code_that_makes_its_values(changed: Changed) ->
         ("bench/evaluation/scoring.py", "if ranking.failed is None else ranking.failed", "if True else 0"): EVERY,
         ("bench/results/repeats.py", "decompose(", "not decompose("): {"-intervals"},
         ("bench/evaluation/scoring.py", "np.where(ranking.tools[:, 0] >= 0", "np.where(ranking.tools[:, 0] > 0"): {
-            *("auroc", "aurc"),
+            *("auroc", "aurc", "bits_over_random"),
         },
         # Tie bands, intervals and tokens have hashes of their own.
         ("bench/metrics/ties.py", "LEAST_DRAWS = 1000", "LEAST_DRAWS = 999"): set(),

@@ -18,7 +18,6 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from bench.base.errors import BenchError, UnavailableError, UsageError, require
-from bench.base.http import retry_after
 from bench.base.secrets import mask, mask_bytes, mask_json
 from bench.base.text import one_line
 from bench.models.llm.budget import Held, WorkStopped
@@ -230,6 +229,8 @@ class Transport:
 
     def _of_status(self, error: Any) -> Exception:
         """What an HTTP status means."""
+        from bench.base.http import retry_after
+
         status, url = int(error.response.status_code), self._settings.url
         body = self._told(error)
         code, said = (

@@ -52,6 +52,7 @@ def test_the_snapshots_of_the_github_server(upstream: Path) -> None:
         "identical-tools": 0,
         "shared-name": 0,
         "invalid-schema": 0,
+        "confusable": 4,
     }
 
 
