@@ -27,12 +27,12 @@ class Plan(RunSettings):
     dataset: Spec
     method: Spec
 
-    def normal(self, dataset: Dataset) -> Plan:
-        """The same plan without a limit that limits nothing.
+    def check(self) -> None:
+        """Check what needs no dataset.
 
         Raises:
-            UsageError: there are no queries to ask, the number of repeats is not from 1 to `MOST_REPEATS`, or the value
-                to cut at does not fit the cut.
+            UsageError: the number of repeats is not from 1 to `MOST_REPEATS`, or the value to cut at does not fit the
+                cut.
         """
         if not 1 <= self.repeats <= MOST_REPEATS:
             raise UsageError(f"{self.repeats} repeats are asked for; choose from 1 to {MOST_REPEATS}.")
@@ -43,6 +43,14 @@ class Plan(RunSettings):
             if not math.isfinite(self.cut_at) or (counted and (self.cut_at < 1 or self.cut_at % 1)):
                 what = "a whole number of 1 or more" if counted else "a finite number"
                 raise UsageError(f"--cut {self.cut} needs {what} for --cut-at; {self.cut_at:g} is none.")
+
+    def normal(self, dataset: Dataset) -> Plan:
+        """The same plan without a limit that limits nothing.
+
+        Raises:
+            UsageError: there are no queries to ask, or a setting fits none of them (`check`).
+        """
+        self.check()
         available = len(dataset.rows(self.evaluated_split(dataset)))
         if not dataset.queries:
             raise UsageError(

@@ -153,6 +153,8 @@ class Runner:
             BenchError: the first problem of any of them.
         """
         prepared = deque[Prepared]()
+        for plan in plans:
+            plan.check()
         refuse("the run", *(plan.command() for plan in plans))
         with config_context(current_session(), repeat=1):
             try:

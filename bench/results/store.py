@@ -116,8 +116,9 @@ class StoredResult:
         if gone:
             from bench.results.commands import command
 
+            what = "is no regular file" if (folder / gone[0]).exists() else "is gone"
             raise ResultError(
-                f"{folder / gone[0]} is gone: {MANIFEST} lists it, and does not say that it was left out; restore it, "
+                f"{folder / gone[0]} {what}: {MANIFEST} lists it, and does not say that it was left out; restore it, "
                 f"or make the result again: {one_line(command(manifest), 400)}"
             )
         if lacking := without_code(manifest.scoring, metrics.metrics):

@@ -133,7 +133,7 @@ class TextVectors:
         prefixes, rest = _prefixes(rows, self._frequency)
         turned = rows.T.tocsr()
         pairs: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
-        for start in range(0, len(first), _BLOCK):
+        for start in range(0, max(len(first), 1), _BLOCK):
             shared = (prefixes[start : start + _BLOCK] @ turned).tocoo()
             one, other = shared.row.astype(np.int64) + start, shared.col.astype(np.int64)
             # What the other words add is at most the length of the rest.

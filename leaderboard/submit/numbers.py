@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from bench.metrics import FURTHER_METRICS, Metric, parse_metric
 from bench.results.code_versions import lenient_hash
 from bench.results.comparability import current_code, has_same_code
 from bench.results.intervals import check_counts, check_values
-from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats
+from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats, Ties
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
 
@@ -196,7 +197,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
         for name in ("n", "n_no_gold", "n_failed", "n_tied")
         if getattr(stored, name) != getattr(made, name)
     ]
-    older = made.ties is not None and (stored.ties is None or current_code("ties", stored.ties.code) != made.ties.code)
+    older = made.ties is not None and (stored.ties is None or not _same_code("ties", stored.ties, made.ties))
     if older:
         faults.append(f"{METRICS} has tie bands of other code than this bench's: `bench rescore` computes them again.")
     elif stored.ties is not None and (made.ties is None or stored.ties.draws != made.ties.draws):
@@ -224,7 +225,7 @@ def _metric_faults(stored: Metrics, made: Metrics) -> list[str]:
 
 def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
     """What differs between lenient means and those computed again; older results have none."""
-    if current_code("lenient", stored.code) != made.code:
+    if not _same_code("lenient", stored, made):
         return [f"{METRICS} has lenient means of other code than this bench's: `bench rescore` computes them again."]
     faults = [
         f"{METRICS} has lenient {name} {getattr(stored, name)}; counted again it is {getattr(made, name)}."
@@ -238,6 +239,11 @@ def _lenient_faults(stored: Lenient, made: Lenient) -> list[str]:
                 f"{METRICS} has the lenient {quote(name)} {_show(stored_mean)}; scored again it is {_show(again)}."
             )
     return faults
+
+
+def _same_code(kind: Literal["lenient", "ties"], stored: Lenient | Ties, made: Lenient | Ties) -> bool:
+    """Whether two codes give the same numbers; what was not scored again keeps the code that it was stored with."""
+    return current_code(kind, stored.code) == current_code(kind, made.code)
 
 
 def _fields(name: str, stored: MetricValue, made: MetricValue) -> list[str]:
