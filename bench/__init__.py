@@ -13,6 +13,7 @@ neither NumPy nor pydantic:
     bench.compare(result, bench.run("dense", "starter"))
 """
 
+import ast as _ast
 import sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
@@ -20,157 +21,66 @@ from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bench.api.catalogue import build_method, import_tools, load_dataset
-    from bench.api.choosing import Choices, choose
-    from bench.api.comparing import compare, explain, plot
-    from bench.api.gating import GateResult, bless, gate
-    from bench.api.listing import datasets, methods, metrics
-    from bench.api.results import Result, Results, load_result
-    from bench.api.running import run
-    from bench.api.scoring import score
-    from bench.api.trying import audit, tune
-    from bench.base.config import config_context
-    from bench.base.errors import BenchError
-    from bench.base.parameters import MethodSpec, ParameterSet
-    from bench.comparison.explain import Explained
-    from bench.comparison.figures import Figure
-    from bench.comparison.report import Comparison
-    from bench.comparison.tool_report import ToolsReport
-    from bench.data.dataset import Dataset
-    from bench.data.gold import Gold
-    from bench.evaluation.tune import Tuning
-    from bench.gating.bless import Blessed
-    from bench.importing.traces.traces import Traffic, read_traffic
-    from bench.interface.method import Context, Method, OracleMethod, RecommendingMethod
-    from bench.interface.ranking import Ranking, ToolSets
-    from bench.interface.views import History, Library, Queries
-    from bench.metrics.goldranks import GoldRanks
-    from bench.metrics.measure import Measure, SetSizes
-    from bench.results.settings import RunSettings
-    from bench.search.scoring import EmbeddingMethod, ScoringMethod
-    from bench.search.topk import top_k
-    from bench.validation.audit import Audit
+    # The one statement of the public API: for type checkers, for `_read_exports`, and for the code hash of a plug-in,
+    # which follows `from bench import Method` to the code behind the name (`bench/identity/reach.py`).
+    # Sorting would give each name a line of its own.
+    # isort: off
+    from bench.api.catalogue import (
+        build_method as build_method,
+        import_tools as import_tools,
+        load_dataset as load_dataset,
+    )
+    from bench.api.choosing import Choices as Choices, choose as choose
+    from bench.api.comparing import compare as compare, explain as explain, plot as plot
+    from bench.api.gating import GateResult as GateResult, bless as bless, gate as gate
+    from bench.api.listing import datasets as datasets, methods as methods, metrics as metrics
+    from bench.api.results import Result as Result, Results as Results, load_result as load_result
+    from bench.api.running import run as run
+    from bench.api.scoring import score as score
+    from bench.api.trying import audit as audit, tune as tune
+    from bench.base.config import config_context as config_context
+    from bench.base.errors import BenchError as BenchError
+    from bench.base.parameters import MethodSpec as MethodSpec, ParameterSet as ParameterSet
+    from bench.comparison.explain import Explained as Explained
+    from bench.comparison.figures import Figure as Figure
+    from bench.comparison.report import Comparison as Comparison
+    from bench.comparison.tool_report import ToolsReport as ToolsReport
+    from bench.data.dataset import Dataset as Dataset
+    from bench.data.gold import Gold as Gold
+    from bench.evaluation.tune import Tuning as Tuning
+    from bench.gating.bless import Blessed as Blessed
+    from bench.importing.traces.traces import Traffic as Traffic, read_traffic as read_traffic
+    from bench.interface.method import (
+        Context as Context,
+        Method as Method,
+        OracleMethod as OracleMethod,
+        RecommendingMethod as RecommendingMethod,
+    )
+    from bench.interface.ranking import Ranking as Ranking, ToolSets as ToolSets
+    from bench.interface.views import History as History, Library as Library, Queries as Queries
+    from bench.metrics.goldranks import GoldRanks as GoldRanks
+    from bench.metrics.measure import Measure as Measure, SetSizes as SetSizes
+    from bench.results.settings import RunSettings as RunSettings
+    from bench.search.scoring import EmbeddingMethod as EmbeddingMethod, ScoringMethod as ScoringMethod
+    from bench.search.topk import top_k as top_k
+    from bench.validation.audit import Audit as Audit
 
 __version__ = "0.3.0"
 
-# Public name -> the module that defines it. A literal: the code hash of a plug-in reads it to follow `from bench import
-# Method` to the code behind the name. The imports above say the same to type checkers; a test compares the two.
-_EXPORTS: dict[str, str] = {
-    # Find and load
-    "load_dataset": "bench.api.catalogue",
-    "import_tools": "bench.api.catalogue",
-    "read_traffic": "bench.importing.traces.traces",
-    "Traffic": "bench.importing.traces.traces",
-    "build_method": "bench.api.catalogue",
-    "audit": "bench.api.trying",
-    "Audit": "bench.validation.audit",
-    "tune": "bench.api.trying",
-    "Tuning": "bench.evaluation.tune",
-    # Measure
-    "run": "bench.api.running",
-    "RunSettings": "bench.results.settings",
-    "score": "bench.api.scoring",
-    "load_result": "bench.api.results",
-    "Result": "bench.api.results",
-    "Results": "bench.api.results",
-    # Judge
-    "choose": "bench.api.choosing",
-    "Choices": "bench.api.choosing",
-    "compare": "bench.api.comparing",
-    "Comparison": "bench.comparison.report",
-    "explain": "bench.api.comparing",
-    "Explained": "bench.comparison.explain",
-    "plot": "bench.api.comparing",
-    "Figure": "bench.comparison.figures",
-    "ToolsReport": "bench.comparison.tool_report",
-    "bless": "bench.api.gating",
-    "Blessed": "bench.gating.bless",
-    "gate": "bench.api.gating",
-    "GateResult": "bench.api.gating",
-    # Write a method
-    "Method": "bench.interface.method",
-    "OracleMethod": "bench.interface.method",
-    "RecommendingMethod": "bench.interface.method",
-    "ScoringMethod": "bench.search.scoring",
-    "EmbeddingMethod": "bench.search.scoring",
-    "Context": "bench.interface.method",
-    "ParameterSet": "bench.base.parameters",
-    "MethodSpec": "bench.base.parameters",
-    "Library": "bench.interface.views",
-    "Queries": "bench.interface.views",
-    "History": "bench.interface.views",
-    "Gold": "bench.data.gold",
-    "Ranking": "bench.interface.ranking",
-    "ToolSets": "bench.interface.ranking",
-    "top_k": "bench.search.topk",
-    # Write a metric
-    "Measure": "bench.metrics.measure",
-    "GoldRanks": "bench.metrics.goldranks",
-    "SetSizes": "bench.metrics.measure",
-    # Common to all
-    "Dataset": "bench.data.dataset",
-    "BenchError": "bench.base.errors",
-    "config_context": "bench.base.config",
-}
 
+def _read_exports() -> dict[str, str]:
+    """Public name -> the module that defines it, as the block for type checkers above imports it."""
+    module = _ast.parse(_Path(__file__).read_text("utf-8"))
+    block = next(node for node in module.body if isinstance(node, _ast.If))
+    imports = [node for node in block.body if isinstance(node, _ast.ImportFrom)]
+    return {name.name: node.module or "" for node in imports for name in node.names}
+
+
+_EXPORTS = _read_exports()
 # Public functions whose names are packages, too: `bench.methods()` lists what `bench.methods.bm25` is one of.
-_LISTS = ("datasets", "methods", "metrics")
+_LISTS = tuple(name for name, module in _EXPORTS.items() if module == "bench.api.listing")
 
-__all__ = [
-    "Audit",
-    "BenchError",
-    "Blessed",
-    "Choices",
-    "Comparison",
-    "Context",
-    "Dataset",
-    "EmbeddingMethod",
-    "Explained",
-    "Figure",
-    "GateResult",
-    "Gold",
-    "GoldRanks",
-    "History",
-    "Library",
-    "Measure",
-    "Method",
-    "MethodSpec",
-    "OracleMethod",
-    "ParameterSet",
-    "Queries",
-    "Ranking",
-    "RecommendingMethod",
-    "Result",
-    "Results",
-    "RunSettings",
-    "ScoringMethod",
-    "SetSizes",
-    "ToolSets",
-    "ToolsReport",
-    "Traffic",
-    "Tuning",
-    "__version__",
-    "audit",
-    "bless",
-    "build_method",
-    "choose",
-    "compare",
-    "config_context",
-    "datasets",
-    "explain",
-    "gate",
-    "import_tools",
-    "load_dataset",
-    "load_result",
-    "methods",
-    "metrics",
-    "plot",
-    "read_traffic",
-    "run",
-    "score",
-    "top_k",
-    "tune",
-]
+__all__ = sorted(["__version__", *_EXPORTS])
 
 
 def __getattr__(name: str) -> object:

@@ -352,7 +352,9 @@ class _Sources:
                 ((where, name, _),) = pieces[0].imports
                 return self._follow_import(where, name, tried)
             return (item,)
-        places = [module.exports[item.name]] if item.name in module.exports else module.stars
+        # A submodule is set as an attribute of its package, in the place of the public name.
+        is_export = item.name in module.exports and self.find_module(f"{item.module}.{item.name}") is None
+        places = [module.exports[item.name]] if is_export else module.stars
         return next(filter(None, (self._follow(Definition(place, item.name), tried) for place in places)), ())
 
     def imported(self, where: str, name: str | None) -> tuple[_Target, ...]:
@@ -609,7 +611,8 @@ class _Module:
         effects: names of `bound` whose statements do something when the module is imported.
         imports: modules that it imports then.
         stars: modules of `from module import *`.
-        exports: name -> module, of a package that imports its public names when they are first asked for (`_EXPORTS`).
+        exports: name -> module, of a package that imports its public names when they are first asked for: what it
+            imports for type checkers, where it defines `__getattr__`.
     """
 
     inside: str
@@ -664,6 +667,8 @@ def _take_apart(source: bytes, inside: str) -> _Module:
         node = pending.pop(0)
         if isinstance(node, ast.If) and _chain(node.test)[-1] == "TYPE_CHECKING":
             pending = node.orelse + pending
+            typed = [each for child in node.body if isinstance(child, _Import) for each in _imports(inside, child)]
+            module.exports |= {alias: where for where, inner, alias in typed if inner == alias}
         elif isinstance(node, _Import):
             for where, inner, alias in _imports(inside, node):
                 module.imports.append(where if inner is None or inner == "*" else f"{where}.{inner}")
@@ -674,6 +679,8 @@ def _take_apart(source: bytes, inside: str) -> _Module:
                     module.bound.setdefault(alias, []).append(item)
         elif not _is_docstring(node):
             _take_statement(module, node)
+    if "__getattr__" not in module.bound:
+        module.exports = {}
     return module
 
 
@@ -685,9 +692,6 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
             module.effects.append(node.name)
     else:
         names = sorted(set().union(*map(_bound_here, _same_scope(node))))
-        if isinstance(node, ast.Assign | ast.AnnAssign) and names == ["_EXPORTS"] and isinstance(node.value, ast.Dict):
-            with suppress(ValueError):
-                module.exports = ast.literal_eval(node.value)
         if _does_something(node) and ast.unparse(getattr(node, "test", ast.Constant(0))) != "__name__ == '__main__'":
             names.append(f"<{len(module.effects)}>")
             module.effects.append(names[-1])
