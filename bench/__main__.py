@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import errno
-import gc
 import os
 import sys
 
-from bench.base.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
-from bench.base.paths import env_flag
-from bench.base.secrets import mask, mask_streams
-from bench.base.text import terminal_text
+try:
+    import errno
+    import gc
+
+    from bench.base.errors import EXIT_CODES, INTERNAL, INTERRUPTED, BenchError, StorageError
+    from bench.base.paths import env_flag
+    from bench.base.secrets import mask, mask_streams
+    from bench.base.text import terminal_text
+except KeyboardInterrupt:
+    os.write(2, b"bench: interrupted before it began.\n")
+    os._exit(130)
 
 #: After so many new objects Python looks for garbage. At its own number, 700, a third of the time in which thousands of
 #: results are read goes into looking where there is none.
@@ -19,11 +24,15 @@ NEW_OBJECTS = 10_000
 
 def main() -> None:
     """Entry point of the command `bench`."""
-    gc.set_threshold(NEW_OBJECTS)
-    mask_streams()
-    code = run(sys.argv[1:])
-    if code and sys.stdout is not None:
-        _drop_output()
+    try:
+        gc.set_threshold(NEW_OBJECTS)
+        mask_streams()
+        code = run(sys.argv[1:])
+        if code and sys.stdout is not None:
+            _drop_output()
+    except KeyboardInterrupt:  # while the command's modules are imported, or its output is thrown away
+        _say(f"{EXIT_CODES[INTERRUPTED]}.")
+        code = INTERRUPTED
     # Else the interpreter looks once more for garbage in all that was imported, to no end.
     gc.freeze()
     sys.exit(code)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.registry import load_dataset
 
 Bench = Callable[..., Any]
@@ -103,3 +105,24 @@ def test_a_run_whose_texts_are_all_in_the_cache_imports_no_model(bench: Bench, p
     # And a result that is there is read, not made.
     assert imported([*again, *(words[:-2] for words in again)], MODELS) == {}
     assert [result["metrics"] for result in bench(*run).json] == [result["metrics"] for result in first]
+
+
+INTERRUPTED = """
+import runpy, signal, sys
+wanted = sys.argv.pop(1)
+class Interrupt:
+    def find_spec(name, *rest):
+        if name == wanted:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+runpy.run_module("bench", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["bench.base.errors", "bench.base.secrets", "click", "bench.cli", "bench.cli.show"])
+def test_an_interrupt_while_modules_are_imported_is_a_sentence(module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, module, "show", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("bench: interrupted")
+    assert done.stderr.count("\n") == 1
