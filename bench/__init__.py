@@ -13,15 +13,15 @@ neither NumPy nor pydantic:
     bench.compare(result, bench.run("dense", "starter"))
 """
 
-import ast as _ast
+# The command can be interrupted from `__main__.py` on, so nothing is imported here that Python has not read already.
+import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
-from pathlib import Path as _Path
 from types import ModuleType as _ModuleType
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # The one statement of the public API: for type checkers, for `_read_exports`, and for the code hash of a plug-in,
+    # The one statement of the public API: for type checkers, for `_exports`, and for the code hash of a plug-in,
     # which follows `from bench import Method` to the code behind the name (`bench/identity/reach.py`).
     # Sorting would give each name a line of its own.
     # isort: off
@@ -66,37 +66,40 @@ if TYPE_CHECKING:
     from bench.validation.audit import Audit as Audit
 
 __version__ = "0.3.0"
-
-
-def _read_exports() -> dict[str, str]:
-    """Public name -> the module that defines it, as the block for type checkers above imports it."""
-    module = _ast.parse(_Path(__file__).read_text("utf-8"))
-    block = next(node for node in module.body if isinstance(node, _ast.If))
-    imports = [node for node in block.body if isinstance(node, _ast.ImportFrom)]
-    return {name.name: node.module or "" for node in imports for name in node.names}
-
-
-_EXPORTS = _read_exports()
+__all__: list[str]
 # Public functions whose names are packages, too: `bench.methods()` lists what `bench.methods.bm25` is one of.
-_LISTS = tuple(name for name, module in _EXPORTS.items() if module == "bench.api.listing")
+_LISTS = ("datasets", "methods", "metrics")
+_EXPORTS: dict[str, str] = {}
 
-__all__ = sorted(["__version__", *_EXPORTS])
+
+def _exports() -> dict[str, str]:
+    """Public name -> the module that defines it, as the block for type checkers above imports it."""
+    if not _EXPORTS:
+        import ast
+
+        with open(__file__, encoding="utf-8") as file:
+            block = next(node for node in ast.parse(file.read()).body if isinstance(node, ast.If))
+        imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+        _EXPORTS.update({name.name: node.module or "" for node in imports for name in node.names})
+    return _EXPORTS
 
 
 def __getattr__(name: str) -> object:
     """A public name, imported on first use (PEP 562)."""
     if name in _LISTS:
         return _import_module(f"{__name__}.{name}")
-    if name not in _EXPORTS:
+    if name == "__all__":
+        return sorted(["__version__", *_exports()])
+    if name.startswith("_") or name not in _exports():
         raise AttributeError(f"module 'bench' has no attribute {name!r}")
-    value: object = getattr(_import_module(_EXPORTS[name]), name)
+    value: object = getattr(_import_module(_exports()[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """The public names, for completion; those not imported yet are among them."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_exports()})
 
 
 class _List(_ModuleType):
@@ -127,7 +130,7 @@ _face = _give_face(_sys.modules[__name__])
 # Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` are inside this package
 # (the wheel maps the four top-level folders there). In a source checkout they are next to it, so
 # the checkout's root is added to the search path. A `pyproject.toml` next to us marks a checkout.
-_root = _Path(__file__).resolve().parent.parent
-if (_root / "pyproject.toml").is_file() and (_root / "datasets").is_dir():
-    __path__.append(str(_root))
+_root = _os.path.dirname(_os.path.dirname(_os.path.realpath(__file__)))
+if _os.path.isfile(_os.path.join(_root, "pyproject.toml")) and _os.path.isdir(_os.path.join(_root, "datasets")):
+    __path__.append(_root)
 del _root

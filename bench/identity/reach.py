@@ -741,7 +741,8 @@ def _class(module: _Module, node: ast.ClassDef) -> _Piece:
 
 
 def _piece(module: _Module, node: ast.stmt) -> _Piece:
-    node = _Plain().visit(node)
+    # An annotation alone is nothing that runs.
+    node = _Plain().visit(node) or ast.Pass()
     imports = tuple(
         part
         for child in ast.walk(node)

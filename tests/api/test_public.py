@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import bench
+from bench.identity.reach import bench_definitions
 from bench.metrics import measures
 from bench.registry import dataset_entries, method_names
 
@@ -49,7 +50,7 @@ def test_asking_for_what_there_is_does_not_import_anything_either(tmp_path: Path
 def test_no_room_has_the_name_of_a_public_name() -> None:
     """The import system sets a submodule as an attribute of its package, in the place of the public name."""
     rooms = {path.stem for place in bench.__path__ for path in Path(place).iterdir() if path.suffix in {"", ".py"}}
-    assert rooms & set(bench._EXPORTS) == set(bench._LISTS), "only those of packages that can be called"
+    assert rooms & set(bench._exports()) == set(bench._LISTS), "only those of packages that can be called"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,7 @@ def test_lists_have_what_there_is() -> None:
     assert not metrics.loc["aurc", "higher_is_better"]
 
 
-NAMES = sorted({*bench._EXPORTS} - {*bench._LISTS})
+NAMES = sorted({*bench._exports()} - {*bench._LISTS})
 
 
 def test_type_checkers_see_every_public_name_as_exported() -> None:
@@ -105,15 +106,22 @@ def test_type_checkers_see_every_public_name_as_exported() -> None:
     assert set(bench._LISTS) == {"datasets", "methods", "metrics"}
 
 
+def test_the_code_hash_follows_public_names_to_where_they_are_defined(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("import bench\nfrom bench import top_k as first\nfirst, bench.Gold, bench.nothing\n")
+    found = {(item.module, item.name) for item in bench_definitions(path)[0]}
+    assert found == {("bench.search.topk", "top_k"), ("bench.data.gold", "Gold")}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_is_what_its_module_defines_and_is_documented(name: str) -> None:
     value = getattr(bench, name)
-    module = importlib.import_module(bench._EXPORTS[name])
+    module = importlib.import_module(bench._exports()[name])
     assert value is getattr(module, name)
     assert name in vars(bench), "asked once, kept"
     if name == "MethodSpec":  # an alias of a type has no docstring of its own
         return
-    assert value.__module__ == bench._EXPORTS[name], "the table names where it is defined"
+    assert value.__module__ == bench._exports()[name], "the table names where it is defined"
     assert len(inspect.getdoc(value) or "") > 20
     if inspect.isfunction(value):
         assert "Examples:" in (inspect.getdoc(value) or "") or name == "top_k"
@@ -129,7 +137,7 @@ def documented() -> list[ModuleType]:
     public = [getattr(bench, name) for name in NAMES]
     bases = {base.__module__ for value in public if inspect.isclass(value) for base in value.__mro__}
     ours = {name for name in bases if name.startswith("bench.")}
-    return [importlib.import_module(name) for name in sorted({*bench._EXPORTS.values(), *ours})]
+    return [importlib.import_module(name) for name in sorted({*bench._exports().values(), *ours})]
 
 
 @pytest.mark.parametrize("module", documented(), ids=lambda module: module.__name__)

@@ -303,6 +303,7 @@ NEUTRAL = {
     "an import for types alone": ("root.py", "import Typed", "import Another"),
     "a function that nothing uses": ("other.py", "LIMIT = 3\n", "LIMIT = 3\n\n\ndef unused():\n    return LIMIT\n"),
     "a constant that nothing uses": ("other.py", "LIMIT = 3\n", "LIMIT = 3\nMORE = LIMIT + 1\n"),
+    "a declaration": ("other.py", "LIMIT = 3\n", "LIMIT = 3\ndeclared: int\n"),
     "another import": ("other.py", "from pydantic", "import json\nfrom pydantic"),
     "the order of definitions": (
         "root.py",
