@@ -13,10 +13,10 @@ neither NumPy nor pydantic:
     bench.compare(result, bench.run("dense", "starter"))
 """
 
-# The command can be interrupted from `__main__.py` on, so nothing is imported here that Python has not read already.
-import os as _os
+# Ctrl-C is a sentence from `__main__.py` on, so little is imported here.
 import sys as _sys
 from importlib import import_module as _import_module
+from pathlib import Path as _Path
 from types import ModuleType as _ModuleType
 
 TYPE_CHECKING = False
@@ -130,7 +130,7 @@ _face = _give_face(_sys.modules[__name__])
 # Installed, `bench.methods`, `bench.datasets` and `bench.leaderboard` are inside this package
 # (the wheel maps the four top-level folders there). In a source checkout they are next to it, so
 # the checkout's root is added to the search path. A `pyproject.toml` next to us marks a checkout.
-_root = _os.path.dirname(_os.path.dirname(_os.path.realpath(__file__)))
-if _os.path.isfile(_os.path.join(_root, "pyproject.toml")) and _os.path.isdir(_os.path.join(_root, "datasets")):
-    __path__.append(_root)
+_root = _Path(__file__).resolve().parent.parent
+if (_root / "pyproject.toml").is_file() and (_root / "datasets").is_dir():
+    __path__.append(str(_root))
 del _root

@@ -2,13 +2,15 @@
 
 Such a template is its own source: plans, manifests and hashes hold the text, so a result names exactly what was
 indexed and can be scored again without the file. A template runs in a sandbox and sees nothing but one tool. The
-sandbox stops accidents; it does not bound the time that a template takes.
+sandbox stops accidents; it does not bound the time that a template takes. Texts of any length are found before a
+template is compiled, since Jinja makes those of constants then (`_find_endless`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".j2", ".jinja", ".jinja2")
 #: Characters of a template, and of the text that it makes of one tool.
 MOST_SOURCE, MOST_TEXT = 64 << 10, 1 << 20
+#: The width in a format of Python's, such as `%20d` and `{:>20}`.
+_WIDTH = re.compile(r"(?:%|\{[^{}:]*:)\D{0,3}(\d{1,20})")
 
 
 def read_template(given: str) -> Template:
@@ -40,6 +44,8 @@ def read_template(given: str) -> Template:
         source = _file(expand_path(given))
         if not _is_jinja(source):
             raise UsageError(f"the template {given} names no field of a tool, such as {{{{ name }}}}.")
+    if endless := _find_endless(source):
+        raise UsageError(f"the template {template_name(source)} {endless}; make it shorter.")
     _compile_template(source)
     return source
 
@@ -52,6 +58,8 @@ def valid_template(value: str) -> str:
     """
     if value not in TEMPLATES and (not _is_jinja(value) or len(value) > MOST_SOURCE):
         raise ValueError(f"Input should be {', '.join(map(repr, TEMPLATES))} or the source of a Jinja template")
+    if value not in TEMPLATES and (endless := _find_endless(value)):
+        raise ValueError(f"the template {endless}")
     return value
 
 
@@ -105,6 +113,35 @@ def render_tool(template: Template, tool: Tool) -> str:
             f"{one_line(str(error), 160)})."
         ) from None
     return "".join(parts)
+
+
+def _find_endless(source: str) -> str:
+    """What in a template makes a text of more than `MOST_TEXT` characters of any tool; empty if nothing does.
+
+    That is a number above `MOST_TEXT`, as for `center` or in a format; factors whose product is; and powers.
+    """
+    import jinja2
+    from jinja2 import nodes
+
+    try:
+        parsed = jinja2.Environment().parse(source[:MOST_SOURCE])
+        found = list(parsed.find_all((nodes.Const, nodes.Mul, nodes.Pow)))
+    except (jinja2.TemplateError, RecursionError):
+        return ""  # `_compile_template` says what is wrong
+    product = 1
+    for node in found:
+        value = getattr(node, "value", None)
+        numbers = map(int, _WIDTH.findall(value)) if isinstance(value, str) else [value] if _is_number(value) else []
+        if isinstance(node, nodes.Mul):
+            for side in (node.left, node.right):
+                product *= max(1, side.value) if isinstance(side, nodes.Const) and _is_number(side.value) else 1
+        if isinstance(node, nodes.Pow) or max([product, *numbers]) > MOST_TEXT:
+            return f"makes more than {MOST_TEXT} characters of any tool, or may (line {node.lineno})"
+    return ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def _is_jinja(text: str) -> bool:

@@ -140,3 +140,30 @@ def test_a_reader_sees_a_short_name_that_only_this_source_has() -> None:
 def test_a_record_holds_no_other_text(value: str) -> None:
     with pytest.raises(ValueError, match="Input should be 'description', 'name_description'"):
         valid_template(value)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        '{{ "x" * 2000000000 }}{{ name }}',
+        "{{ name * 99999 * 99999 }}",
+        "{{ 99999 * (99999 * name) }}",
+        "{{ name }}\n{{ name.center(2000000000) }}",
+        "{{ name | indent(2000000000) }}",
+        "{{ '%2000000000d' % 1 }}{{ name }}",
+        "{{ '{:>2000000000}'.format(name) }}",
+        "{{ name * 10 ** 10 }}",
+        "{% for p in parameters %}{{ p.name * 1e10 }}{% endfor %}",
+    ],
+)
+def test_a_template_that_fills_the_memory_is_refused_before_it_is_compiled(template: str) -> None:
+    for read, error in ((read_template, UsageError), (valid_template, ValueError)):
+        with pytest.raises(error, match=r"makes more than 1048576 characters of any tool, or may \(line [12]\)"):
+            read(template)
+
+
+def test_weights_and_widths_of_usual_size_are_read() -> None:
+    text = (
+        "{{ name * 3 }} {{ '%40s' % name }} {{ description[:2000] | truncate(500) }} {{ '12345678:90123456' ~ name }}"
+    )
+    assert read_template(text) == valid_template(text) == text
