@@ -21,6 +21,8 @@ from bench.importing.query_files import query_rows
 from bench.importing.query_rows import MISSING, FieldNames, at_path, expand
 from bench.importing.reading import parse_cell
 
+#: A text that stands in a file of its own, as promptfoo names it.
+_FILE = re.compile(r"file://\S+")
 #: What says that no tool fits, in the place of a tool's name, in any case and with any sign between its words. A
 #: library that has a tool of this name means the tool.
 NO_TOOL = frozenset({"none", "null", "no_tool"})
@@ -182,6 +184,20 @@ def _count(things: Counter[str]) -> str:
     return first + (f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else "")
 
 
+def _no_text(value: Any, label: str) -> str:
+    """Why a value is no text of a query."""
+    if isinstance(value, str) and value.strip():
+        return f"is {one_line(value.strip(), 80)!r}, and files are not followed; write the text in its place"
+    if isinstance(value, list) and value:
+        return "is a list, and not of messages with one of a user; expected one text, so write a row for each"
+    if isinstance(value, dict) and value:
+        keys = [one_line(str(key), 40) for key in list(value)[:5]]
+        return (
+            f"has no text that is named as one among {', '.join(keys)}; say which with --field text={label}.{keys[0]}"
+        )
+    return "is missing or no text"
+
+
 class _RowReader:
     """Reads the rows of one file, one after the other.
 
@@ -221,10 +237,10 @@ class _RowReader:
         values = {key: value for key, value in read.values.items() if key in _REQUIRED or value not in (None, "")}
         text, split = values.get("query"), values.get("split", "test")
         identifier = values.get("id", identifier)
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or not text.strip() or _FILE.fullmatch(text.strip()):
             told = read.labels.get("query", "query")
             called = "" if told == "query" else f" ({told})"
-            mistake(f"the query{called} is missing or no text{self._hint('text', row, read.labels.get('query'))}")
+            mistake(f"the query{called} {_no_text(text, told)}{self._hint('text', row, read.labels.get('query'))}")
         if not _is_name(identifier):
             mistake("the id is no text")
         if split not in SPLITS:

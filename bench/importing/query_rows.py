@@ -294,14 +294,14 @@ def _read_text(value: Any) -> dict[str, Any]:
         named = [inner for key, inner in value.items() if _FOLDED.get(fold(str(key))) == "query"]
         texts = [inner for inner in named if isinstance(inner, str | list)]
         texts = texts or [inner for inner in value.values() if isinstance(inner, str)]
-        return _read_text(texts[0]) if len(texts) == 1 else {"query": None}
+        return _read_text(texts[0]) if len(texts) == 1 else {"query": value}
     if not isinstance(value, list) or not value or not all(isinstance(each, Mapping) for each in value):
         return {"query": value}
     # ragas calls the role of a message its type.
     said = [(str(each.get("role") or each.get("type") or "user").lower(), _content(each)) for each in value]
     last = max((at for at, (role, text) in enumerate(said) if role in _ROLES_OF_USERS and text), default=None)
     if last is None:
-        return {"query": None}
+        return {"query": value}
     context = [{"role": role, "content": text} for role, text in said[:last] if role in _ROLES_OF_TURNS and text]
     return {"query": said[last][1], **({"context": context} if context else {})}
 

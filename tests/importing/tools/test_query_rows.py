@@ -61,6 +61,9 @@ def test_rows_with_many_names_of_fields(tmp_path: Path) -> None:
     assert notes[1:] == ["2 queries are answered by no tool, as their tools say: null (1), empty (1)"]
 
 
+NO_TEXT = "is a list, and not of messages with one of a user; expected one text, so write a row for each"
+
+
 @pytest.mark.parametrize(
     ("head", "cells"),
     [
@@ -735,8 +738,16 @@ def test_paths_lead_through_objects_lists_and_texts() -> None:
             "the query is missing or no text; it has said, tools, and another name is given",
         ),
         ({"prompt": 3, "expected_tool": "read"}, "the query (prompt) is missing or no text"),
-        ({"vars": {"a": "x", "b": "y"}, "tools": []}, "the query (vars) is missing or no text"),
-        ({"prompt": [{"role": "assistant", "content": "x"}], "tools": []}, "the query (prompt) is missing or no text"),
+        (
+            {"vars": {"a": "x", "b": "y"}, "tools": []},
+            "the query (vars) has no text that is named as one among a, b; say which with --field text=vars.a.",
+        ),
+        ({"prompt": [{"role": "assistant", "content": "x"}], "tools": []}, f"the query (prompt) {NO_TEXT}"),
+        ({"vars": [{"question": "x"}, {"question": "y"}], "tools": []}, f"the query (vars) {NO_TEXT}"),
+        ({"vars": ["x"], "tools": []}, f"the query (vars) {NO_TEXT}"),
+        ({"vars": {"question": ["x", "y"]}, "tools": []}, f"the query (vars) {NO_TEXT}"),
+        ({"vars": "file://x.yaml", "tools": []}, "the query (vars) is 'file://x.yaml', and files are not followed; w"),
+        ({"query": "file:///a/b.txt", "tools": []}, "the query is 'file:///a/b.txt', and files are not followed; "),
         ({"query": "x"}, "the tools are missing; write an empty list for a query that no tool answers"),
         ({"query": "x", "expected_tools": [{"arguments": {}, "b": 1}]}, "expected_tools: a requirement names no tool"),
         ({"query": "x", "tools": [], "toolsNotUsed": [[]]}, "toolsNotUsed: a requirement names no tool"),
