@@ -18,6 +18,7 @@ from bench.cli.output import print_json, say
 from bench.leaderboard.pages.registry import pages
 from bench.leaderboard.serve import open_server, state_of, watch
 from bench.leaderboard.site import Site, build_site
+from bench.show.numbers import several
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
 _baselines_option = more_option(
@@ -162,6 +163,6 @@ def _given_files(files: dict[str, Path | None]) -> dict[str, Path]:
 def _summary(site: Site) -> str:
     files = site.files
     return (
-        f"{len(site.boards)} boards, {site.results} results, {len(site.rejected)} rejected; "
-        f"{len(files.written)} files written, {len(files.unchanged)} unchanged, {len(files.removed)} removed"
+        f"{several(len(site.boards), 'board')}, {several(site.results, 'result')}, {len(site.rejected)} rejected; "
+        f"{several(len(files.written), 'file')} written, {len(files.unchanged)} unchanged, {len(files.removed)} removed"
     )

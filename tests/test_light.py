@@ -190,7 +190,7 @@ def test_a_catalogue_is_imported_and_searched(light: Bench, tmp_path: Path) -> N
         ["data", "audit", "mine"],
         ["run", "-m", "bm25", "-d", "mine", "--template", "full", "--json"],
     )
-    assert imported.out == "imported mine: 2 tools, 1 queries; next: bench data audit mine\n"
+    assert imported.out == "imported mine: 2 tools, 1 query; next: bench data audit mine\n"
     # What cannot be checked is not said to be right.
     assert "tool-retrieval-bench[catalogues]" in audited.out.replace("\n", "")
     assert json.loads(ran.out)[0]["metrics"]["metrics"]["recall@5"]["mean"] == 1

@@ -18,7 +18,7 @@ from bench.results.manifest import Metrics, MetricValue
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.units import judged_sample
-from bench.show.numbers import format_fixed, interval
+from bench.show.numbers import format_fixed, interval, several
 from bench.show.objects import SHOWN, Shown, frame, pandas_module
 from bench.show.tables import Table, table_of
 
@@ -286,7 +286,9 @@ class Results(Shown, Sequence[Result]):
 
     def _tables(self) -> list[Table]:
         names = [name for name in SHOWN if any(name in result.stored.metrics.metrics for result in self)]
-        table = Table(["result", *names, "failed"], right=range(1, len(names) + 2), title=f"{len(self)} results")
+        table = Table(
+            ["result", *names, "failed"], right=range(1, len(names) + 2), title=f"{several(len(self), 'result')}"
+        )
         for result in self:
             values = result.stored.metrics.metrics
             means = [format_fixed(values[name].mean if name in values else None) for name in names]

@@ -15,7 +15,7 @@ from bench.cli.output import print_json
 from bench.evaluation.external import open_result
 from bench.gating.bless import Blessed, bless
 from bench.metrics import parse_metrics
-from bench.show.numbers import format_fixed, format_signed
+from bench.show.numbers import format_fixed, format_signed, several
 from bench.show.numbers import size as octets
 
 
@@ -66,7 +66,7 @@ def _lines(item: Blessed) -> list[str]:
         return [f"{label}: {item.path} has the same evidence already, and stays as it is"]
     size = octets(item.path.stat().st_size)
     if item.before is None:
-        return [f"{label}: blessed in {item.path} ({size}, {len(item.baseline.query_ids)} queries)"]
+        return [f"{label}: blessed in {item.path} ({size}, {several(len(item.baseline.query_ids), 'query')})"]
     lines = [f"{label}: {item.path} replaced ({size})"]
     for name in item.baseline.values:
         now = item.baseline.mean(name)

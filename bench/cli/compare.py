@@ -48,7 +48,7 @@ from bench.comparison.tables import (
 from bench.comparison.tried import tried_sentences
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
-from bench.show.numbers import format_fixed
+from bench.show.numbers import format_fixed, several
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,7 +185,7 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
             _print_moves(out, dataset)
     else:
         datasets = ", ".join(f"{one_line(item.dataset)} {item.n}" for item in report.datasets)
-        out.print(f"{len(report.datasets)} datasets, with their judged queries: {datasets}")
+        out.print(f"{several(len(report.datasets), 'dataset')}, with their judged queries: {datasets}")
         _print_shared(out, report)
         for table in grid(report, shown, out.width):
             out.print(table)

@@ -30,6 +30,7 @@ from bench.cli.output import console, print_field, print_json, say, whoever_read
 from bench.data.entries import broken_datasets, dataset_entries
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.tables import SPLITS, Template
+from bench.show.numbers import several
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def info(dataset: str, as_json: bool) -> None:
         may = "may" if upstream.redistribution else "may not"
         print_field(
             "upstream",
-            f"{upstream.repository} at {upstream.commit[:12]}, {len(upstream.files)} files, licence {upstream.licence} "
-            f"({may} be redistributed). {upstream.licence_note}",
+            f"{upstream.repository} at {upstream.commit[:12]}, {several(len(upstream.files), 'file')}, "
+            f"licence {upstream.licence} ({may} be redistributed). {upstream.licence_note}",
         )
     print_field("licence", card.licence)
     print_field("tool text", card.template)
@@ -161,9 +162,11 @@ def fetch(dataset: str | None, servers: list[Server], out: Path | None, skip_fai
     if as_json:
         print_json(_sizes(loaded))
     else:
-        click.echo(
-            f"{loaded.spec}: {len(loaded.tools)} tools, {len(loaded.queries)} queries, {loaded.content_hash[:16]}"
-        )
+        click.echo(f"{loaded.spec}: {_counts(loaded)}, {loaded.content_hash[:16]}")
+
+
+def _counts(dataset: Dataset) -> str:
+    return f"{several(len(dataset.tools), 'tool')}, {several(len(dataset.queries), 'query')}"
 
 
 def _sizes(dataset: Dataset) -> dict[str, Any]:
@@ -198,7 +201,8 @@ def verify(dataset: str, as_json: bool) -> None:
             )
         else:
             hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
-            click.echo(f"{report.spec}: {report.files} files match their checksums{hashed}")
+            matching = several(report.files, "file matches its checksum", "files match their checksums")
+            click.echo(f"{report.spec}: {matching}{hashed}")
             for problem in report.problems:
                 say(f"wrong: {problem}")
     if report.problems:
@@ -406,10 +410,7 @@ def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: s
     for dataset in add_datasets(name, source, drop_unknown_gold=drop_unknown_gold, replace=replace, unit=by):
         added.append(_sizes(dataset))
         if not as_json:
-            click.echo(
-                f"added {dataset.card.id}: {len(dataset.tools)} tools, {len(dataset.queries)} queries; "
-                f"next: bench data audit {dataset.card.id}"
-            )
+            click.echo(f"added {dataset.card.id}: {_counts(dataset)}; next: bench data audit {dataset.card.id}")
             for issue in dataset.card.known_issues:
                 say(f"known issue: {issue}")
     if as_json:

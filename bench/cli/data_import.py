@@ -12,6 +12,7 @@ from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import json_option, servers_option
 from bench.cli.output import print_json, say
+from bench.show.numbers import several
 
 if TYPE_CHECKING:
     from bench.remote.servers import Server
@@ -99,7 +100,7 @@ def command(
         )
         return
     of = f" of {len(of_servers)} servers" if len(of_servers) > 1 else ""
-    sizes = f"{len(dataset.tools)} tools{of}, {len(dataset.queries)} queries"
+    sizes = f"{several(len(dataset.tools), 'tool')}{of}, {several(len(dataset.queries), 'query')}"
     click.echo(f"imported {name}: {sizes}; next: bench data audit {name}")
     for note in notes:
         say(f"{one_line(str(queries), 120)}: {note}")

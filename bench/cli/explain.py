@@ -14,7 +14,7 @@ from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.show.numbers import format_fixed
+from bench.show.numbers import format_fixed, several
 from bench.show.tables import Cell as Shown
 from bench.show.tables import Emphasis, Style, Table
 
@@ -114,7 +114,8 @@ def _print_one(explained: Explained) -> None:
     if explained.recommended is not None:
         hits = len(set(explained.recommended) & explained.query.meeting.keys())
         names = ", ".join(explained.recommended) or "none"
-        out.print(_plain(f"recommended set: {len(explained.recommended)} tools, {hits} of them gold: {names}"))
+        tools = several(len(explained.recommended), "tool")
+        out.print(_plain(f"recommended set: {tools}, {hits} of them gold: {names}"))
     explanation = None if explained.answer is None else explained.answer.explanation
     out.print(_tools_table(_ranking(explained, explanation), explanation))
     if explained.missing:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from bench.cli.help import VerbCommand
+from bench.show.numbers import several
 
 
 @click.command("init", cls=VerbCommand)
@@ -22,7 +23,7 @@ def command(folder: Path) -> None:
     from bench.gating.source import find_source
 
     written = write_example(folder)
-    click.echo(f"wrote {len(written)} files to {folder}: start with README.md, or with")
+    click.echo(f"wrote {several(len(written), 'file')} to {folder}: start with README.md, or with")
     enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
     click.echo(f"  {enter}{FIRST_COMMAND}")
     if note := find_source().note:

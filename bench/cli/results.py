@@ -18,7 +18,7 @@ from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants, words_of
 from bench.results.unfinished import unfinished_marks
 from bench.results.units import judged_sample
-from bench.show.numbers import count, duration, format_fixed, interval, money, percent, size
+from bench.show.numbers import count, duration, format_fixed, interval, money, percent, several, size
 from bench.show.tables import Cell, Style, Table, mean_cell
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"
-    out.print(f"{counts}; {data.tools} tools as {data.tool_text}; history {data.history}; {depth}")
+    out.print(f"{counts}; {several(data.tools, 'tool')} as {data.tool_text}; history {data.history}; {depth}")
     for line in sentences(result, 50 if everything else _MOST_REASONS):
         out.print(Text(f"failed: {line}", style="yellow"))
     first = [*HEADLINE, *set_metrics(result), *scored.metrics] if everything else first_metrics([result])
@@ -112,7 +112,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
             out.print(Text(f"note: no {name}: {_why_not(name, [result])}", style="yellow"))
     _print_repeats(out, result, list(shown))
     if tied:
-        out.print(f"tie band: the mean with ties broken worst and best ({scored.n_tied} queries have ties)")
+        tied = several(scored.n_tied, "query has ties", "queries have ties")
+        out.print(f"tie band: the mean with ties broken worst and best ({tied})")
     _print_costs(out, result, everything)
     variants = stored_variants([result])[manifest.result_id]
     if words := words_of(len(variants), data.split, list(shown), best_by(variants, shown)):
@@ -127,8 +128,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
         # Its id is looked up in the usual folder only.
         name = manifest.result_id if results_folder() in result.folder.parents else shlex.quote(str(result.folder))
         rows = sum(len(table.rows) for table in differs.values())
-        more = f"{left} more metrics, all costs, what differs from the paper ({rows} rows)" if rows else ""
-        hint = f"{more or f'{left} more metrics and all costs'}: `bench show {name} --all`"
+        more = f", all costs, what differs from the paper ({several(rows, 'row')})" if rows else " and all costs"
+        hint = f"{several(left, 'more metric')}{more}: `bench show {name} --all`"
         out.print(Text(hint, style="dim"), soft_wrap=True)
     out.print(Text(f"stored in {result.folder}", style="dim"), soft_wrap=True)
 
@@ -215,8 +216,8 @@ def _print_costs(out: Console, result: StoredResult, everything: bool) -> None:
         out.print(f"break-even: {against.sentence}")
     if (use := manifest.model_use) is not None:
         cost = "price not known" if use.cost is None else f"cost {money(use.cost)}"
-        tokens = f"{count(use.input_tokens)} tokens in, {count(use.output_tokens)} out"
-        out.print(f"language model: {count(use.requests)} requests, {tokens}, {cost}")
+        tokens = f"{several(use.input_tokens, 'token')} in, {count(use.output_tokens)} out"
+        out.print(f"language model: {several(use.requests, 'request')}, {tokens}, {cost}")
     if manifest.facts and everything:
         out.print("about: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in manifest.facts.items()))
 

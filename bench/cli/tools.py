@@ -15,7 +15,7 @@ from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results, json_option, results_option, source_options
 from bench.cli.output import console, print_json
-from bench.show.numbers import format_fixed, format_signed, interval, p_value
+from bench.show.numbers import format_fixed, format_signed, interval, p_value, several
 from bench.show.tables import Table, lines
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def _print_head(report: ToolsReport) -> None:
     which = "" if report.repeat is None else f", repeat {report.repeat}"
     out.print(f"{_plain(report.label)} ({report.split}{which})", style="bold")
     out.print(
-        f"{report.library} tools, {report.wanted_tools} of them wanted by {report.judged} of {report.queries} queries; "
-        f"found in the first {report.k}: {report.found} of {report.requirements}"
+        f"{several(report.library, 'tool')}, {report.wanted_tools} of them wanted by {report.judged} of "
+        f"{several(report.queries, 'query')}; found in the first {report.k}: {report.found} of {report.requirements}"
     )
     for note in report.warnings:
         out.print(f"note: {_plain(note, 600)}", style="yellow")
@@ -161,7 +161,7 @@ def _print_all(report: ToolsReport) -> None:
     if report.forbidden_shown:
         out.print(f"shown to queries that forbid them: {report.forbidden_shown}")
     left = report.library - len(report.tools)
-    rest = f"{left} more tools: --json, --html FILE; " if left > 0 else ""
+    rest = f"{several(left, 'more tool')}: --json, --html FILE; " if left > 0 else ""
     out.print(f"{rest}one tool with its queries: --tool ID", style="dim")
 
 
@@ -222,8 +222,7 @@ def _print_pairs(report: ToolsReport) -> None:
     console().print("\nConfused most often: a tool that is wanted, and one shown in its place", style="bold")
     for pair in report.confused:
         place = "not ranked" if pair.rank is None else f"rank {pair.rank}"
-        count = "1 query" if pair.queries == 1 else f"{pair.queries} queries"
-        where = f"({count}; best in {_plain(pair.example, 80)}, {place})"
+        where = f"({several(pair.queries, 'query')}; best in {_plain(pair.example, 80)}, {place})"
         missed, behind = _plain(pair.missed), f"behind {_plain(pair.shown)} {where}"
         if len(missed) + len(behind) < console().width:
             _print_id(f"{missed} {behind}")
@@ -300,8 +299,7 @@ def _print_edits(report: EditReport) -> None:
     """What an edit of tools does."""
     out = console()
     edited = [tool for tool in report.tools if tool.fields]
-    count = "1 tool" if len(edited) == 1 else f"{len(edited)} tools"
-    out.print(f"{_plain(report.label)} ({report.split}), {count} edited", style="bold")
+    out.print(f"{_plain(report.label)} ({report.split}), {several(len(edited), 'tool')} edited", style="bold")
     for note in report.notes:
         out.print(f"note: {_plain(note, 600)}", style="yellow")
     table = Table(["metric", "before", "after", "difference", "95% interval", "p, corr.", "better", "worse"])
@@ -311,10 +309,10 @@ def _print_edits(report: EditReport) -> None:
         means = format_fixed(change.before), format_fixed(change.after), format_signed(change.difference)
         table.add(change.metric, *means, ends, p_value(change.p), str(change.better), str(change.worse))
     out.print(table)
-    groups = "" if report.groups == report.queries else f" in {report.groups} groups"
+    groups = "" if report.groups == report.queries else f" in {several(report.groups, 'group')}"
     out.print(
-        f"{report.queries} judged queries{groups}; interval: of the difference; p: paired randomisation test over "
-        f"groups, corrected by Holm over {len(report.metrics)} metrics",
+        f"{several(report.queries, 'judged query')}{groups}; interval: of the difference; p: paired randomisation test "
+        f"over groups, corrected by Holm over {several(len(report.metrics), 'metric')}",
         style="dim",
     )
     out.print()
@@ -347,16 +345,16 @@ def _print_rest(count: int, listed: int) -> None:
 def _sentence(row: ToolRow, detail: ToolDetail, k: int) -> str:
     """All counts of a tool in words."""
     if row.wanted:
-        groups = f" in {row.groups} groups" if row.groups != row.wanted else ""
+        groups = f" in {several(row.groups, 'group')}" if row.groups != row.wanted else ""
         share = f" (95% interval of the share {_share(row)})" if row.low is not None else ""
-        told = [f"Wanted by {row.wanted} queries{groups}, found in the first {k} of {row.found}{share}"]
+        told = [f"Wanted by {several(row.wanted, 'query')}{groups}, found in the first {k} of {row.found}{share}"]
         told[0] += f", {row.by_other} of them by another tool of the requirement" if row.by_other else ""
         told.append(f"Median rank {_rank(row)}" + (f", not ranked at all in {row.absent}" if row.absent else ""))
     else:
         told = ["Wanted by no query"]
     if row.accepted:
         told.append(f"It may stand in for another tool in {row.accepted}")
-    told.append(f"Shown in {row.shown} queries, {row.unwanted} of which do not want it")
+    told.append(f"Shown in {several(row.shown, 'query')}, {row.unwanted} of which do not want it")
     if row.forbidden:
         told.append(f"Forbidden by {row.forbidden}, {row.forbidden_shown} of which show it")
     if detail.alternatives:
@@ -365,5 +363,5 @@ def _sentence(row: ToolRow, detail: ToolDetail, k: int) -> str:
         more = f", the nearest of {row.near_duplicates}" if row.near_duplicates > 1 else ""
         told.append(f"Near-duplicate: {row.nearest} (cosine {format_fixed(row.nearest_cosine, 2)}{more})")
     if row.tokens is not None:
-        told.append(f"{row.tokens} tokens")
+        told.append(several(row.tokens, "token"))
     return ". ".join(told) + "."

@@ -118,7 +118,7 @@ def title(dataset: DatasetReport) -> str:
 
 
 def _size(dataset: DatasetReport) -> str:
-    return sample(dataset.n, dataset.units, dataset.effective, "judged queries")
+    return sample(dataset.n, dataset.units, dataset.effective, "judged query")
 
 
 def macro_sentence(macro: MacroReport) -> str:

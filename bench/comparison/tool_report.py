@@ -32,7 +32,7 @@ from bench.models.tokens import can_count_tokens, count_tokens
 from bench.results.comparability import check_content
 from bench.results.store import RUN_SCHEMA, StoredResult
 from bench.search.similar import TextVectors
-from bench.show.numbers import number_or_none
+from bench.show.numbers import number_or_none, several
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 
@@ -265,7 +265,7 @@ class ToolsReport(Shown, Record):
 
     def _line(self) -> str:
         share = f"found in the first {self.k}: {self.found}/{self.requirements}"
-        return f"{self.label} ({self.split}), {self.library} tools, {share}"
+        return f"{self.label} ({self.split}), {several(self.library, 'tool')}, {share}"
 
     def _tables(self) -> list[Table]:
         rows = [
@@ -281,7 +281,7 @@ class ToolsReport(Shown, Record):
         ]
         title = f"{self.label} ({self.split}): found in the first {self.k}: {self.found}/{self.requirements}"
         left = len(self.tools) - len(rows)
-        notes = [f"{left} more tools in .table"] if left else []
+        notes = [f"{several(left, 'more tool')} in .table"] if left else []
         notes.append(f"never found, though wanted: {len(self.never_found)}")
         return [table_of(("tool", "found", "wanted", "median rank", "unwanted", "loses to"), rows, title, notes)]
 

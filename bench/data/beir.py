@@ -28,6 +28,7 @@ from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
 from bench.data.tables import SPLITS, TEMPLATES, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
 from bench.data.tool_names import NameRecord, ToolNames
+from bench.show.numbers import several
 
 CORPUS, QUERIES, QRELS, EDGES, ABOUT = "corpus.jsonl", "queries.jsonl", "qrels", "edges.tsv", "about.json"
 _HEADER = "query-id\tcorpus-id\tscore"
@@ -304,13 +305,12 @@ def import_queries(
         raise DataError(f"{folder / place}: query {query!r} is judged but not in {QUERIES}.")
     if unknown:
         shortened = len({query for query, _ in unknown} - set(left_out))
-        notes.append(
-            f"{len(unknown)} judgements of tools outside {corpus} were dropped; {shortened} queries have less gold "
-            "than they had"
-        )
+        dropped = several(len(unknown), "judgement of a tool", "judgements of tools")
+        shorter = several(shortened, "query has", "queries have")
+        notes.append(f"left out {dropped} outside {corpus}; {shorter} less gold than before")
     if left_out:
         notes.append(
-            f"{len(left_out)} queries were omitted, because no split contains them or all of their gold was dropped; "
+            f"left out {several(len(left_out), 'query')} that no split contains or whose gold was all dropped; "
             f"the first is {left_out[0]}. A judgement of 0 keeps a query that has no gold"
         )
     _count(notes, "the metadata names another split than the judgements, which count", other_split)

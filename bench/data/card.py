@@ -16,6 +16,7 @@ from bench.base.errors import DataError
 from bench.base.reading import Reader
 from bench.base.records import StrictRecord, faults, toml_table
 from bench.data.tables import NamedTemplate
+from bench.show.numbers import several
 
 #: The file of a stored dataset that holds its card (`bench.data.parquet`).
 MANIFEST = "dataset.json"
@@ -80,7 +81,7 @@ class UnitSizes(StrictRecord):
 
     def __str__(self) -> str:
         return (
-            f"{self.queries} judged queries in {self.units} units, at most {self.largest} in one "
+            f"{several(self.queries, 'judged query')} in {several(self.units, 'unit')}, at most {self.largest} in one "
             f"(effective {self.effective})"
         )
 

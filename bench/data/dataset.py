@@ -20,6 +20,7 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.tables import SPLITS, Edge, Query, Tables, Tool
 from bench.data.units import unit_codes, unit_name
+from bench.show.numbers import several
 
 if TYPE_CHECKING:
     import pandas
@@ -66,8 +67,8 @@ class Dataset:
         # A line: the rows of one of the small datasets have 300,000 characters.
         counts = {split: sum(query.split == split for query in self.queries) for split in SPLITS}
         splits = ", ".join(f"{count} {split}" for split, count in counts.items() if count)
-        queries = f"{len(self.queries)} queries" + (f" ({splits})" if splits else "")
-        return f"<Dataset {one_line(self.spec, 80)}: {len(self.tools)} tools, {queries}>"
+        queries = several(len(self.queries), "query") + (f" ({splits})" if splits else "")
+        return f"<Dataset {one_line(self.spec, 80)}: {several(len(self.tools), 'tool')}, {queries}>"
 
     def _repr_html_(self) -> str:
         sizes = [(split, len(self.rows(split))) for split in SPLITS]

@@ -11,6 +11,7 @@ from bench.gating.policy import Policy
 from bench.gating.report import RuleReport, RuleVerdict
 from bench.results.comparability import token_difference
 from bench.results.manifest import Latency
+from bench.show.numbers import several
 
 #: What makes two machines as fast as one another, as far as a manifest knows. Every manifest has these...
 _SPEED = ("processor", "architecture", "cores")
@@ -92,7 +93,8 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
 def _few_timed(*sides: Latency) -> str:
     """What is wrong with times of too few queries; nothing where there are enough."""
     fewest = min(side.queries for side in sides)
-    return "" if fewest >= FEWEST_TIMED else f"only {fewest} queries were timed; at least {FEWEST_TIMED} are needed"
+    timed = several(fewest, "query was timed", "queries were timed")
+    return "" if fewest >= FEWEST_TIMED else f"only {timed}; at least {FEWEST_TIMED} are needed"
 
 
 def _as_fast(one: dict[str, str | int], other: dict[str, str | int]) -> bool:

@@ -20,6 +20,7 @@ from bench.importing.assertions import ToolPattern, UnreadablePatternError, call
 from bench.importing.query_files import query_rows
 from bench.importing.query_rows import MISSING, FieldNames, at_path, expand
 from bench.importing.reading import parse_cell
+from bench.show.numbers import several
 
 #: A text that stands in a file of its own, as promptfoo names it.
 _FILE = re.compile(r"file://\S+")
@@ -156,7 +157,7 @@ def _disagreeing(queries: Sequence[Query], places: dict[str, str]) -> list[str]:
             pairs.append(f"{places[first.query_id]} and {places[query.query_id]}")
     if not pairs:
         return []
-    count = "1 query has" if len(pairs) == 1 else f"{len(pairs)} queries have"
+    count = several(len(pairs), "query has", "queries have")
     return [f"{count} the text of an earlier one and no tool in common with it; the first: {pairs[0]}"]
 
 
@@ -285,10 +286,10 @@ class _RowReader:
         """What was read otherwise than it is written, and what was not read, in all rows."""
         notes = [mapped] if (mapped := self._record.mapped()) else []
         if count := self._without.total():
-            many = "1 query is answered by no tool" if count == 1 else f"{count} queries are answered by no tool"
+            many = several(count, "query is answered by no tool", "queries are answered by no tool")
             notes.append(f"{many}, as their tools say: {_count(self._without)}")
         if self._zeros:
-            judgements = "1 judgement" if self._zeros == 1 else f"{self._zeros} judgements"
+            judgements = several(self._zeros, "judgement")
             below = f" ({self._below} below 0, which is read as 0)" if self._below else ""
             only = f"; queries with no other, which no tool answers: {self._only_zeros}" if self._only_zeros else ""
             notes.append(f"{judgements} of relevance 0{below}, which is no gold{only}")

@@ -30,6 +30,7 @@ from bench.registry.adding import check_absent, check_free, check_id, keep, stor
 from bench.remote.answers import Unusable
 from bench.remote.mcp import McpClient
 from bench.remote.servers import Server
+from bench.show.numbers import several
 
 
 def import_sources(
@@ -85,7 +86,8 @@ def import_sources(
         issues.append(f"MCP servers left out on import ({of}): {', '.join(words for words, _ in failed)}.")
     if parts:
         issues.append(
-            f"Left out or not resolved on import: {len(parts)} parts of the sources; the first: {': '.join(parts[0])}."
+            f"Left out or not resolved on import: {several(len(parts), 'part')} of the sources; the first: "
+            f"{': '.join(parts[0])}."
         )
     unknown: list[tuple[str, str]] = []
     # The dataset that is replaced tells what a tool that was renamed is called now.
@@ -103,8 +105,8 @@ def import_sources(
         parsed = queries_of(rows, tools, where, dropped, fields=named, notes=notes, earlier=earlier)
     if unknown:
         issues.append(
-            f"{len(unknown)} judgements of tools outside the library were dropped on import; a query that needs no "
-            "other tool was omitted."
+            f"Dropped on import: {several(len(unknown), 'judgement')} of tools outside the library; a query that needs "
+            "no other tool was omitted."
         )
     issues += [f"Of the queries: {note}." for note in notes]
     card_fields = {
@@ -180,7 +182,7 @@ def list_tools(
         label = f"the MCP server {one_line(name, 120)}"
         by_name[name] = Document(check_json({"tools": listing.tools}, label), label, label), Source(Path(), name)
         if listing.remark:
-            remarks.append((label, f"{listing.remark}, with {len(listing.tools)} tools"))
+            remarks.append((label, f"{listing.remark}, with {several(len(listing.tools), 'tool')}"))
         if MASK in repr(listing.tools):
             remarks.append((label, f"its list holds a key, which is replaced by {MASK}"))
     if failed and not (skip_failed and (by_name or others)):
@@ -227,7 +229,7 @@ def write_tools(servers: Sequence[Server], folder: Path, *, skip_failed: bool = 
         is_same = file.exists() and file.read_bytes() == text.encode()
         if not is_same:
             write_text(file, text)
-        yield str(file), f"{'unchanged' if is_same else 'written'}, {len(tools)} tools"
+        yield str(file), f"{'unchanged' if is_same else 'written'}, {several(len(tools), 'tool')}"
     with storage_errors(str(folder)):
         for stale in sorted(set(folder.glob("*.json")) - files):
             yield str(stale), "no server that was listed has it; delete it if its server is gone"

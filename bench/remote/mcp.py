@@ -53,6 +53,7 @@ from bench.base.text import one_line
 from bench.importing.reading import MOST_BYTES, pointer
 from bench.remote.answers import KEPT, Unusable, last_words
 from bench.remote.servers import SSE, Server
+from bench.show.numbers import several
 
 if TYPE_CHECKING:
     import httpx2
@@ -157,7 +158,9 @@ class McpClient:
                 if cursor is None:
                     raise
                 if cursor != "":
-                    raise Unusable(f"{error}, after {len(tools)} tools on {len(asked) - 1} pages") from None
+                    raise Unusable(
+                        f"{error}, after {several(len(tools), 'tool')} on {several(len(asked) - 1, 'page')}"
+                    ) from None
                 # Before revision 2026-07-28, some wrote an empty cursor for none.
                 return Listing(tools, f"after an empty cursor there was {error}; the list ends before it")
             texts = [json.dumps(tool, sort_keys=True) for tool in page]
@@ -181,7 +184,7 @@ class McpClient:
                 return Listing(tools, f"{idle} pages in a row bring no further tool; the list ends there")
             cursor = after
         raise Unusable(
-            f"a list of tools without an end: {len(tools)} tools on {MOST_PAGES} pages, and a cursor to more"
+            f"a list of tools without an end: {several(len(tools), 'tool')} on {MOST_PAGES} pages, and a cursor to more"
         )
 
     def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.results.manifest import DatasetIdentity
-from bench.show.numbers import count
+from bench.show.numbers import count, several
 from bench.stats.units import effective_units
 
 
@@ -28,17 +28,17 @@ def unit_counts(units: NDArray[np.int64]) -> tuple[int, float]:
     return int(codes.max()) + 1, round(effective_units(codes), 2)
 
 
-def sample(n: int, units: int | None, effective: float | None = None, what: str = "queries") -> str:
+def sample(n: int, units: int | None, effective: float | None = None, what: str = "query") -> str:
     """The size of a sample in words: `269 queries, 82 groups (effective 55)`.
 
     Groups are left out where each query is one, and where they are not known.
     """
     if units is None or units == n:
-        return f"{n} {what}"
-    words = f"{n} {what}, {units} {'group' if units == 1 else 'groups'}"
+        return several(n, what)
+    words = f"{several(n, what)}, {several(units, 'group')}"
     return words if effective is None else f"{words} (effective {count(effective)})"
 
 
 def judged_sample(data: DatasetIdentity) -> str:
     """The judged queries of a result in words."""
-    return sample(data.judged, data.units, data.effective, "judged queries")
+    return sample(data.judged, data.units, data.effective, "judged query")

@@ -91,9 +91,10 @@ def count(value: float) -> str:
     return _unsigned_zero(f"{value:,.0f}") if abs(value) < 1e15 else f"{value:.3g}"
 
 
-def several(number: int, what: str) -> str:
-    """`1 query`, `1,200 systems`: how many of something whose plural ends with an s."""
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+def several(number: int, what: str, plural: str = "") -> str:
+    """`1 query`, `1,200 systems`: how many of something; `plural` where it is not made by an s, as with a verb."""
+    regular = f"{what[:-1]}ies" if what.endswith("ry") else f"{what}s"
+    return f"{count(number)} {what if number == 1 else plural or regular}"
 
 
 def number_or_none(value: float | None) -> float | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench.base.errors import UsageError, require
 from bench.data.dataset import Dataset
 from bench.registry import build_method
-from bench.show.numbers import format_fixed
+from bench.show.numbers import format_fixed, several
 from bench.show.objects import Shown, frame
 from bench.show.tables import Cell, Table, lines, table_of
 from bench.validation.ceilings import CUTOFFS, Ceilings, ceilings
@@ -100,7 +100,7 @@ class Audit(Shown):
 
     def _line(self) -> str:
         harmful = [finding.check for finding in self.findings if finding.harmful and finding.count]
-        return f"{self.dataset}: {len(self.findings)} checks, {len(harmful)} with defects or leaks"
+        return f"{self.dataset}: {several(len(self.findings), 'check')}, {len(harmful)} with defects or leaks"
 
     def _tables(self) -> list[Table]:
         return self.tables()
@@ -168,7 +168,7 @@ def power_table(power: Power) -> Table:
     notes = [f"How much differences vary is from {source}, whose means are at most 5 points apart."]
     if power.detectable:
         shown = ", ".join(format_fixed(value) for value in power.detectable)
-        notes.append(f"The {power.groups} groups of the {power.judged} judged queries show {shown}.")
+        notes.append(f"{several(power.judged, 'judged query')} in {several(power.groups, 'group')} show {shown}.")
     heads = (f"difference of {METRIC}", "groups: alike", "typical", "unlike", "typical queries")
     return table_of(heads, rows, "groups of queries that show a difference with 80% power at the 5% level", notes)
 
@@ -185,7 +185,7 @@ def ceilings_table(best: Ceilings) -> Table:
         return Table((), title="ceilings: none below 1")
     rows = [[item.metric, *map(format_fixed, (item.gold, item.tools, item.queries))] for item in best.metrics]
     heads = ("metric", "any ranking", "by texts of tools", "and of queries")
-    return table_of(heads, rows, f"ceilings: of {best.judged} judged queries, {', '.join(told)}")
+    return table_of(heads, rows, f"ceilings: of {several(best.judged, 'judged query')}, {', '.join(told)}")
 
 
 def scripts_table(scripts: Scripts) -> Table:

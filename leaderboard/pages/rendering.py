@@ -55,6 +55,7 @@ def environment() -> jinja2.Environment:
         money=numbers.money,
         per_thousand=per_thousand,
         count=numbers.count,
+        several=numbers.several,
         label=label,
         clean=clean,
         p=numbers.p_value,

@@ -28,6 +28,7 @@ from bench.leaderboard.submit.sandbox import Limits, check_sandbox
 from bench.registry import load_dataset
 from bench.results.finding import find_result
 from bench.results.store import StoredResult, find_results
+from bench.show.numbers import several
 from bench.show.numbers import size as octets
 
 #: Datasets that are kept in memory while a folder is checked: its results lie side by side by dataset.
@@ -75,7 +76,7 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
         about = {"archive": str(path), "bytes": len(data), "result_id": result.manifest.result_id}
         print_json(about | {"code": sorted(files)})
         return
-    added = f", {len(files)} files of code" if files else ""
+    added = f", {several(len(files), 'file')} of code" if files else ""
     size = f"{octets(len(data))}{added}"
     click.echo(f"{one_line(result.label)}: {path} ({size}); verify it with `bench submit check`")
 
@@ -172,7 +173,7 @@ def _print(verdict: CheckedSubmission) -> None:
         click.echo(f"  ({one_line(verdict.note)})")
     again = verdict.rerun
     if again is not None:
-        words = [f"identical rankings for {again.queries} queries"] if again.verdict == "made again" else []
+        words = [f"identical rankings for {several(again.queries, 'query')}"] if again.verdict == "made again" else []
         words += [again.note] if again.note else []
         click.echo(f"  {again.verdict}" + (f": {one_line('; '.join(words))}" if words else ""))
     for reason in verdict.reasons:

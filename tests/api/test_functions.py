@@ -146,7 +146,7 @@ def test_a_dataset_is_a_line_and_a_table() -> None:
 
     tools = [Tool(f"<b>{i}</b>", "x", "y", "", "") for i in range(30)]
     data = Dataset.build("tiny", CARD, Tables(tools, [Query("1", "text", {"<b>1</b>": 1})]))
-    assert repr(data) == "<Dataset tiny: 30 tools, 1 queries (1 test)>"
+    assert repr(data) == "<Dataset tiny: 30 tools, 1 query (1 test)>"
     shown = data._repr_html_()
     assert "<td>tools</td><td>30</td>" in shown
     assert "<b>1" not in shown

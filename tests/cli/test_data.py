@@ -293,8 +293,8 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
     assert "is judged with 'gone', which is not in corpus.jsonl" in refused.err
     assert "--drop-unknown-gold" in refused.err
     said = bench("data", "add", "mine", "--from", folder, "--drop-unknown-gold")
-    assert "known issue: On import: 2 judgements of tools outside corpus.jsonl were dropped; 1 queries have" in said.err
-    assert "known issue: On import: 1 queries were omitted" in said.err
+    assert "known issue: On import: left out 2 judgements of tools outside corpus.jsonl; 1 query has" in said.err
+    assert "known issue: On import: left out 1 query that" in said.err
     assert load_dataset("mine").card.known_issues == [
         line.removeprefix("known issue: ") for line in said.err.splitlines()
     ]
@@ -305,7 +305,7 @@ def test_gold_outside_the_corpus_is_refused_or_dropped(bench: Bench, folder: Pat
         row for row in bench("data", "audit", "mine", "--json").json["findings"] if row["check"] == "unknown-gold"
     ]
     assert (result["count"], result["examples"]) == (2, ["q1: gone", "q4: gone"])
-    assert "On import: 2 judgements of tools outside corpus.jsonl were dropped; 1" in bench("data", "info", "mine").out
+    assert "On import: left out 2 judgements of tools outside corpus.jsonl; 1" in bench("data", "info", "mine").out
 
 
 @pytest.mark.parametrize("name", ["with blank", "../up", ".hidden", "", "x" * 65])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import bench as api
 from bench.base.paths import data_folder
 from bench.registry import load_dataset
+from bench.show.numbers import several
 
 Bench = Callable[..., Any]
 
@@ -50,6 +52,20 @@ def test_a_catalogue_with_queries_is_imported_audited_and_run(bench: Bench, tool
     assert data.tools == api.load_dataset("mine").tools
     assert (data.tools[0].schema(), data.tools[1].annotations) == (SCHEMA, '{"a": 1}')
     assert (data.card.licence, data.card.redistribution, data.unit) == ("not stated", False, "gold")
+
+
+def test_one_tool_and_one_query_are_counted_in_the_singular(bench: Bench, tools: Path) -> None:
+    tools.write_text(json.dumps({"tools": TOOLS[:1]}))
+    tools.with_name("queries.csv").write_text(QUERIES[:50].partition("\nHow")[0])
+    said = [bench("data", "import", "mine", tools, "--queries", tools.with_name("queries.csv"))]
+    said.append(bench("run", "-m", "bm25", "-d", "mine"))
+    one = ["show bm25@mine --all", "tools bm25@mine", "data info mine", "data verify mine", "data audit mine"]
+    said += [bench(*command.split()) for command in one]
+    said.append(bench("bless", "bm25@mine", "--out", "mine.json"))
+    text = "\n".join(each.out + each.err for each in said)
+    assert "1 tool, 1 query" in text
+    plural = r"(?<![\d.,@-])1 (?:judged |more )?(?:tools|queries|files|groups|units|checks|metrics|results|rows)\b"
+    assert re.findall(plural, text) == []
 
 
 @pytest.mark.parametrize("form", ["beir", "parquet"])
@@ -145,7 +161,7 @@ def test_a_library_of_a_few_tools_and_one_query_goes_through_all(bench: Bench, t
     (tmp_path / "t.json").write_text(json.dumps([{"name": f"tool{n}", "description": f"x{n}"} for n in range(count)]))
     (tmp_path / "q.csv").write_text("query,tools\nx0,tool0\n")
     said = bench("data", "import", "few", tmp_path / "t.json", "--queries", tmp_path / "q.csv")
-    assert said.out.startswith(f"imported few: {count} tools, 1 quer")
+    assert said.out.startswith(f"imported few: {several(count, 'tool')}, 1 query; ")
     for verb in ("audit", "info", "stats", "verify"):
         bench("data", verb, "few")
     for form in ("beir", "parquet"):
@@ -190,7 +206,7 @@ def test_queries_may_be_a_folder_in_beir_form(bench: Bench, tools: Path, tmp_pat
     data = load_dataset("mine")
     assert [(query.query_id, dict(query.gold)) for query in data.queries] == [("a", {"forecast": 2})]
     (issue,) = data.card.known_issues
-    assert issue.startswith("Of the queries: 1 queries were omitted, because no split contains them or all ")
+    assert issue.startswith("Of the queries: left out 1 query that no split contains or whose gold was all ")
     (folder / "qrels" / "test.tsv").write_text("a\tforcast\t1\n")
     said = bench("data", "import", "mine", tools, "--queries", folder, "--replace", code=3)
     assert "query a is judged with 'forcast', which is not in the catalogue" in said.err

@@ -104,7 +104,7 @@ def test_two_servers_of_one_name_must_be_named(bench: Bench) -> None:
         ("hang-listing", "no answer within 2 seconds"),
         ("die-listing", "no answer: the process ended with 3; it said 'the key is not �[31mset'"),
         ("flood-start", "an answer of more than 8 MiB"),
-        ("endless", "a list of tools without an end: 1 tools on 20 pages, and a cursor to more"),
+        ("endless", "a list of tools without an end: 1 tool on 20 pages, and a cursor to more"),
     ],
 )
 def test_a_server_that_fails_is_one_sentence_and_ended_and_nothing_is_kept(
@@ -139,7 +139,7 @@ def test_servers_that_fail_are_all_named_and_left_out_on_request(bench: Bench, t
     assert said.endswith("; leave out what fails with --skip-failed.")
     assert "mine" not in dataset_entries()
     said = bench("data", "import", "mine", *options, "--skip-failed")
-    assert said.out.startswith("imported mine: 1 tools, 0 queries")
+    assert said.out.startswith("imported mine: 1 tool, 0 queries")
     assert said.err.startswith("the MCP server 'dead': left out: the MCP server 'dead' did not list its tools: ")
     assert imported() == [("good/a", "good")]
     known = "MCP servers left out on import (2 of 4): the MCP server 'dead', the MCP server 'gone'."
@@ -160,7 +160,7 @@ def test_live_tools_are_written_for_a_commit_and_import_as_the_same(bench: Bench
     options = ("--mcp", weather, "--mcp-config", tmp_path / "mcp.json", "--out", "tools")
     said = bench("data", "fetch", *options)
     odd, file = sorted(Path("tools").iterdir())
-    assert said.out == f"{odd}: written, 1 tools\n{file}: written, 3 tools\n"
+    assert said.out == f"{odd}: written, 1 tool\n{file}: written, 3 tools\n"
     assert (file.name, odd.name.startswith("a-b-c-")) == ("weather.json", True)
     text = file.read_text()
     assert text.startswith('{\n  "server": "weather",\n  "tools": [\n    {\n      "name": "a",\n')
@@ -177,7 +177,7 @@ def test_live_tools_are_written_for_a_commit_and_import_as_the_same(bench: Bench
     assert (file.read_text(), file.stat().st_mtime_ns) == (text, before)
     said = bench("data", "fetch", *options[:2], *options[4:])
     assert said.err == f"{odd}: no server that was listed has it; delete it if its server is gone\n"
-    assert bench("data", "fetch", *options, "--json").json[0] == {"place": str(odd), "became": "unchanged, 1 tools"}
+    assert bench("data", "fetch", *options, "--json").json[0] == {"place": str(odd), "became": "unchanged, 1 tool"}
     file.write_text("[1]")
     assert "weather.json cannot be imported" in bench("data", "fetch", *options, code=3).err
     assert file.read_text() == "[1]"

@@ -205,7 +205,7 @@ def test_what_is_not_read_or_read_otherwise_is_told_once_with_its_first_line(fol
         "a line of judgements repeats an earlier one (2 times, the first: qrels/test.tsv, line 2)",
         "queries.jsonl has fields that are not read: metadata (line 3), metadata.group (line 1), metadata.more "
         "(line 1), title (line 1)",
-        "1 queries were omitted, because no split contains them or all of their gold was dropped; the first is q3. A "
+        "left out 1 query that no split contains or whose gold was all dropped; the first is q3. A "
         "judgement of 0 keeps a query that has no gold",
         "the metadata names another split than the judgements, which count (queries.jsonl, line 2)",
         "metadata and judgements of 0 name tools that corpus.jsonl lacks, which are left out (2 times, the first: "

@@ -79,7 +79,7 @@ def test_the_command_tells_what_it_made(few: Path, tmp_path: Path, capsys: pytes
     assert told["page"] == str(tmp_path / "out" / "index.html")
     assert command(["leaderboard", "build", "--out", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
-    assert "1 boards, 1 results, 1 rejected; 0 files written" in shown.out
+    assert "1 board, 1 result, 1 rejected; 0 files written" in shown.out
     assert "rejected: starter/random-" in shown.err
 
 

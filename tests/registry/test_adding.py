@@ -156,7 +156,7 @@ def test_of_a_folder_of_others_the_card_claims_nothing(folder: Path) -> None:
 def test_queries_that_were_left_out_are_an_issue_of_the_card(folder: Path) -> None:
     write(folder, {"q1": {"a": 1}}, unjudged=3)
     (issue,) = add("copy", folder).card.known_issues
-    assert issue.startswith("On import: 3 queries were omitted, because no split contains them ")
+    assert issue.startswith("On import: left out 3 queries that no split contains ")
     assert "the first is u0." in issue
     assert len(load_dataset("copy").queries) == 1
 
@@ -169,9 +169,9 @@ def test_dropped_judgements_are_an_issue_of_the_card(folder: Path) -> None:
     assert places() == []
     dropped, left_out = add("copy", folder, drop_unknown_gold=True).card.known_issues
     assert dropped == (
-        "On import: 3 judgements of tools outside corpus.jsonl were dropped; 1 queries have less gold than they had."
+        "On import: left out 3 judgements of tools outside corpus.jsonl; 1 query has less gold than before."
     )
-    assert left_out.startswith("On import: 1 queries were omitted")
+    assert left_out.startswith("On import: left out 1 query that")
     assert "the first is q2." in left_out
 
 
@@ -182,7 +182,7 @@ def test_issues_of_the_import_stand_behind_those_of_the_export(tmp_path: Path) -
         file.write('{"_id": "9", "text": "new"}\n')
     first, second = add("copy", exported).card.known_issues
     assert first == "Two tools have one name."
-    assert second.startswith("On import: 1 queries were omitted")
+    assert second.startswith("On import: left out 1 query that")
 
 
 @pytest.mark.parametrize("about", ["{", '{"title": 3}', "[]"])

@@ -136,7 +136,7 @@ def test_a_list_without_an_end_is_refused_with_how_many_tools_came(
 
 
 def test_an_error_in_the_middle_of_a_list_is_one(listing: Callable[[dict[str, Any]], Listing]) -> None:
-    with pytest.raises(Unusable, match=r"the error -32602 \('Invalid cursor'\), after 1 tools on 1 pages"):
+    with pytest.raises(Unusable, match=r"the error -32602 \('Invalid cursor'\), after 1 tool on 1 page"):
         listing({"start": page("a", nextCursor="2")})
 
 
@@ -176,7 +176,7 @@ def test_a_remark_about_a_list_is_shown_and_kept(
     sentence = "the MCP server s: its cursor 'same' repeats; the list ends there, with 2 tools"
     assert sentence in " ".join(said.err.split())
     assert load_dataset("mine").card.known_issues == [
-        f"Left out or not resolved on import: 1 parts of the sources; the first: {sentence}."
+        f"Left out or not resolved on import: 1 part of the sources; the first: {sentence}."
     ]
 
 

@@ -21,6 +21,7 @@ from bench.show.numbers import (
     percent,
     ranks,
     score,
+    several,
     significant,
     size,
 )
@@ -133,3 +134,17 @@ def test_single_forms() -> None:
     assert (score(0.5), score(0), score(0.01234), score(-3)) == ("0.500", "0.000", "0.0123", "-3.000")
     assert (significant(0.1 + 0.2), significant(2, sign=True), significant(-0.0, sign=True)) == ("0.3", "+2", "0")
     assert (percent(0.004), percent(0.5), percent(0.12345, 1)) == ("0.4%", "50%", "12.3%")
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "text"),
+    [
+        (1, ("tool",), "1 tool"),
+        (0, ("judged query",), "0 judged queries"),
+        (1_200, ("query",), "1,200 queries"),
+        (1, ("query has", "queries have"), "1 query has"),
+        (2, ("query has", "queries have"), "2 queries have"),
+    ],
+)
+def test_one_of_something_has_no_plural(number: int, words: tuple[str, ...], text: str) -> None:
+    assert several(number, *words) == text

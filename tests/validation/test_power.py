@@ -74,7 +74,7 @@ def test_the_audit_prints_what_is_needed(bench: Callable[..., Any]) -> None:
     out = bench("data", "audit", "starter").out
     assert "groups of queries that show a difference with 80% power at the 5% level" in out
     assert "pairs of methods on our board" in out
-    assert "The 93 groups of the 126 judged queries show 0.0" in out
+    assert "126 judged queries in 93 groups show 0.0" in out
 
 
 def test_a_damaged_result_does_not_count(ready: Path, bench: Callable[..., Any]) -> None:

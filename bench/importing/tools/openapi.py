@@ -14,6 +14,7 @@ from bench.base.text import one_line
 from bench.importing.tools.references import MOST_HOPS, LostReferenceError, References
 from bench.importing.tools.schemas import Fields, fields_of, from_openapi
 from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps, read_tool
+from bench.show.numbers import several
 
 _METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 #: Characters of a response schema. That of an API whose objects all refer to each other would be the whole document.
@@ -62,7 +63,7 @@ def operations(references: References) -> Iterator[DocumentTool | Skipped]:
                     wordless.append(f"{method.upper()} {path}")
                 yield result
     if wordless:
-        count = "one operation has" if len(wordless) == 1 else f"{len(wordless)} operations have"
+        count = several(len(wordless), "operation has", "operations have")
         yield Skipped(
             ("paths",),
             f"{count} no text, neither a summary nor a description; the first is {one_line(wordless[0], 120)}",

@@ -23,7 +23,17 @@ from bench.lab.reproduce.report import (
 )
 from bench.lab.reproduce.summary import count_cells
 from bench.lab.reproduce.verdicts import DIFFERENCE_MARGIN, MARGIN
-from bench.show.numbers import count, duration, estimate, format_fixed, format_signed, interval, p_value, significant
+from bench.show.numbers import (
+    count,
+    duration,
+    estimate,
+    format_fixed,
+    format_signed,
+    interval,
+    p_value,
+    several,
+    significant,
+)
 from bench.show.tables import Table, markdown_code, markdown_text
 from bench.show.tables import markdown as markdown_table
 
@@ -236,9 +246,9 @@ def describe_measurement(measurement: Measurement) -> str:
     over = measurement.pool if usual else f"the values of {measurement.pool}"
     single = len(measurement.data) == 1 and (usual or measurement.pool in measurement.slices)
     mean = "" if single else f", mean over {over}"
-    tools = ", ".join(dict.fromkeys(f"{item.tools} tools as {item.template}" for item in measurement.data))
+    tools = ", ".join(dict.fromkeys(f"{several(item.tools, 'tool')} as {item.template}" for item in measurement.data))
     failed = f", {measurement.failed} failed" if measurement.failed else ""
-    return f"{method} on {_data(measurement)}: {measurement.queries} queries{mean}{failed}, {tools}."
+    return f"{method} on {_data(measurement)}: {several(measurement.queries, 'query')}{mean}{failed}, {tools}."
 
 
 def _data(measurement: Measurement) -> str:
@@ -275,13 +285,13 @@ def _source_part(table: TableReport) -> Part:
 
 def _last_part(table: TableReport) -> Part:
     """What stands below all cells of a table."""
-    notes = [f"Not transcribed: {item.row} ({item.cells} cells). {item.reason}" for item in table.unreadable]
+    notes = [f"Not transcribed: {item.row} ({several(item.cells, 'cell')}). {item.reason}" for item in table.unreadable]
     return Part(notes=[*notes, *(f"Note: {note}" for note in table.notes), _verdict_counts(table)])
 
 
 def _verdict_counts(table: TableReport) -> str:
     counts = ", ".join(f"{number} {name}" for name, number in table.verdicts.items() if number)
-    return f"{table.table}: {table.cells} cells: {counts}"
+    return f"{table.table}: {several(table.cells, 'cell')}: {counts}"
 
 
 def summary_parts(report: Reproduction) -> list[Part]:

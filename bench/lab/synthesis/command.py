@@ -17,6 +17,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, source_options
 from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
+from bench.show.numbers import several
 from bench.show.tables import Table
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def command(
     except (BenchError, KeyboardInterrupt):
         if writer.queries:
             _write(output, writer.queries)
-            say(f"{len(writer.queries)} queries that were kept so far are in {output}")
+            say(f"{several(len(writer.queries), 'query')} that were kept so far are in {output}")
         raise
     if not writer.queries:
         raise DataError(f"none of the {len(targets)} queries passed the checks: {_reasons(writer)}.")
@@ -164,6 +165,6 @@ def _report(writer: QueryWriter, usage: Usage, output: Path, as_json: bool) -> N
     console().print(table)
     click.echo(str(usage))
     click.echo(
-        f"written to {output}: {len(writer.queries)} queries; next: bench data import NAME SOURCE --queries {output} "
-        "--unit gold+group"
+        f"written to {output}: {several(len(writer.queries), 'query')}; next: bench data import NAME SOURCE "
+        f"--queries {output} --unit gold+group"
     )

@@ -214,7 +214,7 @@ def test_each_path_and_operation_that_is_lost_is_told(tmp_path: Path) -> None:
         "the reference gone.json leads to no file; the path has no operations",
         "the path is a reference that leads nowhere",
         "the operation is a reference that leads nowhere",
-        "one operation has no text, neither a summary nor a description; the first is PUT /c",
+        "1 operation has no text, neither a summary nor a description; the first is PUT /c",
     ]
 
 
