@@ -50,6 +50,9 @@ def resolve(spec: Spec | str) -> tuple[DatasetEntry, ParameterSet, str]:
     spec = parse(spec) if isinstance(spec, str) else spec
     refuse("the dataset", str(spec))
     entry = dataset_entry(spec.name)
+    if not (entry.module or "").startswith("bench.datasets."):
+        # Its texts are stored with results, exported and published; those of bench's own cards are public.
+        refuse(f"the card of the dataset {entry.card.id}", repr(entry.card))
     options = check_parameters(entry.options(), Spec(entry.card.id, spec.arguments), "dataset")
     library = _library(options)
     check_library(library, entry.card.id, own_seed="seed" in entry.own_options().model_fields)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import sys
 import zipfile
 from base64 import b64encode
@@ -295,3 +298,28 @@ def test_what_is_public_anyway_is_no_key(value: str, tmp_path: Path, monkeypatch
     assert secrets.mask("a tenant_id") == "a tenant_id"
     secrets.keep("tenant_id")
     assert secrets.mask("a tenant_id") == "a [the key]"
+
+
+def test_a_key_in_the_card_of_a_plug_in_is_refused_and_one_in_its_metadata_is_stored_nowhere(tmp_path: Path) -> None:
+    """Cards of data that users add are looked at when they are added."""
+    key, plugin, about = "sk-of-the-card-1", tmp_path / "plugin" / "mydata", tmp_path / "plugin" / "mydata-1.dist-info"
+    shutil.copytree(Path(api.__path__[1], "datasets", "starter"), plugin)
+    (plugin / "__init__.py").touch()
+    card = (plugin / "card.toml").read_text().replace('id = "starter"', 'id = "mydata"', 1)
+    about.mkdir()
+    (about / "entry_points.txt").write_text("[bench.datasets]\nmydata = mydata\n")
+    url = f"Project-URL: Home, https://user:{key}@example.org/x\n"
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mydata\nVersion: 1\n{url}")
+    paths = os.pathsep.join([str(Path(api.__path__[1])), str(plugin.parent)])
+    variables = {**os.environ, "PYTHONPATH": paths, "ACME_KEY": key, "BENCH_RESULTS": str(tmp_path / "results")}
+    command = [sys.executable, "-m", "bench", "run", "-m", "bm25", "-d", "mydata"]
+    (plugin / "card.toml").write_text(card)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not [path for path in (tmp_path / "results").rglob("*.json") if key in path.read_text()]
+    (plugin / "card.toml").write_text(card.replace('title = "Starter"', f'title = "Data by {key}"', 1))
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    start = "bench: the card of the dataset mydata holds the value of the environment variable ACME_KEY ("
+    assert done.stderr.startswith(start)
+    assert key not in done.stderr
