@@ -112,8 +112,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
             out.print(Text(f"note: no {name}: {_why_not(name, [result])}", style="yellow"))
     _print_repeats(out, result, list(shown))
     if tied:
-        tied = several(scored.n_tied, "query has ties", "queries have ties")
-        out.print(f"tie band: the mean with ties broken worst and best ({tied})")
+        ties = several(scored.n_tied or 0, "query has ties", "queries have ties")
+        out.print(f"tie band: the mean with ties broken worst and best ({ties})")
     _print_costs(out, result, everything)
     variants = stored_variants([result])[manifest.result_id]
     if words := words_of(len(variants), data.split, list(shown), best_by(variants, shown)):
