@@ -13,6 +13,7 @@ import pandas
 import pytest
 
 from bench.registry import dataset_entries, load_dataset
+from bench.show.numbers import several
 
 Bench = Callable[..., Any]
 
@@ -44,7 +45,7 @@ def test_info_tells_what_the_card_says(bench: Bench, dataset: str) -> None:
     for text in (card.title, card.summary, card.licence, *card.known_issues):
         assert " ".join(text.split()) in said
     for upstream in card.upstream:
-        assert f"{upstream.repository} at {upstream.commit[:12]}, {len(upstream.files)} files" in said
+        assert f"{upstream.repository} at {upstream.commit[:12]}, {several(len(upstream.files), 'file')}" in said
     assert bench("data", "info", dataset, "--json").json["id"] == dataset
 
 
