@@ -152,7 +152,7 @@ class Calibration:
     Attributes:
         tests: by what the gold is among: `random` tools, `hard` ones, the same `reordered`, or `alone`.
         same_reordered: the share of queries with the same choice in another order of the hard tools.
-        definitions: tool id -> tokens that its definition takes in a prompt of the model; empty where they are not known.
+        definitions: tool id -> tokens of its definition in a prompt of the model; empty where they are not known.
     """
 
     tests: dict[str, Fitness]
