@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +90,7 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
 )
 @more_option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
-@click.option("--details", is_flag=True, help="All metrics and all numbers of each.")
+@click.option("--details", is_flag=True, help="All metrics and all numbers of each; in LaTeX, 95% intervals.")
 @click.option("--latex", "as_latex", is_flag=True, help="Same as --format latex: one table, ready to paste.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
@@ -151,7 +152,8 @@ def command(
         else:
             _print_short(report, wanted, moved is not None)
     else:
-        click.echo({"markdown": markdown, "csv": csv_text, "latex": latex}[form](report), nl=False)
+        texts = {"markdown": markdown, "csv": csv_text, "latex": partial(latex, details=details)}
+        click.echo(texts[form](report), nl=False)
 
 
 #: Metrics that are shown if none is named, and systems of which the moved queries are.
