@@ -49,6 +49,7 @@ from bench.comparison.tables import (
 from bench.comparison.tried import tried_sentences
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
+from bench.show.figures import check_picture
 from bench.show.numbers import format_fixed
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a chart of the first metric to this SVG file.",
+    help="Write a chart of the first metric to this file: .svg, .png or .pdf.",
 )
 @results_option
 @source_options
@@ -135,7 +136,8 @@ def command(
     """
     folder = results or results_folder()
     bars = progress()
-
+    if picture is not None:
+        check_picture(picture)
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
     listed = _MOVED if moved is None else moved
     question = ComparisonQuestion(wanted, slices, listed, correction, unit == "none", margin)

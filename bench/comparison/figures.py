@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.paths import expand_path, write_text
+from bench.base.paths import expand_path
 from bench.base.text import one_line, shorten
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
-from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip
+from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip, write_picture
 from bench.show.numbers import estimate, format_fixed, placed
 
 _STYLE = """
@@ -47,13 +47,15 @@ class Figure:
         return Figure(f"{metric}: {report._line()}", draw(report))
 
     def save(self, path: str | Path) -> Path:
-        """Write the SVG file.
+        """Write it as SVG, PNG or PDF, by the end of the name.
 
         Raises:
+            UsageError: the name ends otherwise.
+            UnavailableError: PNG and PDF need an extra that is not installed.
             StorageError: it cannot be written.
         """
         place = expand_path(path)
-        write_text(place, self.svg)
+        write_picture(place, self.svg)
         return place
 
     def __repr__(self) -> str:
