@@ -119,7 +119,9 @@ def _critical_differences(macro: MacroReport) -> str:
         parts.append(text(x(rank), top - 12, str(rank), "note middle"))
     width = min(x(1 + macro.critical) - x(1), right - left)
     parts.append(f'<line class="group" x1="{left}" y1="56" x2="{left + width:.1f}" y2="56"/>')
-    parts.append(text(left + width + 10, 61, f"critical difference {format_fixed(macro.critical, 2)}", "note"))
+    # Beside its bar, or above it where there is no room.
+    spot = (right, 48, "note end") if left + width + _LABEL / 2 > right else (left + width + 10, 61, "note")
+    parts.append(text(*spot[:2], f"critical difference {format_fixed(macro.critical, 2)}", spot[2]))
     groups = _groups(rows, macro.critical)
     for i, (best, worst) in enumerate(groups):
         y = top + 12 + 10 * i

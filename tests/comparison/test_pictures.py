@@ -64,6 +64,9 @@ def test_critical_differences_join_what_cannot_be_told_apart(make: Make) -> None
     assert first[1] - first[0] - 8 == pytest.approx(unit, abs=0.3)
     assert second[0] - first[0] == pytest.approx(unit, abs=0.3)
     assert "critical difference 1.50" in texts(draw(report))
+    # Of a wide bar it stands above, and ends where the axis does.
+    (wide,) = (item for item in ranked(make, (1, 2, 3), 2.5).iter(f"{SVG}text") if "critical" in (item.text or ""))
+    assert (wide.get("class"), float(wide.attrib["x"])) == ("note end", 760)
 
 
 def test_a_png_and_a_pdf_are_the_drawing(make: Make, tmp_path: Path) -> None:
