@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -154,7 +154,11 @@ def command(
         else:
             _print_short(report, wanted, moved is not None)
     else:
-        texts = {"markdown": markdown, "csv": csv_text, "latex": partial(latex, details=details)}
+        texts: dict[str, Callable[[Comparison], str]] = {
+            "markdown": markdown,
+            "csv": csv_text,
+            "latex": partial(latex, details=details),
+        }
         click.echo(texts[form](report), nl=False)
 
 

@@ -120,8 +120,9 @@ def _critical_differences(macro: MacroReport) -> str:
     width = min(x(1 + macro.critical) - x(1), right - left)
     parts.append(f'<line class="group" x1="{left}" y1="56" x2="{left + width:.1f}" y2="56"/>')
     # Beside its bar, or above it where there is no room.
-    spot = (right, 48, "note end") if left + width + _LABEL / 2 > right else (left + width + 10, 61, "note")
-    parts.append(text(*spot[:2], f"critical difference {format_fixed(macro.critical, 2)}", spot[2]))
+    crowded = left + width + _LABEL / 2 > right
+    at, height, kind = (float(right), 48, "note end") if crowded else (left + width + 10, 61, "note")
+    parts.append(text(at, height, f"critical difference {format_fixed(macro.critical, 2)}", kind))
     groups = _groups(rows, macro.critical)
     for i, (best, worst) in enumerate(groups):
         y = top + 12 + 10 * i
