@@ -83,7 +83,7 @@ def plot(
 ) -> Figure:
     """Draw a comparison: means with intervals and tiers, or critical differences over several datasets.
 
-    The same as `bench compare --picture`. A notebook shows the figure; `save` writes it as SVG.
+    The same as `bench compare --picture`. A notebook shows the figure; `save` writes it as SVG, PNG or PDF.
 
     Args:
         comparison: what `bench.compare` gave, of which the first metric is drawn; or a result or its name.

@@ -40,7 +40,8 @@ def tune(
         seed: which train queries are held out, if there is no dev split.
 
     Returns:
-        All points, the best first; `tuning.best` is the spec of the best for `bench.run`.
+        All points, the best first; `tuning.best` is the spec of the best for `bench.run`, `tuning.value` its mean with
+        an interval, and `tuning.default` its test against the default.
 
     Raises:
         UsageError: neither dev nor train queries, an empty or huge grid, a wrong parameter, or a metric without a

@@ -37,6 +37,7 @@ EXTRAS: dict[str, str] = {
     "numba": "scale",
     "latex2mathml": "leaderboard",
     "threadpoolctl": "leaderboard",
+    "typst": "pictures",
 }
 #: Modules whose package has another name.
 PACKAGES: dict[str, str] = {"yaml": "pyyaml", "re2": "google-re2", "google.genai": "google-genai"}

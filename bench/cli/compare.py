@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ from bench.comparison.tables import (
 from bench.comparison.tried import tried_sentences
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
+from bench.show.figures import check_picture
 from bench.show.numbers import format_fixed, several
 
 if TYPE_CHECKING:
@@ -89,13 +91,13 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
 )
 @more_option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
-@click.option("--details", is_flag=True, help="All metrics and all numbers of each.")
+@click.option("--details", is_flag=True, help="All metrics and all numbers of each; in LaTeX, 95% intervals.")
 @click.option("--latex", "as_latex", is_flag=True, help="Same as --format latex: one table, ready to paste.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a chart of the first metric to this SVG file.",
+    help="Write a chart of the first metric to this file: .svg, .png or .pdf.",
 )
 @results_option
 @source_options
@@ -134,7 +136,8 @@ def command(
     """
     folder = results or results_folder()
     bars = progress()
-
+    if picture is not None:
+        check_picture(picture)
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
     listed = _MOVED if moved is None else moved
     question = ComparisonQuestion(wanted, slices, listed, correction, unit == "none", margin)
@@ -151,7 +154,12 @@ def command(
         else:
             _print_short(report, wanted, moved is not None)
     else:
-        click.echo({"markdown": markdown, "csv": csv_text, "latex": latex}[form](report), nl=False)
+        texts: dict[str, Callable[[Comparison], str]] = {
+            "markdown": markdown,
+            "csv": csv_text,
+            "latex": partial(latex, details=details),
+        }
+        click.echo(texts[form](report), nl=False)
 
 
 #: Metrics that are shown if none is named, and systems of which the moved queries are.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bench.base.paths import results_folder, write_text
+from bench.base.paths import results_folder
 from bench.cli.help import VerbCommand
 from bench.cli.options import json_option, results_option
 from bench.cli.output import console, print_json
@@ -15,7 +15,11 @@ from bench.cli.output import console, print_json
 @click.command("curve", cls=VerbCommand)
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("-m", "--metric", default="recall@5", show_default=True, help="What is drawn.")
-@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), help="Write the curves to this SVG file.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the curves to this file: .svg, .png or .pdf.",
+)
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
 @results_option
 @json_option
@@ -38,13 +42,16 @@ def command(
     from bench.metrics import parse_metrics
     from bench.results.store import StoredResult, find_results
     from bench.results.units import sample
+    from bench.show.figures import check_picture, write_picture
 
+    if picture is not None:
+        check_picture(picture)
     (name,) = (str(each) for each in parse_metrics([metric]))
     plans = read_experiment(experiment).plans()
     stored = [item for item in find_results(results or results_folder()) if isinstance(item, StoredResult)]
     sizes = library_sizes(plans, stored, name)
     if picture is not None:
-        write_text(picture, draw(sizes))
+        write_picture(picture, draw(sizes))
     if as_json:
         print_json(sizes.model_dump(mode="json"))
         return

@@ -64,7 +64,8 @@ def command(
     """Evaluate every combination of values on the dev queries, and print the best as a spec for `bench run`.
 
     During tuning, methods learn from train only. Where there is no dev split, a fifth of train is held out, by whole
-    groups of dependent queries. Test queries are never used.
+    groups of dependent queries. Test queries are never used. The best is tested against the method's default, which
+    runs too, with a p-value that allows for the choice.
     """
     bars = progress(quiet)
     spec = parse(method)
@@ -86,6 +87,8 @@ def command(
     console().print(table)
     for note in () if quiet else tuning.notes:
         say(note)
+    for sentence in tuning.findings:
+        click.echo(sentence)
     click.echo(tuning.best)
 
 

@@ -72,8 +72,10 @@ def estimate(runs: Sequence[ChoiceRun], plans: Sequence[Plan], price: Priced | N
     for plan in plans:
         source = known[str(plan.dataset)]
         queries = min(plan.limit or source.manifest.dataset.queries, source.manifest.dataset.queries) * plan.repeats
-        each = source.metrics.tokens.get("definitions_top_5", 0.0) / min(5, source.manifest.dataset.tools)
         arguments = dict(plan.method.arguments)
+        # Lists in a prompt have no schemas.
+        counted = "definitions_top_5" if arguments["form"] == "calls" else "top_5"
+        each = source.metrics.tokens.get(counted, 0.0) / min(5, source.manifest.dataset.tools)
         shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or source.manifest.dataset.tools
         calls += queries
         tokens += queries * each * min(float(str(shown)), source.manifest.dataset.tools)
@@ -186,14 +188,12 @@ class ChoiceReport:
 
     def _break_even(self, choice: Choice) -> CachedBreakEven | None:
         """The search of a row against the whole library in a cached prompt; None without prices or counts of tokens."""
-        source = choice.run.source
-        counts, tools = source.metrics.tokens, source.manifest.dataset.tools
-        priced = self.price is not None and choice.run.arm == "retrieved"
-        if self.price is None or not priced or not {"definitions", "definitions_top_5"} <= counts.keys():
+        definitions = self.calibration[str(choice.run.plan.dataset)].definitions
+        if self.price is None or choice.run.arm != "retrieved" or not definitions:
             return None
         given, _, made = choice.choices.mean_tokens()
-        shown = counts["definitions_top_5"] / min(5, tools) * choice.run.shown
-        return CachedBreakEven(shown, counts["definitions"], tools, max(0.0, given - shown), made, self.price.price)
+        shown, library = choice.choices.mean_shown(definitions), sum(definitions.values())
+        return CachedBreakEven(shown, library, len(definitions), max(0.0, given - shown), made, self.price.price)
 
 
 def _shown(choice: Choice) -> str:

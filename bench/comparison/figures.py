@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.base.paths import expand_path, write_text
+from bench.base.paths import expand_path
 from bench.base.text import one_line, shorten
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
-from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip
+from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip, write_picture
 from bench.show.numbers import estimate, format_fixed, placed
 
 _STYLE = """
@@ -47,13 +47,15 @@ class Figure:
         return Figure(f"{metric}: {report._line()}", draw(report))
 
     def save(self, path: str | Path) -> Path:
-        """Write the SVG file.
+        """Write it as SVG, PNG or PDF, by the end of the name.
 
         Raises:
+            UsageError: the name ends otherwise.
+            UnavailableError: PNG and PDF need an extra that is not installed.
             StorageError: it cannot be written.
         """
         place = expand_path(path)
-        write_text(place, self.svg)
+        write_picture(place, self.svg)
         return place
 
     def __repr__(self) -> str:
@@ -117,7 +119,10 @@ def _critical_differences(macro: MacroReport) -> str:
         parts.append(text(x(rank), top - 12, str(rank), "note middle"))
     width = min(x(1 + macro.critical) - x(1), right - left)
     parts.append(f'<line class="group" x1="{left}" y1="56" x2="{left + width:.1f}" y2="56"/>')
-    parts.append(text(left + width + 10, 61, f"critical difference {format_fixed(macro.critical, 2)}", "note"))
+    # Beside its bar, or above it where there is no room.
+    crowded = left + width + _LABEL / 2 > right
+    at, height, kind = (float(right), 48, "note end") if crowded else (left + width + 10, 61, "note")
+    parts.append(text(at, height, f"critical difference {format_fixed(macro.critical, 2)}", kind))
     groups = _groups(rows, macro.critical)
     for i, (best, worst) in enumerate(groups):
         y = top + 12 + 10 * i

@@ -34,6 +34,8 @@ INDEPENDENT = (
     "These numbers take queries as independent. Where queries share a group they are wrong: intervals are too narrow "
     "and p-values too small."
 )
+#: Characters of a name in a caption, which has three lines at most.
+_CAPTION_NAME = 36
 PLACED = "In parentheses: floors and oracles, each as if it alone were added to the others."
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
@@ -203,19 +205,29 @@ def csv_text(report: Comparison) -> str:
     return tables.csv_text([COLUMNS, *flat_rows(report)])
 
 
-def latex(report: Comparison) -> str:
-    """One table, ready to paste: the best of a column is bold, the second underlined, daggers say what differs."""
+def latex(report: Comparison, details: bool = False) -> str:
+    """One table, ready to paste: the best of a column is bold, the second underlined, daggers say what differs.
+
+    Args:
+        report: the comparison.
+        details: show the 95% interval of each mean.
+    """
     metrics = list(dict.fromkeys(metric.metric for dataset in report.datasets for metric in dataset.metrics))
-    (table,) = grid(report, metrics)
-    about = "; ".join(f"{item.dataset} ({item.split}; {_size(item)})" for item in report.datasets)
-    origins = [f"{sentence[:1].upper()}{sentence[1:]}." for dataset in report.datasets for sentence in dataset.origin]
-    tried = [f"{sentence} ({dataset.dataset})." for dataset in report.datasets for sentence in tried_sentences(dataset)]
-    over = ["The mean is over the datasets, and rank is the mean rank."] if report.macro else []
-    best = "The best of a column is bold, and the second best is underlined."
-    caption = latex_text(" ".join([f"{about}.", *dict.fromkeys(origins), *over, best, signs(report), *tried]))
+    (table,) = grid(report, metrics, intervals=details)
+    comments = [title(dataset) for dataset in report.datasets]
+    for dataset in report.datasets:
+        comments += [f"{dataset.dataset}: {said}" for said in (*dataset.origin, *tried_sentences(dataset))]
+    comments += [f"{macro.metric}: {macro.statement}" for macro in report.macro if macro.statement]
+    base, on = (one_line(name, _CAPTION_NAME) for name in (report.baseline, report.datasets[0].dataset))
+    about = "by dataset, over all, and mean ranks" if report.macro else f"on {on}"
+    same = "" if report.margin is None else f" {SAME}: the same within {report.margin:g}."
+    caption = latex_text(
+        f"Means {'and 95% intervals ' if details else ''}{about}; the best is bold, the second underlined. "
+        f"†, ‡: differs from {base} with corrected p < {LEVEL}, 0.01.{same}"
+    )
     for sign, command in (("†", r"$\dagger$"), ("‡", r"$\ddagger$"), (SAME, r"$\approx$")):
         caption = caption.replace(sign, command)
-    return tables.latex(table, caption)
+    return tables.latex(table, caption, [*comments, signs(report)])
 
 
 def metric_tables(report: Comparison) -> list[Table]:

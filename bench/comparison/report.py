@@ -371,11 +371,11 @@ class Comparison(Shown, Record):
 
         return markdown(self)
 
-    def to_latex(self) -> str:
-        """A LaTeX table for each dataset, for a paper; needs the package booktabs."""
+    def to_latex(self, details: bool = False) -> str:
+        """A LaTeX table for a paper, with 95% intervals if asked for; needs the packages booktabs and graphicx."""
         from bench.comparison.render import latex
 
-        return latex(self)
+        return latex(self, details)
 
     def _line(self) -> str:
         others = [system.name for system in self.datasets[0].systems if system.name != self.baseline]

@@ -14,6 +14,7 @@ from bench.comparison.report import (
     Comparison,
     DatasetReport,
     MacroReport,
+    MacroStanding,
     MetricReport,
     Move,
     Standing,
@@ -139,7 +140,7 @@ def _place(standing: Standing) -> tuple[str, str]:
     return placed(standing.tier, standing.reference), placed(interval_of_rank, standing.reference)
 
 
-def _ends(standing: Standing) -> tuple[str, ...]:
+def _ends(standing: Standing | MacroStanding) -> tuple[str, ...]:
     ends = interval(standing.low, standing.high, "short", none="")
     return (ends,) if ends else ()
 
@@ -222,7 +223,7 @@ def macro_table(macro: MacroReport) -> Table:
     return table
 
 
-def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -> list[Table]:
+def grid(report: Comparison, metrics: Sequence[str], width: int | None = None, intervals: bool = False) -> list[Table]:
     """Means with signs of significance, the best and the second best of each column marked.
 
     On one dataset a column is a metric. On several it is a dataset, a metric has rows of its own, and the mean over all
@@ -232,13 +233,14 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
         report: the comparison.
         metrics: those that are shown.
         width: of a terminal; where the datasets do not fit there are several tables. None for one table of all.
+        intervals: whether means have their 95% intervals.
     """
     first = report.datasets[0]
     systems = [item.name for item in first.systems]
     if len(report.datasets) == 1:
         shown_metrics = [metric for metric in first.metrics if metric.metric in metrics]
         table = Table(["Method", *(metric.metric for metric in shown_metrics)], right=range(1, len(shown_metrics) + 1))
-        columns = [_means(metric, _oracles(first)) for metric in shown_metrics]
+        columns = [_means(metric, _oracles(first), intervals) for metric in shown_metrics]
         for name in systems:
             table.add(name, *(column[name] for column in columns))
         return [table]
@@ -247,11 +249,16 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
         label = min(_LABEL, max(map(len, [*systems, *metrics])))
         room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
-    return [_grid_of(report, part, metrics, last=part is parts[-1], width=width) for part in parts]
+    return [_grid_of(report, part, metrics, part is parts[-1], width, intervals) for part in parts]
 
 
 def _grid_of(
-    report: Comparison, datasets: Sequence[DatasetReport], metrics: Sequence[str], last: bool, width: int | None
+    report: Comparison,
+    datasets: Sequence[DatasetReport],
+    metrics: Sequence[str],
+    last: bool,
+    width: int | None,
+    intervals: bool,
 ) -> Table:
     macros = {macro.metric: macro for macro in report.macro} if last else {}
     systems = [item.name for item in report.datasets[0].systems]
@@ -265,11 +272,13 @@ def _grid_of(
         reports = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]
         if len(reports) < len(datasets):
             continue
-        columns = [_means(metric, _oracles(dataset)) for dataset, metric in reports]
+        columns = [_means(metric, _oracles(dataset), intervals) for dataset, metric in reports]
         higher = reports[0][1].higher_is_better
         table.add(name, style="title", rule=True)
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
         means = _mark_best({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
+        if intervals:
+            means = {name: replace(cell, below=_ends(macro[name])) for name, cell in means.items()}
         for system in systems:
             over: list[str | Cell] = [means[system], format_fixed(macro[system].rank, 2)] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
@@ -280,11 +289,14 @@ def _oracles(dataset: DatasetReport) -> set[str]:
     return {item.name for item in dataset.systems if "oracle" in item.marks}
 
 
-def _means(metric: MetricReport, oracles: set[str]) -> dict[str, Cell]:
-    """System -> its mean on a metric, with the sign of its difference from the baseline."""
+def _means(metric: MetricReport, oracles: set[str], intervals: bool) -> dict[str, Cell]:
+    """System -> its mean on a metric, with the sign of its difference from the baseline, and its interval if wanted."""
     difference_by_system = differences(metric)
     means = _mark_best({item.system: item.mean for item in metric.standings}, metric.higher_is_better, oracles)
-    return {name: replace(cell, mark=sign(difference_by_system.get(name))) for name, cell in means.items()}
+    ends = {item.system: _ends(item) if intervals else () for item in metric.standings}
+    return {
+        name: replace(cell, mark=sign(difference_by_system.get(name)), below=ends[name]) for name, cell in means.items()
+    }
 
 
 def _mark_best(means: Mapping[str, float], higher_is_better: bool, oracles: set[str]) -> dict[str, Cell]:

@@ -7,15 +7,17 @@ is run, resumed, replayed, stored, compared and gated as any other.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 from bench.base.errors import BenchError, UsageError
 from bench.base.spec import Spec, Value, parse
+from bench.data.tables import Template, Tool
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
+from bench.results.choice_costs import tokens_per_byte
 from bench.results.choices import Choices, read_choices
 from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.store import StoredResult
@@ -27,6 +29,10 @@ Form = Literal["calls", "json", "names"]
 
 #: No dataset has more gold tools for a query.
 _ALL_GOLD = 100
+#: The text of a tool that is nearest to what a prompt of each form says of it.
+_PROMPT_TEXTS: dict[Form, Template] = {"calls": "full", "json": "name_description", "names": "name_description"}
+#: Characters of a description that a prompt has (`methods/choose.py`).
+LONGEST_DESCRIPTION = 1024
 #: How the calibration is run: so many tools, and the requests with hard ones twice.
 CALIBRATION_TOOLS, CALIBRATION_REPEATS = 5, 2
 
@@ -57,8 +63,8 @@ def arm_spec(chooser: Chooser, base: Spec, arm: Arm, shown: int) -> Spec:
         shown: how many tools.
     """
     if arm == "library":
-        # The order is drawn in any case, so which method ranks does not matter.
-        return chooser.spec(Spec("bm25"), 0)
+        # The order is drawn in any case, but a search may leave tools out: this one ranks all.
+        return chooser.spec(Spec("random"), 0)
     if arm == "gold":
         return chooser.spec(Spec("oracle"), _ALL_GOLD)
     if arm == "retrieved":
@@ -146,10 +152,12 @@ class Calibration:
     Attributes:
         tests: by what the gold is among: `random` tools, `hard` ones, the same `reordered`, or `alone`.
         same_reordered: the share of queries with the same choice in another order of the hard tools.
+        definitions: tool id -> tokens of its definition in a prompt of the model; empty where they are not known.
     """
 
     tests: dict[str, Fitness]
     same_reordered: float
+    definitions: Mapping[str, float]
 
     @property
     def faults(self) -> list[str]:
@@ -245,8 +253,18 @@ def make_choices(
     for dataset, plans in calibrations.items():
         results = {name: made.popleft() for name in plans}
         tests = {name: fitness(result) for name, result in results.items()}
-        tested[dataset] = Calibration(tests, same_in_another_order(results["hard"], results["reordered"]))
+        sizes = {tool.tool_id: _bytes(tool, chooser.form) for tool in runner.dataset(plans["random"].dataset).tools}
+        slope = tokens_per_byte(map(read_choices, results.values()), sizes)
+        definitions = {} if slope is None else {tool: slope * size for tool, size in sizes.items()}
+        same = same_in_another_order(results["hard"], results["reordered"])
+        tested[dataset] = Calibration(tests, same, definitions)
     return tested, [Choice(run, made.popleft()) for run in runs]
+
+
+def _bytes(tool: Tool, form: Form) -> int:
+    """How long the definition of a tool is in a prompt."""
+    cut = replace(tool, description=tool.description[:LONGEST_DESCRIPTION])
+    return len(cut.text(_PROMPT_TEXTS[form]).encode("utf-8", "replace"))
 
 
 def _made(outcome: StoredResult | BenchError) -> StoredResult:

@@ -192,7 +192,7 @@ class Runner:
                 try:
                     self._begin([self._prepare(plan, self.build(plan.method))])
                 except BenchError:
-                    dataset = self._dataset(plan.dataset)
+                    dataset = self.dataset(plan.dataset)
                     conditions = plan.normal(dataset).conditions(dataset)
                     begin_run(self.results, plan.method, plan.dataset, conditions, plan.command(self.metrics))
 
@@ -216,7 +216,8 @@ class Runner:
         """Let go of the datasets in memory."""
         self._datasets.clear()
 
-    def _dataset(self, spec: Spec) -> Dataset:
+    def dataset(self, spec: Spec) -> Dataset:
+        """A dataset, which is loaded once."""
         if spec not in self._datasets:
             with self.progress.stage(f"load {spec}"):
                 dataset = self._datasets[spec] = self.load(spec)
@@ -226,7 +227,7 @@ class Runner:
     def _prepare(self, plan: Plan, method: Method) -> Prepared:
         # Its identity is taken now: what it builds from here on is no part of it.
         method.context.close()
-        dataset = self._dataset(plan.dataset)
+        dataset = self.dataset(plan.dataset)
         plan = plan.normal(dataset)
         for metric in self.metrics:
             if isinstance(metric.cutoff, int) and metric.cutoff > plan.depth and plan.depth < len(dataset.tools):
@@ -243,7 +244,7 @@ class Runner:
 
     def _place(self, item: Prepared) -> Prepared:
         """A prepared plan with the id and the folder of its result."""
-        spec, method, found = self._dataset(item.plan.dataset).spec, item.method, item.provisional
+        spec, method, found = self.dataset(item.plan.dataset).spec, item.method, item.provisional
         if method_use(method) is not None:
             place = result_folder(self.results, spec, method.name, "*")
             for manifest in sorted(place.parent.glob(f"{place.name}/{MANIFEST}"), reverse=True):
@@ -285,7 +286,7 @@ class Runner:
     def _bring_up_to_date(self, result: StoredResult, plan: Plan) -> StoredResult:
         """A stored result, scored again if it lacks a metric or the scoring code has changed."""
         made = result.manifest.environment.created
-        dataset = self._dataset(plan.dataset)
+        dataset = self.dataset(plan.dataset)
         if up_to_date(result, dataset, self.metrics):
             self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
             return result
@@ -293,7 +294,7 @@ class Runner:
         return rescore(result, dataset, self.metrics)
 
     def _make(self, item: Prepared) -> StoredResult:
-        plan, method, dataset = item.plan, item.method, self._dataset(item.plan.dataset)
+        plan, method, dataset = item.plan, item.method, self.dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
         batches = _partial(item.begun)
@@ -351,7 +352,7 @@ class Runner:
             ) from None
         with clock("score"), self.progress.stage("score"):
             scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
-        leaks = training_leaks(models(method), dataset, rows, lambda spec: self._dataset(parse(spec)))
+        leaks = training_leaks(models(method), dataset, rows, lambda spec: self.dataset(parse(spec)))
         marks = check_marks(method) | leaks | seen
         if resumed and REMOTE in marks:
             marks[RESUMED] = (

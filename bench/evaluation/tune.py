@@ -7,12 +7,13 @@ import itertools
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
@@ -28,10 +29,16 @@ from bench.evaluation.runner import Runner
 from bench.interface import History, Library, Method
 from bench.interface.parts import is_oracle, needs_history
 from bench.metrics import Metric
-from bench.metrics.evaluate import evaluate
-from bench.show.numbers import format_fixed
+from bench.metrics.evaluate import Scores, evaluate
+from bench.results.intervals import difference_span, means_and_intervals
+from bench.results.manifest import MetricValue
+from bench.results.units import number_units, sample, unit_counts
+from bench.show.numbers import estimate, format_fixed, p_value, several
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
+from bench.stats.best_of_many import best_of_many
+from bench.stats.noninferiority import PairVerdict, enough_units, pair_verdict
+from bench.stats.paired import compare
 
 if TYPE_CHECKING:
     import pandas
@@ -44,10 +51,38 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class GridPoint:
-    """One point of a grid: its values, and the metric's mean over the dev queries."""
+    """One point of a grid: its values, and the metric's mean over the dev queries.
+
+    Attributes:
+        method: spec of the method at the point, with the parameters that differ from their defaults.
+        queries: (queries,) the metric on each of them; NaN where it is not taken.
+    """
 
     values: Mapping[str, Value]
     score: float
+    method: Spec = field(compare=False, repr=False)
+    queries: NDArray[np.float64] = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class AgainstDefault:
+    """The best point less the method that has the defaults of the grid's parameters, on the same queries.
+
+    Attributes:
+        method: spec of the default.
+        mean: of the default.
+        difference, low, high: with its 95% interval, not corrected.
+        p: two-sided, corrected for the choice among the points (`bench.stats.best_of_many`).
+        verdict: by p.
+    """
+
+    method: str
+    mean: float
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    verdict: PairVerdict
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,6 +94,9 @@ class Tuning(Shown):
         dataset: spec of the dataset whose dev queries were asked.
         metric: what was made as high as can be.
         points: the points.
+        value: the metric of the best point, with its 95% interval, and over how many queries.
+        units, effective: their units of independence, and how many independent queries they are worth.
+        default: the best against the default; None of a method that cannot run without a value from the grid.
         held_out: which train queries stood in for dev; None where the dataset has a dev split.
     """
 
@@ -66,6 +104,10 @@ class Tuning(Shown):
     dataset: str
     metric: str
     points: tuple[GridPoint, ...]
+    value: MetricValue
+    units: int
+    effective: float
+    default: AgainstDefault | None
     held_out: HeldOut | None = None
 
     @property
@@ -82,6 +124,23 @@ class Tuning(Shown):
         chosen = f"best of {len(self.points)} variants on {self._split_name}"
         return [*asked, f"{chosen}: the choice makes its mean there too high; `bench run` measures it on test"]
 
+    @property
+    def findings(self) -> list[str]:
+        """How sure the mean of the best is, and whether the best is shown to be better than the default."""
+        value = self.value
+        size = sample(value.n, self.units, self.effective)
+        found = [f"best {self.metric}: {estimate(value.mean, value.low, value.high)}, {size}"]
+        default = self.default
+        if default is None:
+            return [*found, "there is no default to compare with: the method needs a value from the grid"]
+        if default.method == str(self.points[0].method):
+            return [*found, "the default is the best point"]
+        verdict = default.verdict if default.verdict in {"better", "worse"} else "not shown to be better"
+        told = estimate(default.difference, default.low, default.high, sign=True)
+        p = f"p {p_value(default.p)} for the best of {several(len(self.points), 'point')}"
+        few = ", too few groups for conclusions" if default.verdict == "too few groups" else ""
+        return [*found, f"{verdict} than the default, {default.method}: {told}, {p}{few}"]
+
     @cached_property
     def table(self) -> pandas.DataFrame:
         """One row a point, the best first: a column for each parameter, and the metric.
@@ -95,8 +154,18 @@ class Tuning(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Everything, as `bench tune --json` prints it."""
         rows = [{"values": dict(point.values), self.metric: point.score} for point in self.points]
-        held = None if self.held_out is None else dataclasses.asdict(self.held_out)
-        return {"method": self.best, "dataset": self.dataset, "split": "dev", "held_out": held, "points": rows}
+        held, default = (None if part is None else dataclasses.asdict(part) for part in (self.held_out, self.default))
+        return {
+            "method": self.best,
+            "dataset": self.dataset,
+            "split": "dev",
+            "held_out": held,
+            **self.value.model_dump(include={"n", "mean", "low", "high"}),
+            "units": self.units,
+            "effective": self.effective,
+            "default": default,
+            "points": rows,
+        }
 
     def _line(self) -> str:
         best = f"{self.metric} {format_fixed(self.points[0].score)}, the best of {len(self.points)} points"
@@ -109,13 +178,13 @@ class Tuning(Shown):
     def _tables(self) -> list[Table]:
         names = list(self.points[0].values)
         rows = [
-            [*(format_value(point.values[name]) for name in names), f"{point.score:.4f}"]
+            [*(format_value(point.values[name]) for name in names), format_fixed(point.score)]
             for point in self.points[:_SHOWN]
         ]
         left = len(self.points) - len(rows)
         title = f"{self.method.name} on {self.dataset} ({self._split_name})"
         left_out = [f"and {left} more"] if left else []
-        return [table_of((*names, self.metric), rows, title, [*left_out, *self.notes])]
+        return [table_of((*names, self.metric), rows, title, [*left_out, *self.findings, *self.notes])]
 
 
 def tune_method(
@@ -131,7 +200,49 @@ def tune_method(
     """What `tune` finds, with what was asked: the dev queries, or a part of train, held out by the seed."""
     derived, held_out = hold_out_dev(dataset, seed)
     points = tune(build, spec, grid, derived, metric, held_out=held_out, **more)
-    return Tuning(spec, dataset.spec, str(metric), tuple(points), held_out)
+    units = derived.units[derived.rows("dev")]
+    taken = ~np.isnan(points[0].queries)
+    value = means_and_intervals(Scores((metric,), points[0].queries[:, None]), units)[str(metric)]
+    default = _default_point(build, spec, points, derived, metric, held_out=held_out, **more)
+    against = None if default is None else _compare_with(default, points, metric, taken, number_units(units[taken]))
+    return Tuning(spec, dataset.spec, str(metric), tuple(points), value, *unit_counts(units[taken]), against, held_out)
+
+
+def _default_point(
+    build: Callable[[Spec], Method],
+    spec: Spec,
+    points: Sequence[GridPoint],
+    dataset: Dataset,
+    metric: Metric,
+    **more: Any,
+) -> GridPoint | None:
+    """The method with the defaults of the grid's parameters, which runs unless it is a point; None if it cannot."""
+    try:
+        method = build(spec)
+        for point in points:
+            if point.method == method.spec:
+                return point
+        grid = {name: [value] for name, value in method.full_spec.arguments if name in points[0].values}
+        # In this process: an executor runs once.
+        return tune(build, spec, grid, dataset, metric, **{**more, "executor": None})[0]
+    except UsageError:
+        return None
+
+
+def _compare_with(
+    default: GridPoint,
+    points: Sequence[GridPoint],
+    metric: Metric,
+    taken: NDArray[np.bool_],
+    units: NDArray[np.int64],
+) -> AgainstDefault:
+    """The first of the points against the default, on the queries that the metric is taken on."""
+    values = np.column_stack([point.queries[taken] for point in (default, *points)])
+    (pair,) = compare(values[:, [1]] - values[:, [0]], units=units, span=difference_span(metric))
+    families = np.array([0, *(1 for _ in points)])
+    p = float(best_of_many(values, families, [0], units=units)[1, 0])
+    verdict = pair_verdict(pair.difference, p, enough_units(units))
+    return AgainstDefault(str(default.method), default.score, pair.difference, pair.low, pair.high, p, verdict)
 
 
 def tune(
@@ -192,19 +303,28 @@ def tune(
     if executor is not None:
         data = parse(dataset.spec)
         plans = [Plan(data, method.spec, split="dev", depth=depth, template=template) for method in methods]
-        scored = _by_executor(plans, metric, dataset, build, executor, progress, held_out)
-        points = [GridPoint(values, score) for values, score in zip(candidates, scored, strict=True)]
-        return sorted(points, key=lambda point: -point.score)
-    measured = []
+        columns = _by_executor(plans, metric, dataset, build, executor, progress, held_out)
+        return _points(candidates, methods, columns)
+    columns = []
     with progress.stage("tune", len(methods), "points") as bar:
-        for values, method in zip(candidates, methods, strict=True):
+        for method in methods:
             prepare(method, library, history, checked=True)
             ranking = ask(method, dataset, rows, depth).ranking
             with metric_errors([metric]):
-                scores = evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed)
-            measured.append(GridPoint(values, scores.means()[str(metric)]))
+                columns.append(evaluate(ranking.tools, gold, [metric], unanswered=ranking.failed).column(metric))
             bar.advance()
-    return sorted(measured, key=lambda point: -point.score)
+    return _points(candidates, methods, columns)
+
+
+def _points(
+    candidates: Sequence[Mapping[str, Value]], methods: Sequence[Method], columns: Sequence[NDArray[np.float64]]
+) -> list[GridPoint]:
+    """The points of a grid, the best first; the first of equals stays first."""
+    points = [
+        GridPoint(values, float(np.nanmean(column)), method.spec, column)
+        for values, method, column in zip(candidates, methods, columns, strict=True)
+    ]
+    return sorted(points, key=lambda point: -point.score)
 
 
 def _by_executor(
@@ -215,13 +335,13 @@ def _by_executor(
     executor: Executor,
     progress: Progress,
     held_out: HeldOut | None,
-) -> list[float]:
-    """The metric's mean for each plan, by results in a folder that ends with them."""
+) -> list[NDArray[np.float64]]:
+    """(queries,) the metric for each plan, by results in a folder that ends with them."""
     with tempfile.TemporaryDirectory(prefix="bench-tune-") as folder:
         runner = Runner(Path(folder), load=lambda _: dataset, build=build, progress=progress, metrics=[metric])
-        means = []
+        columns = []
         for outcome in side_by_side(runner, plans, executor, hold_out=None if held_out is None else held_out.seed):
             if isinstance(outcome, BenchError):
                 raise outcome
-            means.append(float(np.nanmean(outcome.values(str(metric)))))
-    return means
+            columns.append(outcome.values(str(metric)))
+    return columns

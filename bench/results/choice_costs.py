@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from bench.models.llm.settings import Price
+from bench.results.choices import Choices
 
 #: The share of requests whose prompt is found in the cache, where a reader is told of one.
 HIT_SHARE = 0.9
@@ -22,6 +27,31 @@ def cost_of_100(tokens: tuple[float, float, float], price: Price) -> float:
     return 100 * price.of(given, made, cached)
 
 
+def tokens_per_byte(replies: Iterable[Choices], sizes: Mapping[str, int]) -> float | None:
+    """Input tokens for each byte of the definitions in a model's prompts, as the model's endpoint counts them.
+
+    Prompts for one request differ in their tools alone: this is the slope of input tokens on bytes within requests
+    (least squares with an intercept for each request).
+
+    Args:
+        replies: choices of one model, asked in one form, on one dataset.
+        sizes: tool id -> bytes of its definition.
+
+    Returns:
+        None where no request was put to the model with definitions of several sizes.
+    """
+    prompts = defaultdict(list)
+    for choices in replies:
+        for query, note in zip(choices.queries, choices.notes, strict=True):
+            if note is not None and note.input_tokens:
+                prompts[query].append((sum(sizes[tool] for tool in note.shown), note.input_tokens))
+    spread = joint = 0.0
+    for pairs in prompts.values():
+        size, tokens = (np.array(pairs) - np.mean(pairs, axis=0)).T
+        spread, joint = spread + float(size @ size), joint + float(size @ tokens)
+    return joint / spread if spread > 0 and joint > 0 else None
+
+
 @dataclass(frozen=True)
 class CachedBreakEven:
     """A search that shows k tools in a prompt of its own, against the whole library at the head of every prompt.
@@ -29,7 +59,8 @@ class CachedBreakEven:
     The definitions of the library are the same each time, so that a cache can hold them: a hit reads them at the price
     of cached input, a miss writes them. They are not cached where that costs more than plain input. The request and the
     instructions come after them, and are paid in full by both, as is the output. Left out are the call that makes the
-    search, what it costs to run it, and that a model answers differently in front of more tools.
+    search, what it costs to run it, and that a model answers differently in front of more tools. All tokens are those
+    of one count.
 
     Attributes:
         shown: tokens of the definitions that the search shows.

@@ -7,7 +7,7 @@ from the stored values alone why a choice is not the gold set.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -145,6 +145,10 @@ class Choices:
         given, cached, made = np.mean(rows, axis=0).tolist()
         return given, cached, made
 
+    def mean_shown(self, sizes: Mapping[str, float]) -> float:
+        """Mean size of all tools shown for a query that the model answered, by the size of each tool; 0 without any."""
+        return float(np.mean([sum(sizes[tool] for tool in note.shown) for note in self._answers] or [0.0]))
+
     def estimated(self) -> int:
         """Of how many answers the tokens are upper bounds, since the endpoint counted none."""
         return sum(note.estimated for note in self._answers)
@@ -172,7 +176,8 @@ def what_is_shown(spec: Spec, name: Callable[[Spec], str] = str) -> tuple[str, i
     if base.name == "oracle":
         return "the gold alone", None
     if not shown:
-        return "the whole library", None
+        # A search may leave tools out, also of the whole library.
+        return "the whole library" if base.name == "random" else f"all that {name(base)} finds", None
     if base.name != "planted":
         return name(base), shown
     planted = dict(base.arguments)

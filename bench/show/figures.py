@@ -10,9 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from bench.base.text import clean, label
+from bench.base.errors import UsageError, require
+from bench.base.paths import replacing, write_text
+from bench.base.text import clean, label, one_line
 from bench.show.numbers import format_fixed, interval
 
 #: Series of one picture: as many as there are colours and dashes that can be told apart.
@@ -29,6 +33,10 @@ text { font: 13px "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; fill: #1
 .end { text-anchor: end; } .middle { text-anchor: middle; }
 .axis { stroke: #8a8a8a; fill: none; } .grid { stroke: #e4e4e4; }
 """
+#: Pixels in each inch of a PNG: three for each of the drawing.
+_PNG_DENSITY = 288
+#: Of Typst: a page that is the drawing.
+_PAGE = '#set page(width: auto, height: auto, margin: 0pt)\n#image(bytes(sys.inputs.svg), format: "svg")'
 #: Distances between ticks.
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 
@@ -216,6 +224,33 @@ def document(title: str, parts: Sequence[str], width: float, height: float, styl
     ground = '<rect width="100%" height="100%" fill="#fff"/>'
     body = [f"<style>{STYLE}{style.lstrip()}</style>", ground, text(12, 28, title, "title")]
     return "\n".join([head, *body, *parts, "</svg>"]) + "\n"
+
+
+def check_picture(path: Path) -> None:
+    """Raise unless a picture can be written under this name.
+
+    Raises:
+        UsageError: it does not end with .svg, .png or .pdf.
+        UnavailableError: what writes PNG and PDF is not installed.
+    """
+    form = path.suffix.lower()
+    if form not in {".svg", ".png", ".pdf"}:
+        raise UsageError(f"the picture {one_line(str(path))} has no name that ends with .svg, .png or .pdf.")
+    if form != ".svg":
+        require("typst", what=f"a picture as {form[1:].upper()}")
+
+
+def write_picture(path: Path, svg: str) -> None:
+    """Write a drawing as SVG, PNG or PDF, as its name ends; errors as of `check_picture`."""
+    check_picture(path)
+    if path.suffix.lower() == ".svg":
+        write_text(path, svg)
+        return
+    import typst
+
+    form: Literal["png", "pdf"] = "png" if path.suffix.lower() == ".png" else "pdf"
+    with replacing(path) as temporary:
+        typst.compile(_PAGE.encode(), temporary, format=form, ppi=_PNG_DENSITY, sys_inputs={"svg": svg})
 
 
 def within_page(title: str, parts: Sequence[str], width: float, height: float) -> str:

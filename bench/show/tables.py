@@ -280,21 +280,26 @@ def _latex_cell(cell: Cell) -> str:
     command = {"best": r"\textbf", "second": r"\underline"}.get(cell.emphasis)
     said = f"{command}{{{said}}}" if command and said else said
     mark = "".join(_LATEX_MARKS.get(sign, latex_text(sign)) for sign in cell.mark)
-    return f"{latex_text(cell.before)}{said}$^{{{mark}}}$" if mark else latex_text(cell.before) + said
+    said += f"$^{{{mark}}}$" if mark else ""
+    said += "".join(rf" {{\scriptsize {latex_text(line)}}}" for line in cell.below)
+    return latex_text(cell.before) + said
 
 
-def latex(table: Table, caption: str) -> str:
-    r"""A table with the lines of booktabs.
+def latex(table: Table, caption: str, comments: Sequence[str] = ()) -> str:
+    r"""A table with the lines of booktabs, made smaller where it is wider than the text.
 
     Args:
         table: its title and notes are the caption's affair.
         caption: LaTeX; `latex_text` makes it of a text.
+        comments: texts that stand in the file, and are not printed.
     """
     columns = "".join("r" if i in table.right else "l" for i in range(len(table.heads)))
     lines = [
-        r"% needs \usepackage{booktabs}",
+        r"% needs \usepackage{booktabs} and \usepackage{graphicx}",
+        *(f"% {one_line(comment)}" for comment in comments),
         r"\begin{table}",
         r"\centering",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         " & ".join(map(latex_text, table.heads)) + r" \\",
@@ -307,7 +312,7 @@ def latex(table: Table, caption: str) -> str:
             lines.append(rf"\multicolumn{{{len(table.heads)}}}{{l}}{{\emph{{{_latex_cell(row.cells[0])}}}}} \\")
         else:
             lines.append(" & ".join(map(_latex_cell, table.filled(row))) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
+    lines += [r"\bottomrule", r"\end{tabular}}", rf"\caption{{{caption}}}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 

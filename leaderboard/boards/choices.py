@@ -64,6 +64,8 @@ class ChoiceRow:
         tokens: mean input, cached and output tokens of a query; of `estimated` replies they are upper bounds.
         seconds: median time of a reply; None where the journal has no times.
         cost: of 100 queries; None where no price is known.
+        same_as: the base of the row that shows the same tools for every query, so that this one is no evidence of its
+            own; empty where there is none.
     """
 
     row: Row
@@ -76,6 +78,7 @@ class ChoiceRow:
     estimated: int
     seconds: float | None
     cost: float | None
+    same_as: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,8 @@ class PickerBoard:
             asked.
         faults: why it is not fit to judge rankings, each without a full stop; empty if it is.
         rows: best first, those that know the gold last; of an unfit picker by base and number of tools.
-        standing: tiers and ranks of the rows that do not know the gold; None for an unfit picker.
+        standing: tiers and ranks of the rows that do not know the gold, but for those that repeat another one; None
+            for an unfit picker.
     """
 
     picker: Picker
@@ -166,11 +170,11 @@ def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Re
     calibration = tuple((among, found[among]) for among in AMONG if among in found)
     faults = found["random tools"].faults if "random tools" in found else ["it was not calibrated on these queries"]
     # The gold alone is an upper bound of the rows, too.
-    kept = [one for one in read if one.among not in AMONG[:2]]
+    kept = _mark_repeated([one for one in read if one.among not in AMONG[:2]])
     right = {
         one.row.row.id: np.array([outcome == "right" for outcome in one.choices.outcomes], dtype=np.float64)
         for one in kept
-        if not one.row.row.oracle
+        if not one.row.row.oracle and not one.row.same_as
     }
     standing = None
     if right and not faults:
@@ -189,6 +193,17 @@ def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Re
         rows=tuple(sorted((one.row for one in kept), key=place)),
         standing=standing,
     )
+
+
+def _mark_repeated(read: Sequence[_Read]) -> list[_Read]:
+    """The same, each row that shows what another one shows marked with the first of them."""
+    bases: dict[tuple[object, ...], str] = {}
+    marked = []
+    for one in sorted(read, key=lambda one: (one.row.base.casefold(), one.row.row.id)):
+        prompts = tuple(None if note is None else tuple(note.shown) for note in one.choices.notes)
+        base = bases.setdefault((one.row.shown, prompts), one.row.base)
+        marked.append(one if base == one.row.base else replace(one, row=replace(one.row, same_as=base)))
+    return marked
 
 
 def _choice_row(row: Row, spec: Spec, choices: Choices) -> ChoiceRow:

@@ -87,7 +87,7 @@ def _outcomes(made: PickerBoard, place: str) -> Markup:
 def _curve(made: PickerBoard) -> Markup:
     lines: dict[str, list[ChoiceRow]] = {}
     for row in made.rows:
-        if row.shown is not None and not row.row.oracle:
+        if row.shown is not None and not row.row.oracle and not row.same_as:
             lines.setdefault(row.base, []).append(row)
     sized = [
         Sized(

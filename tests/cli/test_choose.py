@@ -12,7 +12,8 @@ from kit.chatserver import ChatServer, by_words, message, status, usage
 
 from bench.__main__ import run
 from bench.base.errors import ResultError
-from bench.methods.choose import Fault
+from bench.evaluation.choosing import LONGEST_DESCRIPTION
+from bench.methods.choose import _LONGEST_DESCRIPTION, Fault
 from bench.registry import load_dataset
 from bench.results.choices import FAULTS, OUTCOMES, choice_label, read_choices
 from bench.results.finding import find_result
@@ -87,7 +88,8 @@ def test_comparisons_name_what_was_shown_and_to_whom(
          "bm25(k1=2.0), 3 shown, form json, order ranked, seed 3, m"),
         ('choose(base=oracle(), form=calls, llm="local:a.gguf@sha256:0123", order=shuffled, seed=0, shown=100)',
          "the gold alone, local:a.gguf@sha256:0123"),
-        ("choose(base=bm25(), form=calls, llm=org/m, order=shuffled, seed=0, shown=0)", "the whole library, m"),
+        ("choose(base=random(), form=calls, llm=org/m, order=shuffled, seed=0, shown=0)", "the whole library, m"),
+        ("choose(base=bm25(), form=calls, llm=org/m, order=shuffled, seed=0, shown=0)", "all that bm25 finds, m"),
         ("choose(base=planted(base=random), form=calls, llm=m, order=shuffled, seed=0, shown=5)",
          "random, with the gold put in, 5 shown, m"),
         ("choose(base=planted(gold=out), form=calls, llm=m, order=shuffled, seed=0, shown=5)",
@@ -110,6 +112,9 @@ def test_every_arm(choose: Any, chat_server: ChatServer) -> None:
     by_arm = {row["arm"]: row["outcomes"] for row in report["choices"]}
     assert list(by_arm) == arms
     assert by_arm["gold"]["not retrieved"] == by_arm["library"]["not retrieved"] == 0
+    (library,) = (row for row in report["choices"] if row["arm"] == "library")
+    notes = read_choices(StoredResult.read(Path(library["folder"]))).notes
+    assert {len(note.shown) for note in notes if note is not None} == {len(load_dataset("starter").tools)}
     # A query with more gold tools than are shown.
     assert by_arm["sample"]["not retrieved"] == by_arm["with-gold"]["not retrieved"] <= 1
     # Random tools mislead less often than the first ones of a ranking.
@@ -318,7 +323,7 @@ def test_what_it_costs_is_told_by_prices_that_are_named(
     assert row["cost_of_100"] == pytest.approx(100 * (tokens[0] * 2 + tokens[2] * 10) / 1e6)
     assert row["break_even"]["hit_share"] == 0.9
     # 5 tools at 2; a cached one costs 0.9 x 0.10 + 0.1 x 2.50 = 0.34: some 29 tools of the same size.
-    assert 10 < row["break_even"]["search_cheaper_from_tools"] < 60
+    assert 20 < row["break_even"]["search_cheaper_from_tools"] < 45
     # What the user says of prices counts before the table.
     monkeypatch.setenv("BENCH_LLM_PRICE", "4/20")
     code, told, _ = choose("-q", "--limit", "8")
@@ -329,6 +334,29 @@ def test_what_it_costs_is_told_by_prices_that_are_named(
     code, told, _ = choose("-q", "--limit", "8", "--price", "no-such-model")
     assert code == 2
     assert "the table of prices has no model no-such-model" in told
+
+
+@pytest.mark.parametrize("form", ["calls", "json", "names"])
+def test_both_sides_of_the_break_even_are_in_the_tokens_of_the_endpoint(
+    form: str, choose: Any, chat_server: ChatServer
+) -> None:
+    chat_server.calls = by_words if form == "calls" else (lambda body: [])
+    chat_server.answer = lambda body: '{"tools": []}'
+    more = ["--form", form, "--arm", "library", "--arm", "retrieved", "--limit", "20", "--price", "claude-sonnet-5-5"]
+    _, _, report = choose("--json", "-q", *more)
+    library, search = report["choices"]
+    (measured, _, _), (given, _, made) = (row["mean_tokens"].values() for row in (library, search))
+    # The prompt of the search at 2 for a million, the reply at 10, as the endpoint counts them.
+    told = search["break_even"]
+    assert told["search_cost_of_100"] == pytest.approx(100 * (2 * given + 10 * made) / 1e6)
+    # The whole library was shown, too: what its prompt has more than that of the search, at 0.34 for a million.
+    rest = given - (measured - given) / (len(load_dataset("starter").tools) - 5) * 5
+    expected = 100 * (0.34 * (measured - rest) + 2 * rest + 10 * made) / 1e6
+    assert told["library_cost_of_100"] == pytest.approx(expected, rel=0.1)
+
+
+def test_the_cut_of_descriptions_is_that_of_the_prompt() -> None:
+    assert LONGEST_DESCRIPTION == _LONGEST_DESCRIPTION
 
 
 @pytest.mark.parametrize(

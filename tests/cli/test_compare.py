@@ -189,6 +189,9 @@ def test_every_form_names_every_system(bench: Bench, lexical: Path, form: str) -
 def test_a_picture_is_written_whole(bench: Bench, lexical: Path) -> None:
     bench("compare", "bm25@starter", "tfidf@starter", "-m", "recall@5", "--picture", "out/picture.svg")
     assert Path("out/picture.svg").read_text("utf-8").startswith("<svg")
+    said = bench("compare", "bm25@starter", "tfidf@starter", "--picture", "out/picture.jpg", code=2).err
+    assert "picture.jpg has no name that ends with .svg, .png or .pdf" in said
+    assert not Path("out/picture.jpg").exists()
 
 
 def test_what_steers_a_terminal_does_not_reach_it(bench: Bench, lexical: Path, starter: Dataset) -> None:

@@ -155,7 +155,7 @@ def test_every_form_names_the_margin_and_marks_what_is_the_same(part: Field) -> 
     assert marks == {"base": "", "nudged": "≈", "better": "‡≈", "worse": "‡"}
     assert "1.000‡≈" in text(table)
     assert r"better & \textbf{1.000}$^{\ddagger\approx}$ \\" in latex(comparison)
-    assert r"$\approx$: the same as base within 0.5" in latex(comparison)
+    assert r"$\approx$: the same within 0.5" in latex(comparison)
     rows = {row["system"]: row for row in csv.DictReader(io.StringIO(csv_text(comparison)))}
     assert rows["nudged"]["verdict"] == "the same within 0.5"
     assert float(rows["worse"]["margin_high"]) < -0.5

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from bench.comparison.figures import draw
+from bench.base.errors import UsageError
+from bench.comparison.figures import Figure, draw
 from bench.comparison.report import Comparison, MacroStanding
 
 Make = Callable[..., Comparison]
@@ -59,6 +64,38 @@ def test_critical_differences_join_what_cannot_be_told_apart(make: Make) -> None
     assert first[1] - first[0] - 8 == pytest.approx(unit, abs=0.3)
     assert second[0] - first[0] == pytest.approx(unit, abs=0.3)
     assert "critical difference 1.50" in texts(draw(report))
+    # Of a wide bar it stands above, and ends where the axis does.
+    (wide,) = (item for item in ranked(make, (1, 2, 3), 2.5).iter(f"{SVG}text") if "critical" in (item.text or ""))
+    assert (wide.get("class"), float(wide.attrib["x"])) == ("note end", 760)
+
+
+def test_a_png_and_a_pdf_are_the_drawing(make: Make, tmp_path: Path) -> None:
+    pytest.importorskip("typst", reason="the extra pictures is not installed")
+    figure = Figure.of(make(names=("base", "othér <&>", "third")))
+    width, height = (float(ElementTree.fromstring(figure.svg).attrib[name]) for name in ("width", "height"))
+    # The size of a PNG stands in its first chunk: three pixels for each of the drawing.
+    data = figure.save(tmp_path / "means.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert struct.unpack(">II", data[16:24]) == pytest.approx((3 * width, 3 * height), abs=1)
+    pixels = zlib.decompress(b"".join(_chunks(data, b"IDAT")))
+    assert len(set(pixels)) > 20, "it is not blank"
+    # A PDF is a page of that size, of 72 points in each of 96 pixels, and its text is text.
+    data = figure.save(tmp_path / "means.PDF").read_bytes()
+    assert data.startswith(b"%PDF")
+    (box,) = re.findall(rb"/MediaBox ?\[0 0 ([\d.]+) ([\d.]+)\]", data)
+    assert tuple(map(float, box)) == pytest.approx((0.75 * width, 0.75 * height), abs=0.1)
+    assert b"/Font" in data
+    with pytest.raises(UsageError, match=r"means\.eps has no name that ends with \.svg, \.png or \.pdf"):
+        figure.save(tmp_path / "means.eps")
+
+
+def _chunks(png: bytes, kind: bytes) -> Iterator[bytes]:
+    place = 8
+    while place < len(png):
+        (size,) = struct.unpack(">I", png[place : place + 4])
+        if png[place + 4 : place + 8] == kind:
+            yield png[place + 8 : place + 8 + size]
+        place += 12 + size
 
 
 def ranked(make: Make, ranks: Sequence[float], critical: float) -> ElementTree.Element:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -67,20 +70,22 @@ def test_latex_prints_the_best_bold_and_daggers_by_test(make: Make) -> None:
     assert r"other & \textbf{0.700}$^{\ddagger}$ \\" in table
     assert r"third & 0.400$^{\dagger}$ \\" in table
     assert r"base & \underline{0.500} \\" in table
-    assert r"$\dagger$ and $\ddagger$: differs from base" in table
+    assert r"$\dagger$, $\ddagger$: differs from base with corrected p \textless{} 0.05, 0.01" in table
+    assert "\\scriptsize" not in table
+    assert r"other & \textbf{0.700}$^{\ddagger}$ {\scriptsize .67–.73} \\" in latex(make(), details=True)
 
 
 def test_systems_that_print_the_same_are_both_best(make: Make) -> None:
     assert latex(make(means=(0.7001, 0.7, 0.4))).count(r"\textbf{0.700}") == 2
 
 
-def test_where_queries_come_from_is_said_in_markdown_and_in_the_caption(make: Make) -> None:
+def test_where_queries_come_from_is_said_in_markdown_and_beside_the_table(make: Make) -> None:
     report = make()
     said = "synthetic queries: 12 of 100 queries are written by some_model"
     (dataset,) = report.datasets
     report = report.model_copy(update={"datasets": [dataset.model_copy(update={"origin": [said]})]})
     assert f"- {said.replace('_', chr(92) + '_')}\n" in markdown(report) or f"- {said}\n" in markdown(report)
-    assert r"Synthetic queries: 12 of 100 queries are written by some\_model. " in latex(report)
+    assert f": {said}\n" in latex(report)
 
 
 # Several datasets ---------------------------------------------------------------------------------------------------
@@ -141,6 +146,36 @@ def test_more_datasets_than_fit_make_several_tables_and_one_in_latex(make: Make)
     rows = [line for line in table.splitlines() if line.startswith("system-")]
     assert len(rows) == 6 * 6
     assert {line.count("&") for line in rows} == {17}
+
+
+@pytest.mark.parametrize("layout", ["", "twocolumn"])
+@pytest.mark.parametrize("details", [False, True])
+def test_a_paper_with_the_table_compiles_within_its_margins(
+    make: Make, tmp_path: Path, layout: str, details: bool
+) -> None:
+    engine = next(filter(None, map(shutil.which, ("pdflatex", "lualatex", "tectonic"))), None)
+    if engine is None:
+        pytest.skip("no TeX engine is installed")
+    report = over(make, 5)
+    (first, *others) = report.datasets
+    hostile = first.model_copy(update={"dataset": HOSTILE, "origin": [f"written by {HOSTILE} " * 9]})
+    long = report.model_copy(update={"datasets": [hostile, *others], "baseline": "a system of a long name " * 9})
+    for i, part in enumerate([long.model_copy(update={"margin": 0.01}), make()]):
+        table = latex(part, details)
+        caption = table.partition("\\caption{")[2].partition("}\n\\end{table}")[0]
+        (tmp_path / f"{i}.tex").write_text(
+            rf"\documentclass[{layout}]{{article}}\usepackage[T1]{{fontenc}}\usepackage{{booktabs}}\usepackage{{graphicx}}"
+            rf"\begin{{document}}\newcount\n{table}\setbox0=\vbox{{Table 1: {caption}\par\global\n=\prevgraf}}"
+            rf"\typeout{{The caption has \the\n\space lines}}\end{{document}}",
+            "utf-8",
+        )
+        made = subprocess.run(
+            [engine, "-interaction=nonstopmode", f"{i}.tex"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert made.returncode == 0, made.stdout
+        assert "Overfull" not in made.stdout
+        if not layout:
+            assert int(made.stdout.partition("The caption has ")[2].split()[0]) <= 3
 
 
 def test_the_weakest_dagger_is_the_level_of_the_tests() -> None:

@@ -17,16 +17,18 @@ from bench.base.parameters import ParameterSet
 from bench.base.paths import data_folder
 from bench.base.spec import Spec, Value
 from bench.cli.tune import command
-from bench.data.card import Card
+from bench.data.card import Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.devsplit import HeldOut
 from bench.data.parquet import write_dataset
 from bench.data.tables import SPLITS, Query, Split, Tables, Tool
-from bench.evaluation.tune import tune, tune_method
+from bench.evaluation.tune import Tuning, tune, tune_method
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.metrics import parse_metrics
-from bench.registry import build_method
+from bench.registry import build_method, load_dataset
+from bench.results.units import number_units
 from bench.search.topk import top_k
+from bench.stats.paired import compare
 
 CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
 RECALL = parse_metrics(["recall@1"])[0]
@@ -123,6 +125,73 @@ def test_what_test_queries_need_changes_nothing(dials: Dataset, with_dev: bool) 
         split = "dev" if with_dev else "held out of train"
         assert tuning.notes[-1].startswith(f"best of 10 variants on {split}: the choice makes its mean there too high")
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        ([3, 5], "better than the default, dial: +1.000 [+0.805, +1.000], p <.001 for the best of 2 points"),
+        ([4, 5], "not shown to be better than the default, dial: 0.000 ["),
+        ([0, 5], "the default is the best point"),
+    ],
+)
+def test_the_best_is_held_against_the_default(dials: Dataset, grid: list[Value], said: str) -> None:
+    tables = dials.rows_again()
+    # Dev queries in pairs of one unit.
+    queries = [
+        replace(query, group=f"{int(query.query_id) // 2}") if query.split == "dev" else query
+        for query in tables.queries
+    ]
+    dataset = Dataset.build(
+        "dials", CARD.model_copy(update={"unit": Unit(by=["group"], reason="pairs")}), replace(tables, queries=queries)
+    )
+    tuning = tune_method(build, Spec("dial"), {"left": grid}, dataset, RECALL)
+    best = 1.0 if 3 in grid else 0.0
+    assert tuning.findings[0].startswith(f"best recall@1: {best:.3f} [")
+    assert tuning.findings[0].endswith(", 70 queries, 36 groups (effective 36)")
+    assert tuning.findings[1].startswith(said)
+    told = tuning.to_dict()
+    assert (told["n"], told["mean"], told["units"]) == (70, best, 36)
+    assert told["low"] <= best <= told["high"]
+    assert told["default"]["mean"] == 0
+
+
+def test_p_is_that_of_compare_for_a_single_point_and_allows_for_the_choice() -> None:
+    alone, chosen = tune_on_starter({"k1": [0.5]}), tune_on_starter({"k1": [0.5], "b": [0.0, 0.75]})
+    one, two = alone.default, chosen.default
+    assert one is not None
+    assert two is not None
+    dataset = load_dataset("starter")
+    best, default = (
+        tune(build_method, Spec("bm25"), {"k1": [k1]}, dataset, parse_metrics(["ndcg@5"])[0])[0].queries
+        for k1 in (0.5, dict(build_method("bm25").full_spec.arguments)["k1"])
+    )
+    units = dataset.units[dataset.rows("dev")]
+    taken = ~np.isnan(best)
+    (pair,) = compare((best - default)[taken, None], units=number_units(units[taken]), span=(-1, 1))
+    assert (one.difference, one.low, one.high) == pytest.approx((pair.difference, pair.low, pair.high))
+    assert one.p == pair.p
+    assert one.method == "bm25"
+    # The same best, of two points.
+    assert chosen.points[0].values == {"k1": 0.5, "b": 0.75}
+    assert two.difference == one.difference
+    assert two.p > one.p
+
+
+def tune_on_starter(grid: dict[str, list[Value]]) -> Tuning:
+    return tune_method(build_method, Spec("bm25"), grid, load_dataset("starter"), parse_metrics(["ndcg@5"])[0])
+
+
+def test_a_method_without_a_default_is_not_held_against_one() -> None:
+    def needy(spec: Spec) -> Method:
+        if "left" not in dict(spec.arguments):
+            raise UsageError("dial needs a value of left.")
+        return build_unwatched(spec)
+
+    tuning = tune_method(needy, Spec("dial"), {"left": [1]}, without_dev(20), RECALL)
+    assert tuning.default is None
+    assert "no default to compare with" in tuning.findings[-1]
+    assert tuning.to_dict()["default"] is None
 
 
 def build_unwatched(spec: Spec) -> Method:
@@ -228,6 +297,11 @@ def test_points_side_by_side_are_the_points_one_after_the_other() -> None:
     for first, second in zip(one["points"], two["points"], strict=True):
         assert first["recall@5"] == pytest.approx(second["recall@5"], abs=1e-9)
     assert len(one["points"]) == 3
+    # So is what is said of the best, and of the default, which no executor runs.
+    assert [one[name] for name in ("n", "units", "effective")] == [two[name] for name in ("n", "units", "effective")]
+    assert (one["low"], one["high"]) == pytest.approx((two["low"], two["high"]), abs=1e-6)
+    assert one["default"]["method"] == two["default"]["method"] == "nearest-query"
+    assert one["default"]["p"] == two["default"]["p"]
 
 
 def test_a_query_of_several_calls_is_asked_by_all_of_them_however_points_run() -> None:

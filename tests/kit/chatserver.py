@@ -143,7 +143,8 @@ class ChatServer:
             for i, (name, arguments) in enumerate(self.calls(body))
         ]
         text = "" if called else self.answer(body)
-        given = sum(len(message["content"].split()) for message in body["messages"])
+        texts = [message["content"] for message in body["messages"]] + list(map(json.dumps, body.get("tools", ())))
+        given = sum(len(text.split()) for text in texts)
         made = len(text.split()) + len(called)
         message: Body = {"role": "assistant", "content": text}
         if called:

@@ -91,6 +91,19 @@ def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     assert ">tier<" in fit
 
 
+def test_a_row_that_shows_what_another_shows_has_no_rank(results: Path, tmp_path: Path) -> None:
+    folder = folder_of(results, "choose(base=bm25(), llm=reads)")
+    full = manifest(folder)["method"]["full_spec"].replace("base=bm25()", "base=twin()")
+    another(folder, id_of("twin"), method__full_spec=full, method__spec=full)
+    site = Built(tmp_path / "site", build_site(results, tmp_path / "site"))
+    reads = pickers(site)["reads"]
+    (twin,) = (row for row in reads.rows if row.same_as)
+    assert (twin.base, twin.shown, twin.same_as) == ("twin", 5, "BM25")
+    assert reads.standing is not None
+    assert set(reads.standing.ids) == {row.row.id for row in reads.rows if not row.row.oracle and row != twin}
+    assert "the same tools as BM25" in site.page("choices.html").texts
+
+
 def test_without_calibration_there_are_no_ranks(results: Path, tmp_path: Path) -> None:
     shutil.rmtree(folder_of(results, "choose(base=planted(base=random), llm=reads)"))
     (board,) = build_site(results, tmp_path / "site").choices

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.models.llm.settings import Price
-from bench.results.choice_costs import CachedBreakEven, cost_of_100
+from bench.results.choice_costs import CachedBreakEven, cost_of_100, tokens_per_byte
+from bench.results.choices import ChoiceNote, Choices
 
 #: Per million: 2 in, 0.20 from the cache, 2.50 to the cache, 10 out.
 PRICE = Price(2e-6, 10e-6, 0.2e-6, 2.5e-6)
@@ -33,6 +35,27 @@ def test_a_search_against_the_library() -> None:
     # 500 x 2 / (100 x 0.43) = 23.3: with 23 tools the library is cheaper, with 24 the search.
     assert FIVE.from_tools == 24
     assert with_tools(23).library_cost < FIVE.search_cost < with_tools(24).library_cost
+
+
+def choices(**prompts: tuple[str, int]) -> Choices:
+    """Choices of `prompts`: query -> letters of the shown tools, and input tokens."""
+    notes: list[ChoiceNote | None] = [ChoiceNote(shown=list(s), input_tokens=n) for s, n in prompts.values()]
+    return Choices(list(prompts), ["right"] * len(notes), notes, np.arange(len(notes)))
+
+
+def test_tokens_of_a_byte_by_hand() -> None:
+    sizes = {"a": 100, "b": 200, "c": 400}
+    # Requests of 30 and of 80 tokens, and a quarter of a token for each byte.
+    alone, three = choices(x=("a", 55), y=("b", 130)), choices(x=("abc", 205), y=("ab", 155))
+    assert tokens_per_byte([alone, three], sizes) == pytest.approx(0.25)
+    assert three.mean_shown(sizes) == (700 + 300) / 2
+    # A request that was put once says nothing, nor do prompts of one size, nor a count that knows no tools.
+    assert tokens_per_byte([alone], sizes) is None
+    assert tokens_per_byte([alone, alone], sizes) is None
+    assert tokens_per_byte([choices(x=("a", 30)), choices(x=("abc", 30))], sizes) is None
+    # No tokens were counted for a request that failed.
+    assert tokens_per_byte([alone, choices(x=("abc", 0), y=("ab", 155))], sizes) == pytest.approx(0.25)
+    assert choices().mean_shown(sizes) == 0
 
 
 def with_tools(n: int) -> CachedBreakEven:
