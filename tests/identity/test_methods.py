@@ -168,6 +168,7 @@ import bench
 assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
 from bench.results.ids import method_hash
 from bench.results import code_versions as versions
+from bench.identity import reach
 from bench.registry import build_method
 specs, edits = json.loads(sys.argv[1])
 found = []
@@ -179,6 +180,7 @@ for edit in [None, *edits]:
         Path(path).write_text(before.replace(old, new, 1) if old else before + new, "utf-8")
         # What a new process would say: this one would refuse (test_edited.py).
         versions._LOADED.clear()
+        reach._KNOWN.clear()
     found.append({spec: method_hash(build_method(spec)) for spec in specs})
     if edit is not None:
         Path(path).write_text(before, "utf-8")
