@@ -547,7 +547,7 @@ def _module(name: str) -> _Module:
 def _parse_module(name: str, path: Path, stamp: Stamp) -> _Module:
     """A module as its source has it; `stamp` tells one state of the file from the next."""
     module = _Module(name if path.name == "__init__.py" else name.rpartition(".")[0])
-    pending = list(_Plain().visit(syntax_tree(path.read_bytes())).body)
+    pending = syntax_tree(path.read_bytes()).body
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.If) and _chain(node.test)[-1] == "TYPE_CHECKING":
@@ -651,53 +651,21 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
     return (node.id if isinstance(node, ast.Name) else "", *reversed(parts))
 
 
-class _Plain(ast.NodeTransformer):
-    """Takes out what says nothing of what code does."""
-
-    def __init__(self) -> None:
-        self.in_class = False
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        # A decorator may look at annotations, as functools.singledispatch does.
-        if not _hooks(node):
-            node.returns = None
-            for argument in ast.walk(node.args):
-                if isinstance(argument, ast.arg):
-                    argument.annotation = None
-        return self._inside(node, in_class=False)
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return self._inside(node, in_class=True)
-
-    def _inside(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, *, in_class: bool) -> ast.AST:
-        around, self.in_class = self.in_class, in_class
-        node.body = [child for child in node.body if not _is_docstring(child)]
-        self.generic_visit(node)
-        self.in_class = around
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        # In a class it declares a field.
-        if self.in_class:
-            return self.generic_visit(node)
-        return self.visit(ast.Assign([node.target], node.value)) if node.value is not None else None
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        if isinstance(node.exc, ast.Call):
-            node.exc.args = [part for part in node.exc.args if not (isinstance(part, ast.JoinedStr) or _is_text(part))]
-        return self.generic_visit(node)
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+def _silent(node: ast.AST) -> Iterator[ast.AST | None]:
+    """Parts of a node that say nothing of what code does."""
+    if isinstance(node, _Function | ast.ClassDef):
+        yield from filter(_is_docstring, node.body)
+    # A decorator may look at annotations, as functools.singledispatch does.
+    if isinstance(node, _Function) and not _hooks(node):
+        yield from (item.annotation for item in ast.walk(node.args) if isinstance(item, ast.arg))
+        yield node.returns
+    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        yield from (item for item in node.exc.args if isinstance(item, ast.JoinedStr) or _is_text(item))
+    elif isinstance(node, ast.JoinedStr):
         # Some versions of Python put an empty text between two values.
-        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if _chain(node.func)[-1] == "Field":
-            node.keywords = [item for item in node.keywords if item.arg != "description"]
-        return self.generic_visit(node)
+        yield from (item for item in node.values if isinstance(item, ast.Constant) and item.value == "")
+    elif isinstance(node, ast.Call) and _chain(node.func)[-1] == "Field":
+        yield from (item for item in node.keywords if item.arg == "description")
 
 
 #: Nodes that name variables, and in which field.
@@ -716,10 +684,12 @@ class _Scope:
     Attributes:
         names: name -> what stands for it in the text.
         passed: those of them that code inside looks for further outside: names of a class, and global ones.
+        declares: whether an annotation alone declares a field here: in a class.
     """
 
     names: dict[str, str]
-    passed: set[str] = field(default_factory=set)
+    passed: set[str]
+    declares: bool = False
 
 
 class _Writer:
@@ -735,7 +705,7 @@ class _Writer:
         #: From the outermost to the innermost.
         self._scopes: list[_Scope] = []
         #: Node -> its text, where that was written before its turn; and nodes that an attribute is taken of.
-        self._written, self._bases = dict[ast.AST, str](), set[ast.AST]()
+        self._written, self._bases, self._left_out = dict[ast.AST, str](), set[ast.AST](), set[ast.AST]()
         self.outside, self.words, self.texts = set[str](), set[str](), set[str]()
         self.chains = set[tuple[str, ...]]()
         self.computed = False
@@ -744,7 +714,10 @@ class _Writer:
         """A tree as text."""
         if node in self._written:
             return self._written[node]
+        if isinstance(node, ast.AnnAssign) and node.value is not None and not self._declares():
+            node = ast.Assign([node.target], node.value)
         self._note(node)
+        self._left_out.update(part for part in _silent(node) if part is not None)
         scope = None
         if isinstance(node, _Function | ast.Lambda):
             # Decorators, and defaults of parameters, are evaluated outside.
@@ -760,7 +733,7 @@ class _Writer:
             for child in node.body:
                 # Functions of a class do not see its names.
                 names = {} if isinstance(child, _Function) else {name: name for name in bound}
-                self._scopes.append(_Scope(names, bound))
+                self._scopes.append(_Scope(names, bound, declares=True))
                 self._write(child)
                 self._scopes.pop()
         if scope is None:
@@ -772,7 +745,10 @@ class _Writer:
         return text
 
     def _write(self, *nodes: ast.AST | None) -> None:
-        self._written.update({node: self.text(node) for node in nodes if node is not None})
+        self._written.update({node: self.text(node) for node in nodes if node and node not in self._left_out})
+
+    def _declares(self) -> bool:
+        return bool(self._scopes) and self._scopes[-1].declares
 
     def _fields(self, node: ast.AST) -> Iterator[tuple[str, object]]:
         variable = _VARIABLES.get(type(node))
@@ -780,9 +756,14 @@ class _Writer:
             if name == variable and value is not None:
                 yield name, self._name(value) if isinstance(value, str) else list(map(self._name, value))
             elif isinstance(value, list):
-                yield name, [child for child in value if not isinstance(child, _Import)]
-            else:
+                yield name, [child for child in value if not self._is_left_out(child)]
+            elif not self._is_left_out(value):
                 yield name, value
+
+    def _is_left_out(self, part: object) -> bool:
+        if isinstance(part, ast.AnnAssign):
+            return part.value is None and not self._declares()
+        return isinstance(part, _Import) or (isinstance(part, ast.AST) and part in self._left_out)
 
     def _name(self, name: str) -> str:
         return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
@@ -859,6 +840,8 @@ def _imports(inside: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[s
 
 def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
     """A node and those below it, without the inside of other functions, classes and comprehensions."""
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return
     yield node
     if isinstance(node, _Function | ast.Lambda | ast.ClassDef):
         return
