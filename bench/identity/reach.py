@@ -573,7 +573,7 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
             module.effects.append(node.name)
     else:
         names = sorted(set().union(*map(_bound_here, _same_scope(node))))
-        if isinstance(node, ast.Assign) and names == ["_EXPORTS"] and isinstance(node.value, ast.Dict):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and names == ["_EXPORTS"] and isinstance(node.value, ast.Dict):
             with suppress(ValueError):
                 module.exports = ast.literal_eval(node.value)
         if _does_something(node) and ast.unparse(getattr(node, "test", ast.Constant(0))) != "__name__ == '__main__'":
@@ -762,7 +762,7 @@ class _Writer:
 
     def _is_left_out(self, part: object) -> bool:
         if isinstance(part, ast.AnnAssign):
-            return part.value is None and not self._declares()
+            return part.value is None and part not in self._written and not self._declares()
         return isinstance(part, _Import) or (isinstance(part, ast.AST) and part in self._left_out)
 
     def _name(self, name: str) -> str:
