@@ -242,7 +242,7 @@ class _Known:
 
     def read(self) -> None:
         """Take over the answers that other processes have kept; a damaged file costs time alone."""
-        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        with suppress(BenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
             kept = json.loads(self._path.read_bytes())
             if self.settled and kept["state"] == self.state:
                 for key, (code, packages) in kept["answers"].items():
@@ -436,8 +436,7 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
     """
     with _ONE_AT_A_TIME:
         module, sources = _parse_module("", path, stamp_of(path)), _known(frozenset({"bench"})).sources(frozenset())
-        pieces = [piece for bound in module.bound.values() for piece in bound]
-        pieces += [member for piece in pieces for inner in piece.members.values() for member in inner]
+        pieces = module.pieces()
         here: dict[str, list[_Target]] = defaultdict(list)
         for where, name, alias in (each for piece in pieces for each in piece.imports):
             here[alias] += sources.imported(where, name) if sources.counts(where) else ()
@@ -454,14 +453,16 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         return sorted(roots), {word for piece in pieces for word in piece.words}
 
 
-def imports_of(source: bytes, inside: str) -> list[tuple[str, str | None, str]]:
-    """(module, name in it or None, name here) of each import in a module of the package `inside`, wherever it stands.
+def imports_of(path: Path, name: str) -> set[str]:
+    """The dotted names that the module of this name imports, wherever that stands, as modules or from modules.
 
     Raises:
         SyntaxError, ValueError, RecursionError: no Python can read it.
     """
-    found = [node for node in ast.walk(syntax_tree(source)) if isinstance(node, _Import)]
-    return [part for node in found for part in _imports(inside, node)]
+    with _ONE_AT_A_TIME:
+        module = _parse_module(name, path, stamp_of(path))
+        found = [part for piece in module.pieces() for part in piece.imports]
+        return {*module.imports, *(where if inner is None else f"{where}.{inner}" for where, inner, _ in found)}
 
 
 def tree_digest(source: bytes) -> str:
@@ -522,6 +523,11 @@ class _Module:
     imports: list[str] = field(default_factory=list)
     stars: list[str] = field(default_factory=list)
     exports: dict[str, str] = field(default_factory=dict)
+
+    def pieces(self) -> list[_Piece]:
+        """All that stands in it, members of classes apart."""
+        pieces = [piece for bound in self.bound.values() for piece in bound]
+        return pieces + [member for piece in pieces for inner in piece.members.values() for member in inner]
 
     def everything(self, name: str) -> Iterator[Definition]:
         """All that stands in the module of this name; what it imports counts where it is used."""

@@ -508,25 +508,14 @@ def _digest_module(path: Path) -> str:
 def _stated(path: str) -> _Uses:
     """What a module imports by its text, where it was loaded before anybody watched."""
     uses = _uses.get(path, _Uses())
-    if not path.endswith(".py") or (stamp := stamp_of(path)) is None:
+    if not path.endswith(".py"):
         return uses
     module = next((each for each in list(sys.modules.values()) if _file_of(each) == path), None)
-    name = str(getattr(module, "__name__", ""))
-    inside = name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0]
     uses = _Uses(dict(uses.files), set(uses.packages))
-    for full in _imported(path, stamp, inside) if module is not None else ():
-        _note_module(uses, full, direct=True)
+    with suppress(SyntaxError, ValueError, RecursionError, OSError):
+        for full in imports_of(Path(path), str(getattr(module, "__name__", ""))) if module else ():
+            _note_module(uses, full, direct=True)
     return uses
-
-
-@functools.cache
-def _imported(path: str, stamp: Stamp, inside: str) -> frozenset[str]:
-    """The names of modules that a source imports, and of what may be one; `stamp` tells its states apart."""
-    try:
-        found = imports_of(Path(path).read_bytes(), inside)
-    except (SyntaxError, ValueError, RecursionError, OSError):
-        return frozenset()
-    return frozenset(full for where, inner, _ in found for full in (where, f"{where}.{inner}" if inner else where))
 
 
 def _elsewhere(base: str) -> list[Path]:
