@@ -40,8 +40,10 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
+from pydantic import TypeAdapter, ValidationError
+
 from bench.base.errors import BenchError
-from bench.base.paths import cache_folder, sha256_of, write_text
+from bench.base.paths import cache_folder, replacing, sha256_of, write_text
 from bench.identity.sources import Stamp, files_of, source_file, stamp_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -551,9 +553,33 @@ def _module(name: str) -> _Module:
 
 @cache
 def _parse_module(name: str, path: Path, stamp: Stamp) -> _Module:
-    """A module as its source has it; `stamp` tells one state of the file from the next."""
-    module = _Module(name if path.name == "__init__.py" else name.rpartition(".")[0])
-    pending = syntax_tree(path.read_bytes()).body
+    """A module as its source has it; `stamp` tells one state of the file from the next.
+
+    To take a source apart takes long, so what was found is kept by its content and that of this file.
+    """
+    source, inside = path.read_bytes(), name if path.name == "__init__.py" else name.rpartition(".")[0]
+    key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
+    with suppress(OSError, ValidationError, BenchError):
+        return _modules().validate_json((cache_folder() / "code" / f"{key}.json").read_bytes())
+    module = _take_apart(source, inside)
+    with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as partial:
+        partial.write_bytes(_modules().dump_json(module))
+    return module
+
+
+@cache
+def _modules() -> TypeAdapter[_Module]:
+    return TypeAdapter(_Module)
+
+
+@cache
+def _own_source() -> bytes:
+    return Path(__file__).read_bytes()
+
+
+def _take_apart(source: bytes, inside: str) -> _Module:
+    module = _Module(inside)
+    pending = list(syntax_tree(source).body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.If) and _chain(node.test)[-1] == "TYPE_CHECKING":
