@@ -128,7 +128,7 @@ def compare_folders(folders: Iterable[Path], told: list[str]) -> ScoringComparis
                 raise ResultError(f"{spec} has changed since.")
             comparison.enter(result, datasets[spec])
         except BenchError as error:
-            told.append(str(error) if error is result else f"{result.label}: {error}")
+            told.append(f"{result.label}: {error}" if isinstance(result, StoredResult) else str(error))
     return comparison
 
 

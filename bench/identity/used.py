@@ -350,7 +350,7 @@ def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
 #: What is wrapped while somebody watches: owner, name, what was there, and what takes its place.
 _WRAPPED: tuple[tuple[Any, str, Any, Any], ...] = (
     (builtins, "__import__", _import, _noted_import),
-    (importlib._bootstrap, "_gcd_import", _import_by_name, _noted_import_by_name),  # type: ignore[attr-defined]
+    (importlib._bootstrap, "_gcd_import", _import_by_name, _noted_import_by_name),
     (os, "stat", _stat, _noted_stat),
     (type(os.environ), "__getitem__", _variable, _noted_variable),
 )

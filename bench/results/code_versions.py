@@ -224,7 +224,7 @@ def measure_hash(measure: Measure) -> str:
         aside.remove("_confidence")
     if measure.kind in _MAKERS:
         aside.remove(f"with_{measure.kind}")
-        roots += map(definition_of, _MAKERS[measure.kind])
+        roots += [definition_of(item) for item in _MAKERS[measure.kind]]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
     values: list[object] = [
         measure.kind,

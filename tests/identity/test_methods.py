@@ -263,7 +263,7 @@ class Neutral(ast.NodeTransformer):
         ]
         for place in range(0, len(free) - 1, 2):
             one, two = node.body[place : place + 2]
-            if free[place] and free[place + 1] and one.name != two.name:
+            if free[place] and free[place + 1] and getattr(one, "name", "") != getattr(two, "name", ""):
                 node.body[place : place + 2] = [two, one]
         return self.generic_visit(node)
 
