@@ -49,7 +49,10 @@ _SHARED = (evaluate, mean, repeat_means)
 #: On which queries a measure is taken. (It is hashed by its own fields, not by the class that declares them.)
 _TAKEN = Definition("bench.metrics.measure", "Measure.taken")
 #: What the values of some kinds of measures pass through besides, by the function that makes them.
-_MAKERS = {"destructive": (with_destructive, destructive_tools), "chance": (with_chance, Draws)}
+_MAKERS: dict[str, tuple[Callable[..., object], ...]] = {
+    "destructive": (with_destructive, destructive_tools),
+    "chance": (with_chance, Draws),
+}
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
 #: `facts`, `marks`, ...) shows what it did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
