@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from kit.chatserver import Body, ChatServer  # noqa: E402
-from kit.models import untrained_bert  # noqa: E402
+from kit.models import untrained_bert, untrained_causal  # noqa: E402
 
 from bench.base.paths import write_text  # noqa: E402
 from bench.methods.tgr.edges import LABELS  # noqa: E402
@@ -51,6 +51,7 @@ ROWS = 5
 FEW = "40"
 #: Of scores of at most 1 or so.
 _LAST_BITS = 1e-6
+_RUN_COLUMNS = ("query_id", "tool_id", "score")
 _MODEL = re.compile(r"models/[\w.-]+")
 _IN_A_FILE = re.compile(r"local:[^,()]+\.gguf[^,()]*")
 _SCRIPTED = "scripted"
@@ -94,7 +95,7 @@ def stand_in(name: str) -> None:
     if folder.is_dir():
         return
     if re.search("generator|aligned", name):
-        _causal(folder)
+        untrained_causal(folder)
         return
     if "retriever" in name:
         # The scores of an untrained one are so near to each other that last bits decide.
@@ -108,22 +109,6 @@ def stand_in(name: str) -> None:
     if model_labels == LABELS:
         chosen_on = {"threshold": 0.4, "pairs": 0, "edges": 0, "precision": 0, "recall": 0, "f1": 0}
         (folder / "discriminator.json").write_text(json.dumps(chosen_on))
-
-
-def _causal(folder: Path) -> None:
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    signs = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {sign: code for code, sign in enumerate([*signs, "<end>"])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    torch.manual_seed(7)
-    shape = GPT2Config(vocab_size=len(vocabulary), n_positions=2048, n_embd=32, n_layer=2, n_head=2, eos_token_id=256)
-    GPT2LMHeadModel(shape).save_pretrained(folder)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(folder)
 
 
 def answer(body: Body) -> str:
@@ -263,19 +248,22 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
         return True
     if not one.run["query_id"].equals(other.run["query_id"]):
         return False
-    queries = one.run["query_id"].to_pylist()
-    tables: list[defaultdict[str, dict[str, float]]] = []
-    for result in (one, other):
-        table: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        tools, scores = result.run["tool_id"].to_pylist(), result.run["score"].to_pylist()
-        for query, tool, score in zip(queries, tools, scores, strict=True):
-            table[query][tool] = score
-        tables.append(table)
-    return all(
+    mine, theirs = _scores(one), _scores(other)
+    return all(_is_near(mine[query], theirs[query]) for query in mine)
+
+
+def _scores(result: StoredResult) -> dict[str, dict[str, float]]:
+    table: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for query, tool, score in zip(*(result.run[name].to_pylist() for name in _RUN_COLUMNS), strict=True):
+        table[query][tool] = score
+    return table
+
+
+def _is_near(mine: dict[str, float], theirs: dict[str, float]) -> bool:
+    return (
         None not in {*mine.values(), *theirs.values()}
         and all(abs(a - b) <= _LAST_BITS for a, b in zip(mine.values(), theirs.values(), strict=True))
         and all(abs(score - theirs.get(tool, min(theirs.values()))) <= _LAST_BITS for tool, score in mine.items())
-        for mine, theirs in ((tables[0][query], tables[1][query]) for query in tables[0])
     )
 
 

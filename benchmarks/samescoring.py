@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,102 +59,77 @@ class _Shown:
         return dict(sorted((now | dict.fromkeys(stands, self.today)).items()))
 
 
-@dataclass
 class ScoringComparison:
-    """What scoring results again has shown so far."""
+    """What scoring results again has shown so far: of each measure, and of the other kinds of numbers."""
 
-    measures: defaultdict[str, _Shown] = field(default_factory=lambda: defaultdict(_Shown))
-    intervals: _Shown = field(default_factory=_Shown)
-    tokens: _Shown = field(default_factory=_Shown)
-    lenient: _Shown = field(default_factory=_Shown)
-    ties: _Shown = field(default_factory=_Shown)
-    results: int = 0
-    values: int = 0
+    def __init__(self) -> None:
+        self.measures: defaultdict[str, _Shown] = defaultdict(_Shown)
+        self.others = {kind: _Shown() for kind in ("intervals", "tokens", "lenient", "ties")}
+        self.results = self.values = 0
 
     def enter(self, result: StoredResult, dataset: Dataset) -> None:
         """Score a result again and compare its numbers."""
         scored = score_again(result, dataset, [])
-        old, new = result.manifest.scoring, scoring_code(scored.metrics.metrics)
-        for name, was in result.metrics.metrics.items():
-            measure = measure_name(name)
-            now = scored.metrics.metrics.get(name)
-            if now is None:
-                continue
-            before = result.values(name)
-            after = np.array(scored.per_query[name].to_pylist(), dtype=np.float64)
-            equal = before.tobytes() == after.tobytes() and (was.mean, was.n) == (now.mean, now.n)
-            self.measures[measure].enter(old.measures.get(measure, ""), new.measures[measure], equal)
-            self.intervals.enter(old.intervals, new.intervals, (was.low, was.high) == (now.low, now.high))
-            self.values += len(before)
+        before, after = result.metrics, scored.metrics
+        old, new = result.manifest.scoring, scoring_code(after.metrics)
+        for name in before.metrics.keys() & after.metrics.keys():
+            was, now, measure = before.metrics[name], after.metrics[name], measure_name(name)
+            values = result.values(name)
+            equal = values.tobytes() == np.array(scored.per_query[name].to_pylist(), dtype=np.float64).tobytes()
+            same = equal and (was.mean, was.n) == (now.mean, now.n)
+            self.measures[measure].enter(old.measures.get(measure, ""), new.measures[measure], same)
+            self.others["intervals"].enter(old.intervals, new.intervals, (was.low, was.high) == (now.low, now.high))
+            self.values += len(values)
         # Older results have fewer counts.
-        equal = result.metrics.tokens.items() <= scored.metrics.tokens.items()
-        self.tokens.enter(old.tokens, new.tokens, equal)
-        one, other = result.metrics.lenient, scored.metrics.lenient
-        if one is not None and other is not None:
-            self.lenient.enter(one.code, other.code, one.model_copy(update={"code": other.code}) == other)
-        ties, made = result.metrics.ties, scored.metrics.ties
-        if ties is not None and made is not None:
+        self.others["tokens"].enter(old.tokens, new.tokens, before.tokens.items() <= after.tokens.items())
+        if before.lenient is not None and after.lenient is not None:
+            same = before.lenient.model_copy(update={"code": after.lenient.code}) == after.lenient
+            self.others["lenient"].enter(before.lenient.code, after.lenient.code, same)
+        if before.ties is not None and after.ties is not None:
             bands = [
                 {name: (item.tie_low, item.tie_expected, item.tie_high) for name, item in metrics.metrics.items()}
-                for metrics in (result.metrics, scored.metrics)
+                for metrics in (before, after)
             ]
-            same = ties.draws.items() <= made.draws.items() and bands[0].items() <= bands[1].items()
-            self.ties.enter(ties.code, made.code, same)
+            same = before.ties.draws.items() <= after.ties.draws.items() and bands[0].items() <= bands[1].items()
+            self.others["ties"].enter(before.ties.code, after.ties.code, same)
         self.results += 1
 
     def text(self) -> str:
         """The file's content."""
         earlier = same_scoring()
-        measures = {
-            name: same
-            for name, measure in sorted(self.measures.items())
-            if (same := measure.merge_earlier(earlier["measures"].get(name, {})))
-        }
+        merged = {name: self.measures[name].merge_earlier(earlier["measures"].get(name, {})) for name in self.measures}
         content = {
             "made_by": "python benchmarks/samescoring.py",
             "scored_again": {"results": self.results, "values": self.values},
-            "measures": measures,
-            "intervals": self.intervals.merge_earlier(earlier["intervals"]),
-            "tokens": self.tokens.merge_earlier(earlier["tokens"]),
-            "lenient": self.lenient.merge_earlier(earlier["lenient"]),
-            "ties": self.ties.merge_earlier(earlier["ties"]),
+            "measures": {name: same for name, same in sorted(merged.items()) if same},
+            **{kind: shown.merge_earlier(earlier[kind]) for kind, shown in self.others.items()},
         }
         return json.dumps(content, indent=1) + "\n"
 
     def differing(self) -> list[str]:
         """Names of what other numbers were found of."""
-        others = {"intervals": self.intervals, "tokens": self.tokens}
-        others |= {"lenient means": self.lenient, "tie bands": self.ties}
-        named = [*self.measures.items(), *others.items()]
-        return sorted(name for name, measure in named if measure.other)
+        return sorted(name for name, shown in (self.measures | self.others).items() if shown.other)
 
 
 def compare_folders(folders: Iterable[Path], told: list[str]) -> ScoringComparison:
     """Score every result with a ranking again; what could not be scored is told."""
     comparison = ScoringComparison()
     datasets: dict[str, Dataset] = {}
-    for result in _results(folders, told):
-        spec = result.manifest.dataset.spec
+    for result in (item for folder in folders for item in find_results(folder)):
         try:
+            if isinstance(result, ResultError):
+                raise result
+            spec = result.manifest.dataset.spec
+            if not result.has_run:
+                raise ResultError("its ranking is not stored")
             if spec not in datasets:
                 datasets = {spec: load_dataset(spec)}
             if datasets[spec].content_hash != result.manifest.dataset.content_hash:
                 raise ResultError(f"{spec} has changed since.")
             comparison.enter(result, datasets[spec])
         except BenchError as error:
-            told.append(f"{result.label}: {error}")
+            told.append(f"{result.label}: {error}" if isinstance(result, StoredResult) else str(error))
     return comparison
-
-
-def _results(folders: Iterable[Path], told: list[str]) -> Iterator[StoredResult]:
-    for folder in folders:
-        for item in find_results(folder):
-            if isinstance(item, ResultError):
-                told.append(str(item))
-            elif item.has_run:
-                yield item
-            else:
-                told.append(f"{item.label}: its ranking is not stored")
 
 
 def main(folders: list[Path]) -> int:

@@ -214,13 +214,14 @@ def _script(name: str) -> str:
     """The name by which the program that runs is imported: that of its file.
 
     Raises:
-        UsageError: it has none; it is a notebook.
+        UsageError: it has none: it is a notebook, or a file of another name than a module's.
     """
     program = sys.modules["__main__"]
     file = Path(getattr(program, "__file__", None) or "")
     if file.suffix != ".py" or not file.stem.isidentifier() or file.stem == "__main__":
+        place = f"{file}, which is run and not imported" if file.suffix == ".py" else "a notebook"
         raise UsageError(
-            f"the method {name} is defined in a notebook, where nobody can find it again from a stored result; move it "
+            f"the method {name} is defined in {place}, where nobody can find it again from a stored result; move it "
             f"to a module of its own, such as {name.lower()}.py, and import it."
         )
     # Under its name too, so that the registry finds this class and does not run the program a second time.

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
+import json
 import re
 import sys
 import threading
@@ -35,18 +35,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import BenchError
-from bench.base.paths import cache_folder, replacing, sha256_of
-from bench.identity.sources import source_file
+from bench.base.paths import cache_folder, replacing, sha256_of, write_text
+from bench.identity.sources import Stamp, files_of, source_file, stamp_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -64,6 +62,11 @@ _PLAIN = {
 _QUIET = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "TypedDict", "BaseModel", "Exception", "ValueError"}
 #: Texts that may name a file or a module.
 _NAMED = re.compile(r"(?=.{1,200}$)\w[\w.-]*(/\w[\w.-]*)*")
+#: What was found is shared by threads, such as those that make the pages of a site. (And up to Python 3.12 two threads
+#: that parse at the same time fail: the interpreter counts the depth of the trees that it builds for both together.)
+_ONE_AT_A_TIME = threading.RLock()
+#: Seconds for which the files of packages are taken to be as they were: to look at them takes some milliseconds.
+_GLANCE = 0.1
 
 
 @dataclass(frozen=True, order=True)
@@ -108,78 +111,6 @@ def reach_modules(*modules: str, without: Iterable[str] = ()) -> Reached:
     return reach(roots, [name for piece in pieces for name in piece.members], without)
 
 
-class Reached:
-    """What some roots reach (see `reach`); it is followed when it is asked for."""
-
-    def __init__(
-        self,
-        roots: Iterable[Definition],
-        called: Iterable[str],
-        without: Iterable[str],
-        values: Iterable[object],
-        named: Mapping[str, Definition],
-    ) -> None:
-        self._roots, self._called, self._without = list(roots), set(called), frozenset(without)
-        self._values, self._named = [repr(value) for value in values], dict(named)
-
-    @property
-    def definitions(self) -> frozenset[Definition]:
-        """Where the code lies."""
-        with _ONE_AT_A_TIME:
-            _, places, _ = _reach(self._sources(), self._roots, self._called, self._named)
-        return places
-
-    @property
-    def packages(self) -> frozenset[str]:
-        """The packages of others whose code it uses, by the names under which they are imported."""
-        return frozenset(self._look_up().packages)
-
-    @property
-    def files(self) -> frozenset[Path]:
-        """What it was found from: sources, and files beside them that they name."""
-        with _ONE_AT_A_TIME:
-            sources = self._sources()
-            _reach(sources, self._roots, self._called, self._named)
-            return frozenset(sources.state.files)
-
-    def hash(self) -> str:
-        """sha256 over the code and the values.
-
-        It is kept in the cache with the state of all files that it was found from, and stands while that does.
-
-        Raises:
-            LookupError: a root is not among the top-level names of its module, or the module has no source file.
-        """
-        return self._look_up().hash
-
-    def _look_up(self) -> _ReachedHash:
-        # Where a package lies that is not ours: another one may have its name.
-        places = {str(source_file(root.module)) for root in self._roots if not root.module.startswith("bench.")}
-        inputs = [sorted(self._roots), sorted(self._called), sorted(self._without), self._values, self._named]
-        inputs.append(sorted(places))
-        key = hashlib.sha256(b"\0".join([_own_source(), __file__.encode(), repr(inputs).encode()])).hexdigest()
-        with _ONE_AT_A_TIME:
-            answer = _ANSWERS.get(key) or _read_cached(_answers(), key)
-            if answer is None or not answer.state.stands():
-                answer = self._answer()
-                if answer.is_settled():
-                    _keep(_answers(), key, answer)
-            if answer.is_settled():
-                _ANSWERS[key] = answer
-            return answer
-
-    def _answer(self) -> _ReachedHash:
-        sources = self._sources()
-        texts, _, packages = _reach(sources, self._roots, self._called, self._named)
-        counted = "\0".join([*sorted(texts), *self._values]).encode("utf-8", "surrogatepass")
-        state = sources.state
-        found_from = _State({**state.files, **sources.folders})
-        return _ReachedHash(hashlib.sha256(counted).hexdigest(), sorted(packages), found_from)
-
-    def _sources(self) -> _Sources:
-        return _sources(frozenset({"bench", *(root.module.partition(".")[0] for root in self._roots)}), self._without)
-
-
 def reach(
     roots: Iterable[Definition],
     called: Iterable[str] = (),
@@ -196,50 +127,150 @@ def reach(
         values: what counts besides, by its `repr`, in this order.
         named: what a word stands for, where it stands in what is reached.
     """
-    return Reached(roots, called, without, values, named)
+    return Reached(list(roots), frozenset(called), frozenset(without), [repr(value) for value in values], dict(named))
 
 
-def _reach(
-    sources: _Sources, roots: list[Definition], called: set[str], named: Mapping[str, Definition]
-) -> tuple[set[str], frozenset[Definition], set[str]]:
-    """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
-    for root in roots:
-        if root.name.partition(".")[0] not in _module(root.module).bound:
-            raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-    words = set(called)
-    texts = set[str]()
-    seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
-    #: Members that nothing has named so far.
-    waiting: dict[str, list[_Target]] = defaultdict(list)
-    # A member of a class is asked for by its own name.
-    found = [(root,) if "." in root.name else sources.resolved(root) for root in roots]
-    targets: list[_Target] = [target for some in found for target in some]
-    while targets:
-        target = targets.pop()
-        if isinstance(target, str):
-            if (top := target.partition(".")[0]) not in sys.stdlib_module_names and not sources.counts(top):
-                packages.add(top)
-        elif isinstance(target, _Whole):
-            if target.module not in whole and (source_module := sources.find_module(target.module)) is not None:
-                whole.add(target.module)
-                targets += source_module.everything(target.module)
-        elif target not in seen and not sources.is_out(target):
-            seen.add(target)
-            said = sources.said(target)
-            texts.add(said.text)
-            targets += said.targets
-            for word in said.words - words:
-                words.add(word)
-                targets += waiting.pop(word, ())
-                if word in named:
-                    targets.append(named[word])
-            for name, always in said.members.items():
-                wanted = always or name in words or target.module in whole
-                (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
-            for module in {target.module, *said.loads} - loaded:
-                loaded.add(module)
-                targets += sources.effects(module)
-    return texts, frozenset(seen), packages
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What some roots reach (see `reach`); it is followed when it is asked for."""
+
+    roots: list[Definition]
+    called: frozenset[str]
+    without: frozenset[str]
+    values: list[str]
+    named: dict[str, Definition]
+
+    @property
+    def definitions(self) -> frozenset[Definition]:
+        """Where the code lies."""
+        with _ONE_AT_A_TIME:
+            return self._follow(_known(self._counted()))[1]
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The packages of others whose code it uses, by the names under which they are imported."""
+        return frozenset(self._look_up()[1])
+
+    def hash(self) -> str:
+        """sha256 over the code and the values; it is kept as long as no file of the packages changes.
+
+        Raises:
+            LookupError: a root is not among the top-level names of its module, or the module has no source file.
+        """
+        return self._look_up()[0]
+
+    def _counted(self) -> frozenset[str]:
+        return frozenset({"bench", *(root.module.partition(".")[0] for root in self.roots)})
+
+    def _look_up(self) -> _Answer:
+        inputs = [sorted(each) for each in (self.roots, self.called, self.without, self.named.items())]
+        key = hashlib.sha256(repr((inputs, self.values)).encode()).hexdigest()
+        with _ONE_AT_A_TIME:
+            known = _known(self._counted())
+            if key not in known.answers:
+                texts, _, packages = self._follow(known)
+                counted = "\0".join([*sorted(texts), *self.values]).encode("utf-8", "surrogatepass")
+                known.answers[key] = hashlib.sha256(counted).hexdigest(), sorted(packages)
+                known.keep()
+            return known.answers[key]
+
+    def _follow(self, known: _Known) -> tuple[set[str], frozenset[Definition], set[str]]:
+        """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
+        for root in self.roots:
+            if root.name.partition(".")[0] not in _module(root.module).bound:
+                raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
+        sources = known.sources(self.without)
+        words = set(self.called)
+        texts = set[str]()
+        seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
+        #: Members that nothing has named so far.
+        waiting: dict[str, list[_Target]] = defaultdict(list)
+        # A member of a class is asked for by its own name.
+        found = [(root,) if "." in root.name else sources.resolved(root) for root in self.roots]
+        targets: list[_Target] = [target for some in found for target in some]
+        while targets:
+            target = targets.pop()
+            if isinstance(target, str):
+                if (top := target.partition(".")[0]) not in sys.stdlib_module_names and not sources.counts(top):
+                    packages.add(top)
+            elif isinstance(target, _Whole):
+                if target.module not in whole and (module := sources.find_module(target.module)) is not None:
+                    whole.add(target.module)
+                    targets += module.everything(target.module)
+            elif target not in seen and not sources.is_out(target):
+                seen.add(target)
+                said = sources.said(target)
+                texts.add(said.text)
+                targets += said.targets
+                for word in said.words - words:
+                    words.add(word)
+                    targets += waiting.pop(word, ())
+                    if word in self.named:
+                        targets.append(self.named[word])
+                for name, always in said.members.items():
+                    wanted = always or name in words or target.module in whole
+                    (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
+                for each in {target.module, *said.loads} - loaded:
+                    loaded.add(each)
+                    targets += sources.effects(each)
+        return texts, frozenset(seen), packages
+
+
+# What was found of packages as they are -----------------------------------------------------------------------------
+
+#: A hash, and the packages of others.
+_Answer = tuple[str, list[str]]
+_KNOWN: dict[frozenset[str], _Known] = {}
+
+
+@dataclass(eq=False)
+class _Known:
+    """What was found of packages while their files were in one state; the answers are kept in a file of the cache."""
+
+    packages: frozenset[str]
+    state: str
+    settled: bool
+    looked: float
+    answers: dict[str, _Answer] = field(default_factory=dict)
+    _sources: dict[frozenset[str], _Sources] = field(default_factory=dict)
+
+    def sources(self, without: frozenset[str]) -> _Sources:
+        return self._sources.setdefault(without, _Sources(self.packages, without))
+
+    @property
+    def _path(self) -> Path:
+        name = hashlib.sha256(f"{sorted(self.packages)} {__file__}".encode()).hexdigest()
+        return cache_folder() / "code" / f"{name}.json"
+
+    def read(self) -> None:
+        """Take over the answers that other processes have kept; a damaged file costs time alone."""
+        with suppress(BenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
+            kept = json.loads(self._path.read_bytes())
+            if self.settled and kept["state"] == self.state:
+                for key, (code, packages) in kept["answers"].items():
+                    self.answers.setdefault(key, (str(code), list(map(str, packages))))
+
+    def keep(self) -> None:
+        """Keep the answers; a place that cannot be written costs time alone."""
+        if self.settled:
+            self.read()
+            with suppress(OSError, BenchError):
+                write_text(self._path, json.dumps({"state": self.state, "answers": self.answers}))
+
+
+def _known(packages: frozenset[str]) -> _Known:
+    known = _KNOWN.get(packages)
+    if known is not None and time.monotonic() < known.looked + _GLANCE:
+        return known
+    stamps = sorted(files_of(packages))
+    state = hashlib.sha256(repr(stamps).encode("utf-8", "surrogatepass")).hexdigest()
+    # Times have steps: of what was changed a moment ago, another change may not show.
+    settled = max((max(stamp[:2]) for _, stamp in stamps), default=0) < time.time_ns() - 2_000_000_000
+    if known is None or known.state != state or not known.settled:
+        known = _KNOWN[packages] = _Known(packages, state, settled, 0.0)
+        known.read()
+    known.looked = time.monotonic()
+    return known
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -272,20 +303,11 @@ class _DefinitionText:
     members: dict[str, bool]
 
 
-def _around(name: str) -> Iterator[str]:
-    """The packages that Python imports before a module."""
-    while name := name.rpartition(".")[0]:
-        yield name
-
-
 class _Sources:
-    """The modules that count, as they are now; what was found once is kept as long as no file changes."""
+    """The modules that count, in one state; what was found once is kept."""
 
     def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
         self.packages, self.without = packages, without
-        self.state = _State({})
-        #: Where another file would be read if it came. A process does not look again.
-        self.folders: dict[Path, _Stamp] = {}
         self.find_module, self.effects = cache(self._find_module), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolve), cache(self._describe), cache(self._is_out)
 
@@ -294,31 +316,22 @@ class _Sources:
         return module.partition(".")[0] in self.packages
 
     def _is_out(self, item: Definition) -> bool:
-        places = {item.module, f"{item.module}:{item.name}", *_around(item.module)}
-        return not places.isdisjoint(self.without)
+        parts = item.module.split(".")
+        around = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+        return not {*around, f"{item.module}:{item.name}"}.isdisjoint(self.without)
 
     def _find_module(self, module: str) -> _Module | None:
         """A module whose code counts, if it has a source."""
-        if not self.counts(module):
-            return None
-        path = source_file(module)
-        if path is None:
-            return None
-        self.state.files[path] = _stamp(path)
-        self._look_in(path.parent)
-        return _module(module)
-
-    def _look_in(self, folder: Path) -> None:
-        if folder not in self.folders:
-            self.folders[folder] = _stamp(folder)
+        path = source_file(module) if self.counts(module) else None
+        return None if path is None else _parse_module(module, path, stamp_of(path))
 
     def _effects(self, module: str) -> tuple[_Target, ...]:
         """What importing a module does, and the packages around it, and all that they import."""
         effects: list[_Target] = []
-        seen, pending = set[str](), [module]
+        seen, pending = {""}, [module]
         while pending:
             name = pending.pop()
-            if name and name not in seen:
+            if name not in seen:
                 seen.add(name)
                 pending.append(name.rpartition(".")[0])
                 if (loaded := self.find_module(name)) is not None:
@@ -336,36 +349,30 @@ class _Sources:
         kind, _, member = item.name.rpartition(".")
         return [piece for owner in module.bound[kind] for piece in owner.members.get(member, ())]
 
-    def _resolve(self, item: Definition) -> tuple[_Target, ...]:
+    def _resolve(self, item: Definition, tried: frozenset[Definition] = frozenset()) -> tuple[_Target, ...]:
         """A name at the top of a module, followed through imports; nothing for a builtin, and for what is not there."""
-        return self._follow(item, set())
-
-    def _follow(self, item: Definition, tried: set[Definition]) -> tuple[_Target, ...]:
         # Packages import from each other: `from . import core` in the package that `core` lies in.
         module = self.find_module(item.module)
         if module is None or item in tried:
             return ()
-        tried.add(item)
+        tried |= {item}
         pieces = module.bound.get(item.name)
-        if pieces is not None:
-            if len(pieces) == 1 and pieces[0].only_import:
-                ((where, name, _),) = pieces[0].imports
-                return self._follow_import(where, name, tried)
-            return (item,)
-        # A submodule is set as an attribute of its package, in the place of the public name.
-        is_export = item.name in module.exports and self.find_module(f"{item.module}.{item.name}") is None
-        places = [module.exports[item.name]] if is_export else module.stars
-        return next(filter(None, (self._follow(Definition(place, item.name), tried) for place in places)), ())
+        if pieces is None:
+            # A submodule is set as an attribute of its package, in the place of the public name.
+            is_export = item.name in module.exports and self.find_module(f"{item.module}.{item.name}") is None
+            places = [module.exports[item.name]] if is_export else module.stars
+            return next(filter(None, (self._resolve(Definition(place, item.name), tried) for place in places)), ())
+        if len(pieces) == 1 and pieces[0].only_import:
+            ((where, name, _),) = pieces[0].imports
+            return self.imported(where, name, tried)
+        return (item,)
 
-    def imported(self, where: str, name: str | None) -> tuple[_Target, ...]:
+    def imported(self, where: str, name: str | None, tried: frozenset[Definition] = frozenset()) -> tuple[_Target, ...]:
         """What `import where`, or `from where import name`, gives."""
-        return self._follow_import(where, name, set())
-
-    def _follow_import(self, where: str, name: str | None, tried: set[Definition]) -> tuple[_Target, ...]:
         module = where if name is None else f"{where}.{name}"
         if not self.counts(where):
             return (module,)
-        targets = self._follow(Definition(where, name), tried) if name is not None else ()
+        targets = self._resolve(Definition(where, name), tried) if name is not None else ()
         return targets or ((_Whole(module),) if name is None or self.find_module(module) is not None else ())
 
     def along(self, module: str, chain: tuple[str, ...], here: Mapping[str, Iterable[_Target]]) -> tuple[_Target, ...]:
@@ -382,13 +389,10 @@ class _Sources:
 
     def _is_open(self, item: Definition) -> bool:
         """Whether a class inherits from one of another package, which may call any member by its name."""
-        for piece in self.pieces(item):
-            for base in piece.bases:
-                above = [each for each in self.along(item.module, base, {}) if isinstance(each, Definition)]
-                if any(each != item and self._is_open(each) for each in above) or (
-                    not above and base[-1] not in _QUIET
-                ):
-                    return True
+        for base in (base for piece in self.pieces(item) for base in piece.bases):
+            above = [each for each in self.along(item.module, base, {}) if isinstance(each, Definition)]
+            if any(each != item and self._is_open(each) for each in above) or (not above and base[-1] not in _QUIET):
+                return True
         return False
 
     def _describe(self, item: Definition) -> _DefinitionText:
@@ -412,8 +416,8 @@ class _Sources:
                         texts.append(f"{'.'.join(chain)} = {self._label(target)}")
             for name, inner in piece.members.items():
                 members[name] = any(member.always for member in inner) or self._is_open(item)
-            for text in sorted(piece.texts):
-                texts += self._content(item, text)
+            beside = [(text, _file(item.module).parent / text) for text in sorted(piece.texts)]
+            texts += [f"{text} {sha256_of(path)}" for text, path in beside if path.is_file()]
         if "." in item.name:
             texts.append(self._label(Definition(item.module, item.name.partition(".")[0])))
         return _DefinitionText("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
@@ -423,56 +427,6 @@ class _Sources:
         if not isinstance(target, Definition):
             return target if isinstance(target, str) else "a module"
         return target.name if self.is_out(target) else " ".join(piece.text for piece in self.pieces(target))
-
-    def _content(self, item: Definition, text: str) -> Iterator[str]:
-        """A file beside a module that a text names."""
-        path = source_file(item.module)
-        assert path is not None
-        place = path.parent / text
-        self._look_in(place.parent)
-        if place.is_file():
-            self.state.files[place] = _stamp(place)
-            yield f"{place.relative_to(path.parent).as_posix()} {sha256_of(place)}"
-
-
-#: What was found is shared by threads, such as those that make the pages of a site.
-_ONE_AT_A_TIME = threading.Lock()
-_ANSWERS: dict[str, _ReachedHash] = {}
-_KEPT: dict[tuple[frozenset[str], frozenset[str]], _Sources] = {}
-
-
-def _sources(packages: frozenset[str], without: frozenset[str]) -> _Sources:
-    kept = _KEPT.get((packages, without))
-    if kept is None or not kept.state.stands():
-        kept = _KEPT[packages, without] = _Sources(packages, without)
-    return kept
-
-
-#: When a file or a folder was changed, when anything of it was, and its size.
-_Stamp = tuple[int, int, int]
-
-
-def _stamp(path: Path) -> _Stamp:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return 0, 0, -1
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
-
-
-@dataclass(frozen=True)
-class _State:
-    """What was looked at, as it was then.
-
-    Attributes:
-        files: files and folders.
-    """
-
-    files: dict[Path, _Stamp]
-
-    def stands(self) -> bool:
-        """Whether nothing of it has changed."""
-        return all(_stamp(path) == stamp for path, stamp in self.files.items())
 
 
 # What modules of a user's name ---------------------------------------------------------------------------------------
@@ -485,9 +439,8 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         SyntaxError, ValueError, RecursionError: no Python can read it.
     """
     with _ONE_AT_A_TIME:
-        module, sources = _parse_module("", path, _stamp(path)), _sources(frozenset({"bench"}), frozenset())
-        pieces = [piece for bound in module.bound.values() for piece in bound]
-        pieces += [member for piece in pieces for inner in piece.members.values() for member in inner]
+        module, sources = _parse_module("", path, stamp_of(path)), _known(frozenset({"bench"})).sources(frozenset())
+        pieces = module.pieces()
         here: dict[str, list[_Target]] = defaultdict(list)
         for where, name, alias in (each for piece in pieces for each in piece.imports):
             here[alias] += sources.imported(where, name) if sources.counts(where) else ()
@@ -504,14 +457,16 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         return sorted(roots), {word for piece in pieces for word in piece.words}
 
 
-def imports_of(source: bytes, inside: str) -> list[tuple[str, str | None, str]]:
-    """(module, name in it or None, name here) of each import in a module of the package `inside`, wherever it stands.
+def imports_of(path: Path, name: str) -> set[str]:
+    """The dotted names that the module of this name imports, wherever that stands, as modules or from modules.
 
     Raises:
         SyntaxError, ValueError, RecursionError: no Python can read it.
     """
-    found = [node for node in ast.walk(syntax_tree(source)) if isinstance(node, _Import)]
-    return [part for node in found for part in _imports(inside, node)]
+    with _ONE_AT_A_TIME:
+        module = _parse_module(name, path, stamp_of(path))
+        found = [part for piece in module.pieces() for part in piece.imports]
+        return {*module.imports, *(where if inner is None else f"{where}.{inner}" for where, inner, _ in found)}
 
 
 def tree_digest(source: bytes) -> str:
@@ -521,54 +476,6 @@ def tree_digest(source: bytes) -> str:
         SyntaxError, ValueError, RecursionError: no Python can read it.
     """
     return hashlib.sha256(_dump_tree(syntax_tree(source)).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-# What is kept from one process to the next ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _ReachedHash:
-    """A hash, and packages of others, with all that they were found from."""
-
-    hash: str
-    packages: list[str]
-    state: _State
-
-    def is_settled(self) -> bool:
-        """Whether a file that is changed after this would show it: times have steps."""
-        newest = max((max(stamp[:2]) for stamp in self.state.files.values()), default=0)
-        return newest < time.time_ns() - 2_000_000_000
-
-
-_K = TypeVar("_K")
-
-
-@cache
-def _answers() -> TypeAdapter[_ReachedHash]:
-    return TypeAdapter(_ReachedHash)
-
-
-@cache
-def _modules() -> TypeAdapter[_Module]:
-    return TypeAdapter(_Module)
-
-
-def _cache_path(key: str) -> Path:
-    return cache_folder() / "code" / f"{key}.json"
-
-
-def _read_cached(kind: TypeAdapter[_K], key: str) -> _K | None:
-    try:
-        value: _K = kind.validate_json(_cache_path(key).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return value
-
-
-def _keep(kind: TypeAdapter[_K], key: str, value: _K) -> None:
-    """A place that cannot be written costs time alone."""
-    with suppress(OSError, BenchError), replacing(_cache_path(key)) as partial:
-        partial.write_bytes(kind.dump_json(value))
 
 
 # What a module says ------------------------------------------------------------------------------------------------
@@ -622,6 +529,11 @@ class _Module:
     stars: list[str] = field(default_factory=list)
     exports: dict[str, str] = field(default_factory=dict)
 
+    def pieces(self) -> list[_Piece]:
+        """All that stands in it, members of classes apart."""
+        pieces = [piece for bound in self.bound.values() for piece in bound]
+        return pieces + [member for piece in pieces for inner in piece.members.values() for member in inner]
+
     def everything(self, name: str) -> Iterator[Definition]:
         """All that stands in the module of this name; what it imports counts where it is used."""
         for bound, pieces in self.bound.items():
@@ -631,28 +543,36 @@ class _Module:
                 yield from (Definition(name, f"{bound}.{member}") for member in piece.members)
 
 
-def _module(name: str) -> _Module:
-    path = source_file(name)
+def _file(module: str) -> Path:
+    path = source_file(module)
     if path is None:
-        raise LookupError(f"{name} has no source file")
-    return _parse_module(name, path, _stamp(path))
+        raise LookupError(f"{module} has no source file")
+    return path
+
+
+def _module(name: str) -> _Module:
+    return _parse_module(name, _file(name), stamp_of(_file(name)))
 
 
 @cache
-def _parse_module(name: str, path: Path, stamp: _Stamp) -> _Module:
+def _parse_module(name: str, path: Path, stamp: Stamp) -> _Module:
     """A module as its source has it; `stamp` tells one state of the file from the next.
 
-    To take a source apart takes a hundred times as long as to read what was found then. It is kept in the cache by the
-    content of the source and of this file.
+    To take a source apart takes long, so what was found is kept by its content and that of this file.
     """
-    source = path.read_bytes()
-    inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    source, inside = path.read_bytes(), name if path.name == "__init__.py" else name.rpartition(".")[0]
     key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
-    module = _read_cached(_modules(), key)
-    if module is None:
-        module = _take_apart(source, inside)
-        _keep(_modules(), key, module)
+    with suppress(OSError, ValidationError, BenchError):
+        return _modules().validate_json((cache_folder() / "code" / f"{key}.json").read_bytes())
+    module = _take_apart(source, inside)
+    with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as partial:
+        partial.write_bytes(_modules().dump_json(module))
     return module
+
+
+@cache
+def _modules() -> TypeAdapter[_Module]:
+    return TypeAdapter(_Module)
 
 
 @cache
@@ -704,14 +624,12 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
 
 def _does_something(node: ast.stmt) -> bool:
     """Whether a statement does more than give something a name. (What gives a name counts where that is used.)"""
-    for child in _same_scope(node):
-        if isinstance(child, ast.Expr) and not isinstance(child.value, ast.Constant):
-            return True
-        if isinstance(child, ast.Subscript | ast.Attribute) and not isinstance(child.ctx, ast.Load):
-            return True
-        if isinstance(child, ast.Delete | ast.Assert | ast.Raise | ast.With):
-            return True
-    return False
+    return any(
+        (isinstance(child, ast.Expr) and not isinstance(child.value, ast.Constant))
+        or (isinstance(child, ast.Subscript | ast.Attribute) and not isinstance(child.ctx, ast.Load))
+        or isinstance(child, ast.Delete | ast.Assert | ast.Raise | ast.With)
+        for child in _same_scope(node)
+    )
 
 
 def _lambda(line: int) -> str:
@@ -741,40 +659,13 @@ def _class(module: _Module, node: ast.ClassDef) -> _Piece:
 
 
 def _piece(module: _Module, node: ast.stmt) -> _Piece:
-    # An annotation alone is nothing that runs.
-    node = _Plain().visit(node) or ast.Pass()
-    imports = tuple(
-        part
-        for child in ast.walk(node)
-        if isinstance(child, _Import)
-        for part in _imports(module.inside, child)
-        if part[1] != "*"
-    )
-    outside = _uses(node) | {alias for _, _, alias in imports}
-    written = _dump_tree(_Unnamed().visit(deepcopy(node)))
-    piece = _Piece(hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:32], imports=imports)
-    chains, words, texts, bases = set(), set(), set(), set()
-    for child in ast.walk(node):
-        if isinstance(child, ast.Attribute):
-            words.add(child.attr)
-            chain = _chain(child)
-            if chain[0] in outside and id(child) not in bases:
-                chains.add(chain)
-            bases.add(id(child.value))
-        elif isinstance(child, ast.Name):
-            if id(child) not in bases and child.id in outside:
-                chains.add((child.id,))
-        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
-            if child.value.isidentifier():
-                words.add(child.value)
-            if _NAMED.fullmatch(child.value):
-                texts.add(child.value)
-        elif isinstance(child, ast.MatchClass):
-            words.update(child.kwd_attrs)
-        elif isinstance(child, ast.Call):
-            piece.computed |= _is_computed(child)
-    piece.chains, piece.words, piece.texts = frozenset(chains), frozenset(words), frozenset(texts)
-    return piece
+    writer = _Writer()
+    text = hashlib.sha256(writer.text(node).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    found = [part for child in ast.walk(node) if isinstance(child, _Import) for part in _imports(module.inside, child)]
+    imports = tuple(part for part in found if part[1] != "*")
+    outside = writer.outside | {alias for _, _, alias in imports}
+    chains = frozenset(chain for chain in writer.chains if chain[0] in outside)
+    return _Piece(text, chains, frozenset(writer.words), frozenset(writer.texts), imports, writer.computed)
 
 
 def _is_computed(call: ast.Call) -> bool:
@@ -796,164 +687,162 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
     return (node.id if isinstance(node, ast.Name) else "", *reversed(parts))
 
 
-class _Plain(ast.NodeTransformer):
-    """Takes out what says nothing of what code does."""
-
-    def __init__(self) -> None:
-        self.in_class = False
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        # A decorator may look at annotations, as functools.singledispatch does.
-        if not _hooks(node):
-            node.returns = None
-            for argument in ast.walk(node.args):
-                if isinstance(argument, ast.arg):
-                    argument.annotation = None
-        return self._inside(node, in_class=False)
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return self._inside(node, in_class=True)
-
-    def _inside(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, *, in_class: bool) -> ast.AST:
-        around, self.in_class = self.in_class, in_class
-        node.body = [child for child in node.body if not _is_docstring(child)]
-        self.generic_visit(node)
-        self.in_class = around
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        # In a class it declares a field.
-        if self.in_class:
-            return self.generic_visit(node)
-        return self.visit(ast.Assign([node.target], node.value)) if node.value is not None else None
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        if isinstance(node.exc, ast.Call):
-            node.exc.args = [part for part in node.exc.args if not (isinstance(part, ast.JoinedStr) or _is_text(part))]
-        return self.generic_visit(node)
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+def _silent(node: ast.AST) -> Iterator[ast.AST | None]:
+    """Parts of a node that say nothing of what code does."""
+    if isinstance(node, _Function | ast.ClassDef):
+        yield from filter(_is_docstring, node.body)
+    # A decorator may look at annotations, as functools.singledispatch does.
+    if isinstance(node, _Function) and not _hooks(node):
+        yield from (item.annotation for item in ast.walk(node.args) if isinstance(item, ast.arg))
+        yield node.returns
+    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+        yield from (item for item in node.exc.args if isinstance(item, ast.JoinedStr) or _is_text(item))
+    elif isinstance(node, ast.JoinedStr):
         # Some versions of Python put an empty text between two values.
-        node.values = [part for part in node.values if not (isinstance(part, ast.Constant) and part.value == "")]
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if _chain(node.func)[-1] == "Field":
-            node.keywords = [item for item in node.keywords if item.arg != "description"]
-        return self.generic_visit(node)
+        yield from (item for item in node.values if isinstance(item, ast.Constant) and item.value == "")
+    elif isinstance(node, ast.Call) and _chain(node.func)[-1] == "Field":
+        yield from (item for item in node.keywords if item.arg == "description")
 
 
-class _Unnamed(ast.NodeTransformer):
-    """Gives local variables numbers for names, in the order in which they are bound, and leaves out imports.
+#: Nodes that name variables, and in which field.
+_VARIABLES: dict[type[ast.AST], str] = {
+    ast.Name: "id",
+    **dict.fromkeys((ast.ExceptHandler, ast.MatchAs, ast.MatchStar), "name"),
+    ast.MatchMapping: "rest",
+    ast.Nonlocal: "names",
+}
 
-    What an import brings counts where it is used. Parameters, and functions, classes and imports inside a function,
-    keep their names, and so does all in a function that may ask for variables by name (`locals`, `eval`, ...).
+
+@dataclass
+class _Scope:
+    """The names of a function, a comprehension or a class.
+
+    Attributes:
+        names: name -> what stands for it in the text.
+        passed: those of them that code inside looks for further outside: names of a class, and global ones.
+        declares: whether an annotation alone declares a field here: in a class.
+    """
+
+    names: dict[str, str]
+    passed: set[str]
+    declares: bool = False
+
+
+class _Writer:
+    """Writes a piece of code as text, and notes on the way what it takes from outside (see `_Piece`).
+
+    Local variables have numbers for names, in the order in which they are bound. Imports are left out: what they bring
+    counts where it is used. Parameters, and functions, classes and imports inside a function, keep their names, and so
+    does all in a function that may ask for variables by name (`locals`, `eval`, ...).
     """
 
     def __init__(self) -> None:
         self._number = 0
-        #: From the outermost scope to the innermost: name -> what stands for it.
-        self._scopes: list[dict[str, str]] = []
+        #: From the outermost to the innermost.
+        self._scopes: list[_Scope] = []
+        #: Node -> its text, where that was written before its turn; and nodes that an attribute is taken of.
+        self._written, self._bases, self._left_out = dict[ast.AST, str](), set[ast.AST](), set[ast.AST]()
+        self.outside, self.words, self.texts = set[str](), set[str](), set[str]()
+        self.chains = set[tuple[str, ...]]()
+        self.computed = False
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
-        return None
-
-    visit_ImportFrom = visit_Import  # noqa: N815
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._name(node.id)
-        return node
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar) -> ast.AST:
-        node.name = node.name and self._name(node.name)
-        return self.generic_visit(node)
-
-    visit_MatchAs = visit_MatchStar = visit_ExceptHandler  # noqa: N815
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
-        node.rest = node.rest and self._name(node.rest)
-        return self.generic_visit(node)
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
-        node.names = [self._name(name) for name in node.names]
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        # Decorators, and defaults of parameters, are evaluated outside.
-        node.decorator_list = [self.visit(item) for item in node.decorator_list]
-        node.args = self.visit(node.args)
-        return self._inside(node, node.body)
-
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        node.args = self.visit(node.args)
-        return self._inside(node, [node.body])
-
-    def _inside(self, node: _Function | ast.Lambda, body: list[ast.stmt] | list[ast.expr]) -> ast.AST:
-        here = [child for statement in body for child in _same_scope(statement)]
-        named = {name for child in here if isinstance(child, ast.Global | ast.Nonlocal) for name in child.names}
-        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        kept |= {name for child in here if isinstance(child, ast.Global) for name in child.names}
-        # Of other functions' variables (`nonlocal`) the outer scope says the name.
-        bound = [name for child in here for name in _bound_here(child) if name not in named]
-        by_name = {name for child in here if isinstance(child, _KeepsName) for name in _bound_here(child)}
-        if any(isinstance(child, ast.Call) and _asks_for_names(child) for child in ast.walk(node)):
-            by_name |= set(bound)
-        self._enter(bound, kept | by_name)
-        if isinstance(node, ast.Lambda):
-            node.body = self.visit(node.body)
-        else:
-            node.body = [new for child in node.body if (new := self.visit(child)) is not None]
-        self._scopes.pop()
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        for field_name in ("decorator_list", "bases", "keywords"):
-            setattr(node, field_name, [self.visit(item) for item in getattr(node, field_name)])
-        bound = {name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
-        body = []
-        for child in node.body:
-            # Functions of a class do not see its names.
-            scope = {} if isinstance(child, _Function) else {name: name for name in bound}
-            self._scopes.append(scope)
-            if (new := self.visit(child)) is not None:
-                body.append(new)
-            self._scopes.pop()
-        node.body = body
-        return node
-
-    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> ast.AST:
-        first = node.generators[0]
-        first.iter = self.visit(first.iter)
-        targets = [part.target for part in node.generators]
-        self._enter([name for target in targets for child in ast.walk(target) for name in _bound_here(child)], set())
-        for part in node.generators:
-            part.target = self.visit(part.target)
-            if part is not first:
-                part.iter = self.visit(part.iter)
-            part.ifs = [self.visit(item) for item in part.ifs]
-        if isinstance(node, ast.DictComp):
-            node.key, node.value = self.visit(node.key), self.visit(node.value)
-        else:
-            node.elt = self.visit(node.elt)
-        self._scopes.pop()
-        return node
-
-    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp  # noqa: N815
-
-    def _enter(self, bound: Iterable[str], kept: set[str]) -> None:
-        scope = {name: name for name in kept}
-        for name in bound:
-            if name not in scope:
-                scope[name] = f"variable {self._number}"
-                self._number += 1
+    def text(self, node: ast.AST) -> str:
+        """A tree as text."""
+        if node in self._written:
+            return self._written[node]
+        if isinstance(node, ast.AnnAssign) and node.value is not None and not self._declares():
+            node = ast.Assign([node.target], node.value)
+        self._note(node)
+        self._left_out.update(part for part in _silent(node) if part is not None)
+        scope = None
+        if isinstance(node, _Function | ast.Lambda):
+            # Decorators, and defaults of parameters, are evaluated outside.
+            self._write(*getattr(node, "decorator_list", ()), node.args, getattr(node, "returns", None))
+            scope = self._function_scope(node)
+        elif isinstance(node, _Comprehension):
+            self._write(node.generators[0].iter)
+            targets = [child for part in node.generators for child in ast.walk(part.target)]
+            scope = self._scope(name for child in targets for name in _bound_here(child))
+        elif isinstance(node, ast.ClassDef):
+            self._write(*node.decorator_list, *node.bases, *node.keywords)
+            bound = {name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
+            for child in node.body:
+                # Functions of a class do not see its names.
+                names = {} if isinstance(child, _Function) else {name: name for name in bound}
+                self._scopes.append(_Scope(names, bound, declares=True))
+                self._write(child)
+                self._scopes.pop()
+        if scope is None:
+            return _dump(node, self._fields(node), self.text)
         self._scopes.append(scope)
+        self._write(*getattr(node, "generators", ()))
+        text = _dump(node, self._fields(node), self.text)
+        self._scopes.pop()
+        return text
+
+    def _write(self, *nodes: ast.AST | None) -> None:
+        self._written.update({node: self.text(node) for node in nodes if node and node not in self._left_out})
+
+    def _declares(self) -> bool:
+        return bool(self._scopes) and self._scopes[-1].declares
+
+    def _fields(self, node: ast.AST) -> Iterator[tuple[str, object]]:
+        variable = _VARIABLES.get(type(node))
+        for name, value in ast.iter_fields(node):
+            if name == variable and value is not None:
+                yield name, self._name(value) if isinstance(value, str) else list(map(self._name, value))
+            elif isinstance(value, list):
+                yield name, [child for child in value if not self._is_left_out(child)]
+            elif not self._is_left_out(value):
+                yield name, value
+
+    def _is_left_out(self, part: object) -> bool:
+        if isinstance(part, ast.AnnAssign):
+            return part.value is None and part not in self._written and not self._declares()
+        return isinstance(part, _Import) or (isinstance(part, ast.AST) and part in self._left_out)
 
     def _name(self, name: str) -> str:
-        return next((scope[name] for scope in reversed(self._scopes) if name in scope), name)
+        return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
+
+    def _note(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Attribute | ast.Name):
+            if node not in self._bases:
+                self.chains.add(_chain(node))
+            if isinstance(node, ast.Attribute):
+                self.words.add(node.attr)
+                self._bases.add(node.value)
+            elif isinstance(node.ctx, ast.Load) and not any(
+                node.id in scope.names and node.id not in scope.passed for scope in self._scopes
+            ):
+                self.outside.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self.words |= {node.value} if node.value.isidentifier() else set()
+            self.texts |= {node.value} if _NAMED.fullmatch(node.value) else set()
+        elif isinstance(node, ast.MatchClass):
+            self.words.update(node.kwd_attrs)
+        elif isinstance(node, ast.Call):
+            self.computed |= _is_computed(node)
+
+    def _function_scope(self, node: _Function | ast.Lambda) -> _Scope:
+        here = [
+            child for part in (node.body if isinstance(node.body, list) else [node.body]) for child in _same_scope(part)
+        ]
+        everywhere = {name for child in here if isinstance(child, ast.Global) for name in child.names}
+        # Of other functions' variables (`nonlocal`) the outer scope says the name.
+        elsewhere = everywhere.union(*(child.names for child in here if isinstance(child, ast.Nonlocal)))
+        bound = [(name, child) for child in here for name in _bound_here(child) if name not in elsewhere]
+        by_name = any(isinstance(child, ast.Call) and _asks_for_names(child) for child in ast.walk(node))
+        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)} | everywhere
+        kept |= {name for name, child in bound if by_name or isinstance(child, _KeepsName)}
+        return self._scope((name for name, _ in bound), kept, everywhere)
+
+    def _scope(self, bound: Iterable[str], kept: Iterable[str] = (), passed: Iterable[str] = ()) -> _Scope:
+        scope = _Scope({name: name for name in kept}, set(passed))
+        for name in bound:
+            if name not in scope.names:
+                scope.names[name] = f"variable {self._number}"
+                self._number += 1
+        return scope
 
 
 def _asks_for_names(call: ast.Call) -> bool:
@@ -985,32 +874,10 @@ def _imports(inside: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[s
             yield alias.name, None, ""
 
 
-def _uses(node: ast.AST) -> set[str]:
-    """Names that a piece of code takes from outside itself."""
-    if isinstance(node, ast.Name):
-        return {node.id} if isinstance(node.ctx, ast.Load) else set()
-    if isinstance(node, _Function | ast.Lambda):
-        inner = node.body if isinstance(node.body, list) else [node.body]
-        local_names = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        for statement in inner:
-            for child in _same_scope(statement):
-                local_names.update(_bound_here(child))
-        for statement in inner:
-            for child in _same_scope(statement):
-                if isinstance(child, ast.Global):
-                    local_names -= set(child.names)
-        around = [node.args] if isinstance(node, ast.Lambda) else [node.args, *node.decorator_list, node.returns]
-        return (set().union(*map(_uses, inner)) - local_names).union(
-            *(_uses(part) for part in around if part is not None)
-        )
-    if isinstance(node, _Comprehension):
-        targets = {name for part in node.generators for inner in ast.walk(part.target) for name in _bound_here(inner)}
-        return (set().union(*map(_uses, ast.iter_child_nodes(node))) - targets) | _uses(node.generators[0].iter)
-    return set().union(*map(_uses, ast.iter_child_nodes(node)))
-
-
 def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
     """A node and those below it, without the inside of other functions, classes and comprehensions."""
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return
     yield node
     if isinstance(node, _Function | ast.Lambda | ast.ClassDef):
         return
@@ -1029,7 +896,7 @@ def _bound_here(node: ast.AST) -> Iterator[str]:
         yield node.target.id
     elif isinstance(node, _Function | ast.ClassDef):
         yield node.name
-    elif isinstance(node, ast.Import | ast.ImportFrom):
+    elif isinstance(node, _Import):
         yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
     elif (isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)) and node.name:
         yield node.name
@@ -1038,25 +905,25 @@ def _bound_here(node: ast.AST) -> Iterator[str]:
 
 
 def _dump_tree(node: ast.AST) -> str:
-    """A tree as text: kinds and fields that are there, so that versions of Python agree on it."""
+    """A tree as text, with every name as it is."""
+    return _dump(node, ast.iter_fields(node), _dump_tree)
+
+
+def _dump(node: ast.AST, fields: Iterable[tuple[str, object]], text: Callable[[ast.AST], str]) -> str:
+    """A node as text, by the text of those below it: the fields that are there, so that versions of Python agree."""
     parts = [type(node).__name__]
-    for name, value in ast.iter_fields(node):
+    for name, value in fields:
         if name in _IGNORED or value is None or value == []:
             continue
         if isinstance(value, list):
-            inner = ",".join(_dump_tree(child) if isinstance(child, ast.AST) else repr(child) for child in value)
+            inner = ",".join(text(child) if isinstance(child, ast.AST) else repr(child) for child in value)
             parts.append(f"{name}=[{inner}]")
         else:
-            parts.append(f"{name}={_dump_tree(value) if isinstance(value, ast.AST) else repr(value)}")
+            parts.append(f"{name}={text(value) if isinstance(value, ast.AST) else repr(value)}")
     return f"({' '.join(parts)})"
-
-
-#: Up to Python 3.12 the interpreter counts the depth of trees that it builds for all threads together, so two that
-#: parse at the same time fail with `SystemError: AST constructor recursion depth mismatch`.
-_PARSING = threading.Lock()
 
 
 def syntax_tree(source: bytes) -> ast.Module:
     """The tree of a module's source; raises `SyntaxError`."""
-    with _PARSING:
+    with _ONE_AT_A_TIME:
         return ast.parse(source)

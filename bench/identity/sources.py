@@ -1,4 +1,4 @@
-"""Where the source of a module lies, found without importing anything, and whose it is."""
+"""Where the source of a module lies, found without importing anything, whose it is, and in which state."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -24,6 +26,46 @@ INSTALLED = tuple(
 )
 #: Names of such folders, wherever a `.pth` file or the path of Python has put another.
 PACKAGED = frozenset({"site-packages", "dist-packages"})
+
+#: Folders of bench: its package, and those beside it in a checkout.
+BENCH = (
+    Path(bench.__path__[0]),
+    *(Path(place, room) for place in bench.__path__ for room in ("methods", "datasets", "leaderboard")),
+)
+#: When a file was changed, and anything of it, its size and its inode.
+Stamp = tuple[int, int, int, int]
+#: `bench.identity.used` puts a function of its own in the place of this one.
+_stat = os.stat
+
+
+def stamp_of(path: str | Path) -> Stamp | None:
+    """What tells one state of a file from another; None where there is no file."""
+    try:
+        status = _stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
+    """All files of packages, and those beside a module that is no package, with what tells their states apart."""
+    for package in packages:
+        path = source_file(package)
+        alone = path is not None and path.name != "__init__.py"
+        pending = [*BENCH] if package == "bench" else [path.parent] if path is not None else _places(package)
+        seen = set[tuple[int, int]]()
+        while pending:
+            with suppress(OSError):
+                folder = pending.pop()
+                status = _stat(folder)
+                if (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                for entry in os.scandir(folder):
+                    if entry.is_dir():
+                        pending += [] if alone or entry.name == "__pycache__" else [Path(entry.path)]
+                    elif (stamp := stamp_of(entry.path)) is not None:
+                        yield entry.path, stamp
 
 
 @cache
@@ -60,18 +102,21 @@ def _ours(module: str) -> Path | None:
     return None
 
 
+def _places(package: str) -> list[Path]:
+    """The folders of a package."""
+    loaded = sys.modules.get(package)
+    spec = None if loaded is not None else _spec(package)
+    places = spec.submodule_search_locations if spec is not None else getattr(loaded, "__path__", None)
+    return [Path(place) for place in places or ()]
+
+
 def _spec(module: str) -> ModuleSpec | None:
     """`importlib.util.find_spec` imports the packages that a module lies in; this looks into their folders."""
     parent, _, _ = module.rpartition(".")
     try:
         if not parent:
             return importlib.util.find_spec(module)
-        loaded = sys.modules.get(parent)
-        if loaded is not None:
-            places = getattr(loaded, "__path__", None)
-        else:
-            around = _spec(parent)
-            places = around.submodule_search_locations if around is not None else None
-        return None if places is None else PathFinder.find_spec(module, list(places))
+        places = _places(parent)
+        return PathFinder.find_spec(module, list(map(str, places))) if places else None
     except (ImportError, ValueError, AttributeError, KeyError):  # the last where a package around it is a namespace
         return None

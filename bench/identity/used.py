@@ -30,13 +30,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
-import bench
 from bench.base.errors import UsageError
 from bench.base.packages import versions_of
 from bench.base.paths import cache_folder, remembered_digest, results_folder, sha256_of
 from bench.base.records import Record
 from bench.identity.reach import Definition, bench_definitions, imports_of, tree_digest
-from bench.identity.sources import INSTALLED, PACKAGED, is_installed
+from bench.identity.sources import BENCH, INSTALLED, PACKAGED, Stamp, is_installed, stamp_of
 
 #: In place of a digest: there is no such file; there is one, and the code has asked no more than that.
 _ABSENT, _THERE = "absent", "there"
@@ -58,8 +57,6 @@ _EVENTS = _READS | _LEAVES.keys() | {"exec", "os.rename"}
 _LARGE = 1 << 12
 _NO_PACKAGES = sys.stdlib_module_names | {"bench"}
 _WRITES = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-#: When a file was changed, and anything of it, its size and its inode.
-_Stamp = tuple[int, int, int, int]
 #: Folders of a version control: code reads of them which version it is.
 _HISTORIES = frozenset({".git", ".hg", ".svn"})
 #: What all paths of Python's own modules, and of installed packages, begin with or hold.
@@ -100,7 +97,7 @@ class _Uses:
         imports: what imports have given, so that one inside a function is noted once.
     """
 
-    files: dict[str, _Stamp | str | None] = field(default_factory=dict)
+    files: dict[str, Stamp | str | None] = field(default_factory=dict)
     packages: set[str] = field(default_factory=set)
     imports: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -125,12 +122,12 @@ _uses: defaultdict[str, _Uses] = defaultdict(_Uses)
 #: Files whose modules were executed while somebody watched, so that all that they import is noted.
 _executed: set[str] = set()
 #: Modules' files -> their state when they were executed, or first seen.
-_loaded: dict[str, _Stamp | None] = {}
+_loaded: dict[str, Stamp | None] = {}
 #: (path, state) -> digest, of what was recorded before.
-_digests: dict[tuple[str, _Stamp], str] = {}
+_digests: dict[tuple[str, Stamp], str] = {}
 _watch = _Watch()
 _LOCK = threading.RLock()
-_stat = os.stat
+_stat, _variable = os.stat, type(os.environ).__getitem__
 _import, _import_by_name = builtins.__import__, importlib._bootstrap._gcd_import  # type: ignore[attr-defined]
 
 
@@ -141,17 +138,12 @@ _import, _import_by_name = builtins.__import__, importlib._bootstrap._gcd_import
 def _whose(file: str) -> Literal["bench", "user", "other"]:
     """Whose code a file holds, by its name in a code object or a module."""
     # By no function that is watched: it would ask whose it is.
-    if not os.path.isabs(file) or _stamp(file) is None:
+    if not os.path.isabs(file) or stamp_of(file) is None:
         return "other"
     path = Path(file)
-    ours = [Path(bench.__path__[0]), *(Path(place) / name for place in bench.__path__ for name in _BESIDE)]
-    if any(path.is_relative_to(place) for place in ours):
+    if any(map(path.is_relative_to, BENCH)):
         return "bench"
     return "other" if is_installed((file,)) or path.is_relative_to(cache_folder()) else "user"
-
-
-#: Folders next to `bench/` in a checkout.
-_BESIDE = ("methods", "datasets", "leaderboard")
 
 
 def _file_of(module: object) -> str:
@@ -189,25 +181,18 @@ def watch_use() -> Iterator[_Watch]:
     with _LOCK:
         if not _watch.depth:
             _watch.written, _watch.outside, _watch.nobody = set(), set(), _Uses()
-            builtins.__import__ = _noted_import
-            importlib._bootstrap._gcd_import = _noted_import_by_name  # type: ignore[attr-defined]
-            os.stat = _noted_stat
-            type(os.environ).__getitem__ = _noted_variable  # type: ignore[method-assign]
+            for owner, name, _, ours in _WRAPPED:
+                setattr(owner, name, ours)
         _watch.depth += 1
     try:
         yield _watch
     finally:
         with _LOCK:
             _watch.depth -= 1
-            if not _watch.depth:
+            for owner, name, theirs, ours in () if _watch.depth else _WRAPPED:
                 # Whoever has put a wrapper of his own around one of ours keeps it: it passes on.
-                if builtins.__import__ is _noted_import:
-                    builtins.__import__ = _import
-                if importlib._bootstrap._gcd_import is _noted_import_by_name:  # type: ignore[attr-defined]
-                    importlib._bootstrap._gcd_import = _import_by_name  # type: ignore[attr-defined]
-                if os.stat is _noted_stat:
-                    os.stat = _stat
-                type(os.environ).__getitem__ = _variable  # type: ignore[method-assign]
+                if getattr(owner, name) is ours:
+                    setattr(owner, name, theirs)
 
 
 @functools.cache
@@ -224,7 +209,7 @@ def _hook(event: str, given: tuple[Any, ...]) -> None:
             uses, _ = _asking()
             file = os.path.abspath(file)
             _executed.add(file)
-            _uses[file], _loaded[file] = _Uses(), _stamp(file)
+            _uses[file], _loaded[file] = _Uses(), stamp_of(file)
             if uses is not None:
                 _note(uses, file)
     elif event in _LEAVES:
@@ -255,7 +240,7 @@ def _note(uses: _Uses, path: str, *, only_there: bool = False) -> str:
     aside = path.startswith(_BEGIN) or any(part in path for part in (*_HOLD, f"{os.sep}__pycache__"))
     if not aside and not path.endswith(".pyc") and path not in _watch.written:
         if not only_there:
-            uses.files[path] = _stamp(path)
+            uses.files[path] = stamp_of(path)
         elif uses.files.get(path) is None:
             uses.files[path] = _THERE
     return path
@@ -273,14 +258,6 @@ def _write(path: str) -> None:
     _watch.written.add(path)
 
 
-def _stamp(path: str) -> _Stamp | None:
-    try:
-        status = _stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
-
-
 def _noted_stat(path: Any, *given: Any, **named: Any) -> os.stat_result:
     """`os.stat`, by which code finds out whether a file is there."""
     named_so = isinstance(path, str | bytes | os.PathLike)
@@ -294,9 +271,6 @@ def _noted_stat(path: Any, *given: Any, **named: Any) -> os.stat_result:
         name = os.fsdecode(path)
         _note(uses, name, only_there=not name.endswith(_BY_OTHERS))
     return status
-
-
-_variable = type(os.environ).__getitem__
 
 
 def _noted_variable(self: Any, name: Any) -> Any:
@@ -367,10 +341,19 @@ def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
         file = _file_of(module)
         if file and _whose(file) == "user":
             # Its code is that of the time when it was executed.
-            uses.files.setdefault(file, _loaded.setdefault(file, _stamp(file)))
+            uses.files.setdefault(file, _loaded.setdefault(file, stamp_of(file)))
         elif module is not None and direct and name not in _NO_PACKAGES and "." not in name and _whose(file) != "bench":
             uses.packages.add(name)
         name = name.rpartition(".")[0]
+
+
+#: What is wrapped while somebody watches: owner, name, what was there, and what takes its place.
+_WRAPPED: tuple[tuple[Any, str, Any, Any], ...] = (
+    (builtins, "__import__", _import, _noted_import),
+    (importlib._bootstrap, "_gcd_import", _import_by_name, _noted_import_by_name),
+    (os, "stat", _stat, _noted_stat),
+    (type(os.environ), "__getitem__", _variable, _noted_variable),
+)
 
 
 # What was used --------------------------------------------------------------------------------------------------------
@@ -389,11 +372,11 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     modules = list(modules)
     base = base_of(modules[0])
     elsewhere, hub = _elsewhere(base), Path(os.path.expanduser(os.environ.get("HF_HOME", "~/.cache/huggingface")))
-    found: dict[str, _Stamp | str | None] = {}
+    found: dict[str, Stamp | str | None] = {}
     for name in modules:
         while name:
             if file := user_file(name):
-                found[file] = _loaded.setdefault(file, _stamp(file))
+                found[file] = _loaded.setdefault(file, stamp_of(file))
             name = name.rpartition(".")[0]
     packages = {name.partition(".")[0] for name in modules if not user_file(name)}
     for name in modules:
@@ -405,10 +388,10 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
                     "the code of the method cannot be read, so that no result could be identified by it "
                     f"({name} has no source file); save it in a .py file."
                 )
-            found[file] = _loaded.setdefault(file, _stamp(file))
+            found[file] = _loaded.setdefault(file, stamp_of(file))
     pending = list(found)
     for path in map(os.path.abspath, named):
-        found.setdefault(path, _stamp(path))
+        found.setdefault(path, stamp_of(path))
     packages |= _watch.nobody.packages
     pending += _take(_watch.nobody, found)
     seen = set[str]()
@@ -429,20 +412,20 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     return Used(files=dict(sorted(files.items())), packages=versions_of(packages))
 
 
-def _take(uses: _Uses, found: dict[str, _Stamp | str | None]) -> list[str]:
+def _take(uses: _Uses, found: dict[str, Stamp | str | None]) -> list[str]:
     for path, state in list(uses.files.items()):
         if path not in found or found[path] == _THERE or (isinstance(state, str) and state != _THERE):
             found[path] = state
     return list(uses.files)
 
 
-def _digest_then(path: str, state: _Stamp | str | None) -> str:
+def _digest_then(path: str, state: Stamp | str | None) -> str:
     """The digest of a file as it was when it was asked for."""
     if isinstance(state, str):
         return state
     digest = digest_of(path) if state is not None else _ABSENT
     if state is not None and not os.path.isdir(path):
-        if _stamp(path) != state and _digests.get((path, state)) != digest:
+        if stamp_of(path) != state and _digests.get((path, state)) != digest:
             raise UsageError(
                 f"{path} was edited after this process had imported or read it, so that the old one would run under "
                 "the name of the new; start the process (or the notebook) again."
@@ -525,31 +508,19 @@ def _digest_module(path: Path) -> str:
 def _stated(path: str) -> _Uses:
     """What a module imports by its text, where it was loaded before anybody watched."""
     uses = _uses.get(path, _Uses())
-    if not path.endswith(".py") or (stamp := _stamp(path)) is None:
+    if not path.endswith(".py"):
         return uses
     module = next((each for each in list(sys.modules.values()) if _file_of(each) == path), None)
-    name = str(getattr(module, "__name__", ""))
-    inside = name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0]
     uses = _Uses(dict(uses.files), set(uses.packages))
-    for full in _imported(path, stamp, inside) if module is not None else ():
-        _note_module(uses, full, direct=True)
+    with suppress(SyntaxError, ValueError, RecursionError, OSError):
+        for full in imports_of(Path(path), str(getattr(module, "__name__", ""))) if module else ():
+            _note_module(uses, full, direct=True)
     return uses
-
-
-@functools.cache
-def _imported(path: str, stamp: _Stamp, inside: str) -> frozenset[str]:
-    """The names of modules that a source imports, and of what may be one; `stamp` tells its states apart."""
-    try:
-        found = imports_of(Path(path).read_bytes(), inside)
-    except (SyntaxError, ValueError, RecursionError, OSError):
-        return frozenset()
-    return frozenset(full for where, inner, _ in found for full in (where, f"{where}.{inner}" if inner else where))
 
 
 def _elsewhere(base: str) -> list[Path]:
     """Folders whose files are told otherwise, or change no ranking."""
-    places = [*map(Path, _SYSTEM), cache_folder(), results_folder().absolute(), Path(bench.__path__[0])]
-    places += [Path(place) / name for place in bench.__path__ for name in _BESIDE]
+    places = [*map(Path, _SYSTEM), cache_folder(), results_folder().absolute(), *BENCH]
     # What compilers and libraries leave there is of this run.
     temporary = Path(tempfile.gettempdir())
     return places if Path(base).is_relative_to(temporary) else [*places, temporary]

@@ -48,10 +48,11 @@ _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking,
 _SHARED = (evaluate, mean, repeat_means)
 #: On which queries a measure is taken. (It is hashed by its own fields, not by the class that declares them.)
 _TAKEN = Definition("bench.metrics.measure", "Measure.taken")
-#: What those of destructive tools pass through besides.
-_DESTRUCTIVE = (destructive_tools, with_destructive)
-#: And those against chance.
-_CHANCE = (with_chance, Draws)
+#: What the values of some kinds of measures pass through besides, by the function that makes them.
+_MAKERS: dict[str, tuple[Callable[..., object], ...]] = {
+    "destructive": (with_destructive, destructive_tools),
+    "chance": (with_chance, Draws),
+}
 #: What the harness calls of a method to have rankings and tool sets. All else that it asks a method for (`explain`,
 #: `facts`, `marks`, ...) shows what it did.
 CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recommend", "reveal"})
@@ -125,14 +126,14 @@ def method_use(method: Method) -> Used | None:
     modules = _modules_outside(method)
     if not modules:
         return None
-    named = [
-        str(value)
-        for part in methods_of(method)
-        if not type(part).__module__.startswith("bench.")
-        for value in _flat(vars(part.parameters).values())
-        if isinstance(value, str | Path) and os.path.isfile(value)
+    theirs = [vars(part.parameters) for part in methods_of(method) if not type(part).__module__.startswith("bench.")]
+    values = [
+        item
+        for each in theirs
+        for value in each.values()
+        for item in (value if isinstance(value, tuple | list) else (value,))
     ]
-    return use_of(modules, named)
+    return use_of(modules, [str(item) for item in values if isinstance(item, str | Path) and os.path.isfile(item)])
 
 
 def resume_use(method: Method, used: Used) -> bool:
@@ -142,10 +143,6 @@ def resume_use(method: Method, used: Used) -> bool:
     if same:
         count_used(used, modules[0])
     return same
-
-
-def _flat(values: Iterable[object]) -> Iterable[object]:
-    return (item for value in values for item in (value if isinstance(value, tuple | list) else (value,)))
 
 
 def _modules_outside(method: Method) -> list[str]:
@@ -228,12 +225,9 @@ def measure_hash(measure: Measure) -> str:
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
     if measure.confident is not None:
         aside.remove("_confidence")
-    if measure.kind == "destructive":
-        aside.remove("with_destructive")
-        roots += [definition_of(item) for item in _DESTRUCTIVE]
-    if measure.kind == "chance":
-        aside.remove("with_chance")
-        roots += [definition_of(item) for item in _CHANCE]
+    if measure.kind in _MAKERS:
+        aside.remove(f"with_{measure.kind}")
+        roots += [definition_of(item) for item in _MAKERS[measure.kind]]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
     values: list[object] = [
         measure.kind,

@@ -216,15 +216,11 @@ def _asks(manifest: Manifest) -> bool:
     return any(mark.text == "remote" for mark in manifest.marks) or not all(map(_SHA256.fullmatch, told))
 
 
-def _extends(new: Spec, old: Spec) -> bool:
+def _extends(new: object, old: object) -> bool:
     """Whether a full spec is the older one, but for parameters that it alone has; a name alone is all defaults."""
-    ours, theirs = dict(new.arguments), dict(old.arguments)
-    return new.name == old.name and all(name in ours and _same(ours[name], value) for name, value in theirs.items())
-
-
-def _same(new: object, old: object) -> bool:
     if isinstance(new, Spec) and isinstance(old, Spec):
-        return _extends(new, old)
+        ours, theirs = dict(new.arguments), dict(old.arguments)
+        return new.name == old.name and all(name in ours and _extends(ours[name], theirs[name]) for name in theirs)
     if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
-        return all(map(_same, new, old))
+        return all(map(_extends, new, old))
     return new == old

@@ -148,8 +148,11 @@ def test_a_class_that_cannot_be_found_again_is_refused(monkeypatch: pytest.Monke
         bench.run(Inner, "starter")
     in_notebook = type("Cell", (Local,), {"__module__": "__main__", "__qualname__": "Cell"})
     monkeypatch.setattr(sys.modules["__main__"], "Cell", in_notebook, raising=False)
-    with pytest.raises(UsageError, match=r"Cell is defined in a notebook, .* such as cell.py, and import it"):
-        bench.run(in_notebook, "starter")
+    # A package that `python -m` runs has a file, and no notebook.
+    for file, place in ((None, "a notebook"), ("/a/pack/__main__.py", "/a/pack/__main__.py, which is run and not")):
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", file)
+        with pytest.raises(UsageError, match=rf"Cell is defined in {place}.*, .* such as cell.py, and import it"):
+            bench.run(in_notebook, "starter")
     old = type("Local", (Local,), {"__module__": "bench.show.objects", "__qualname__": "Local"})
     with pytest.raises(UsageError, match=r"bench.show.objects holds another Local by now; import it again"):
         bench.run(old, "starter")

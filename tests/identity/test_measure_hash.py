@@ -19,9 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import importlib, json, sys
 from pathlib import Path
+from bench.identity import reach
 from bench.results.code_versions import interval_hash, measure_hash, token_hash
 
 def hashes():
+    reach._KNOWN.clear()
     for hashed in (measure_hash, interval_hash, token_hash):
         hashed.cache_clear()
     fresh = importlib.reload(sys.modules["bench.metrics.measures"]).MEASURES

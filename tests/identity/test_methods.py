@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -168,6 +169,7 @@ import bench
 assert Path(bench.__file__).is_relative_to(Path.cwd()), bench.__file__
 from bench.results.ids import method_hash
 from bench.results import code_versions as versions
+from bench.identity import reach
 from bench.registry import build_method
 specs, edits = json.loads(sys.argv[1])
 found = []
@@ -179,10 +181,16 @@ for edit in [None, *edits]:
         Path(path).write_text(before.replace(old, new, 1) if old else before + new, "utf-8")
         # What a new process would say: this one would refuse (test_edited.py).
         versions._LOADED.clear()
+        reach._KNOWN.clear()
     found.append({spec: method_hash(build_method(spec)) for spec in specs})
     if edit is not None:
         Path(path).write_text(before, "utf-8")
 print(json.dumps(found))
+"""
+HASH_ALL = """
+from bench.registry import build_method
+from bench.results.ids import method_hash
+print(json.dumps({spec: method_hash(build_method(spec)) for spec in json.loads(sys.argv[1])}, indent=1))
 """
 Edit = tuple[str, str, str]
 
@@ -232,6 +240,62 @@ def test_a_hash_changes_with_the_code_that_ranks_and_with_no_other(
     }
     for edit, result in zip(cases, changed(cases), strict=True):
         assert result == cases[edit], edit
+
+
+UNUSED = "MORE = 1\n\ndef unused(value):\n    return value + MORE\n"
+
+
+class Neutral(ast.NodeTransformer):
+    """Says the same in other words: docstrings, annotations, errors, descriptions, and the order of functions."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if not node.decorator_list:
+            for argument in node.args.args:
+                argument.annotation = ast.Name("object") if argument.annotation else None
+        return self.holder(node)
+
+    def holder(self, node: ast.Module | ast.ClassDef | ast.FunctionDef) -> ast.AST:
+        if ast.get_docstring(node):
+            node.body[0] = ast.Expr(ast.Constant("Edited."))
+        free = [
+            not isinstance(node, ast.FunctionDef) and isinstance(child, ast.FunctionDef) and not child.decorator_list
+            for child in node.body
+        ]
+        for place in range(0, len(free) - 1, 2):
+            one, two = node.body[place : place + 2]
+            if free[place] and free[place + 1] and getattr(one, "name", "") != getattr(two, "name", ""):
+                node.body[place : place + 2] = [two, one]
+        return self.generic_visit(node)
+
+    visit_Module = visit_ClassDef = holder  # noqa: N815
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc.args = [
+                ast.Constant("edited") if isinstance(part, ast.JoinedStr) else part for part in node.exc.args
+            ]
+        return node
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        if node.arg == "description" and isinstance(node.value, ast.Constant):
+            node.value = ast.Constant("edited")
+        return self.generic_visit(node)
+
+
+def test_edits_that_change_nothing_change_no_hash_in_any_file(interpreter: Interpreter, copied: Path) -> None:
+    code = f"import json, sys\n{HASH_ALL}"
+    before = interpreter(code, json.dumps(SPECS), folder=copied, PYTHONDONTWRITEBYTECODE="1").stdout
+    for path in [*copied.glob("bench/**/*.py"), *copied.glob("methods/**/*.py")]:
+        text = ast.unparse(Neutral().visit(ast.parse(path.read_bytes())))
+        # Where a name is computed, all of the module counts.
+        whole = any(f"{word}(" in text for word in ("getattr", "setattr", "vars", "globals"))
+        path.write_text(text + ("" if whole else f"\n{UNUSED}"), "utf-8")
+    for name in ("bench/cli/newverb.py", "methods/newest.py", "datasets/newest/loader.py"):
+        (copied / name).parent.mkdir(exist_ok=True)
+        (copied / name).write_text(
+            '"""New."""\n\nfrom bench.methods.random import Random\n\n\nclass New(Random):\n    pass\n'
+        )
+    assert interpreter(code, json.dumps(SPECS), folder=copied, PYTHONDONTWRITEBYTECODE="1").stdout == before
 
 
 # A method of one's own --------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ def reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
             path = tmp_path / package / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.replace("PACKAGE", package).encode())
+        bench_reach._KNOWN.clear()
         return reach([Definition(f"{package}.root", "root")], called)
 
     return reached
@@ -445,30 +446,37 @@ def test_what_was_found_is_kept_and_a_damaged_cache_costs_time_alone(
 ) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     later(monkeypatch)
+    followed: list[object] = []
+    follow = Reached._follow
+    monkeypatch.setattr(Reached, "_follow", lambda *given: followed.append(given) or follow(*given))
     result = reached({"root.py": BASE, "other.py": OTHER})
     first = result.hash()
-    kept = sorted((cache_folder() / "code").glob("*.json"))
-    assert len(kept) == 3 + 1, "three modules, and the answer"
-    for path in kept:
-        path.write_text("{" + path.read_text()[: path.stat().st_size // 2])
-    bench_reach._ANSWERS.clear()
-    assert result.hash() == first
+    (path,) = (path for path in (cache_folder() / "code").glob("*.json") if '"answers"' in path.read_text())
+    whole = path.read_text()
+    for module in {*path.parent.glob("*.json")} - {path}:
+        module.write_text("{" + module.read_text()[:99])
+    for text, times in ((whole, 1), (whole[: len(whole) // 2], 2), (whole.replace('"answers": {', '"answers": [{'), 3)):
+        path.write_text(text)
+        bench_reach._KNOWN.clear()
+        bench_reach._parse_module.cache_clear()
+        assert result.hash() == result.hash() == first
+        assert len(followed) == times
+    # Another process has found something else since.
+    bench_reach._KNOWN.clear()
+    other = reach(result.roots, ["told"])
+    other.hash()
+    bench_reach._KNOWN.clear()
+    assert (result.hash(), other.hash()) == (first, other.hash())
+    assert len(followed) == 4
 
 
-def test_an_answer_is_asked_for_once(
+def test_of_a_file_of_this_moment_nothing_is_kept(
     reached: Callable[..., Reached], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # It may change once more without another time.
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    followed: list[object] = []
-    follow = bench_reach._reach
-    monkeypatch.setattr(bench_reach, "_reach", lambda *given: followed.append(given) or follow(*given))
-    result = reached({"root.py": BASE, "other.py": OTHER})
-    # A file of this moment may change once more without another time.
-    assert result.hash() == result.hash()
-    assert len(followed) == 2
-    later(monkeypatch)
-    assert result.hash() == result.hash() == result.hash()
-    assert len(followed) == 3
+    reached({"root.py": BASE, "other.py": OTHER}).hash()
+    assert not [path for path in (cache_folder() / "code").glob("*.json") if '"answers"' in path.read_text()]
 
 
 #: Code that reads files beside it, and imports what may be there.
@@ -504,8 +512,7 @@ def test_a_kept_answer_does_not_outlive_what_it_was_found_from(
     assert result.hash() == before
     change[1](next(tmp_path.glob("bench_reach_*")))
     # As in another process, which has only what is kept.
-    bench_reach._ANSWERS.clear()
-    bench_reach._KEPT.clear()
+    bench_reach._KNOWN.clear()
     bench_reach._parse_module.cache_clear()
     assert result.hash() != before
 
@@ -530,7 +537,10 @@ def test_a_place_that_cannot_be_written_costs_time_alone(
     assert reached(files).hash() == reached(files).hash()
 
 
-def test_threads_find_the_same(reached: Callable[..., Reached], tmp_path: Path) -> None:
+def test_threads_find_the_same(
+    reached: Callable[..., Reached], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_reach, "_GLANCE", 0)
     expected = reached({"root.py": BASE, "other.py": OTHER}).hash()
     (root,) = tmp_path.glob("bench_reach_*")
 

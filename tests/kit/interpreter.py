@@ -26,12 +26,16 @@ SECONDS = 300
 
 
 class Interpreter:
-    """Runs programs, one at a time."""
+    """Runs programs, one at a time.
 
-    def __init__(self) -> None:
+    Args:
+        libraries: what is loaded besides `LIBRARIES`.
+    """
+
+    def __init__(self, *libraries: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         self._server = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, __file__, *libraries],
             env=environment | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             text=True,
             stdin=subprocess.PIPE,
@@ -80,7 +84,7 @@ class Interpreter:
 def _serve() -> None:
     """Fork for each request, and answer with the exit code."""
     sys.path.pop(0)
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *sys.argv[1:]):
         __import__(name)
     for line in sys.stdin:
         child = os.fork()

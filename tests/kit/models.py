@@ -45,3 +45,20 @@ def untrained_bert(
     vocabulary = {word: code for code, word in enumerate(known)}
     BertTokenizerFast(vocab=vocabulary, model_max_length=length).save_pretrained(folder)
     return str(folder)
+
+
+def untrained_causal(folder: Path) -> None:
+    """Put a GPT-2 of two small layers into a folder, with a tokenizer of bytes."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    signs = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {sign: code for code, sign in enumerate([*signs, "<end>"])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    torch.manual_seed(7)
+    shape = GPT2Config(vocab_size=len(vocabulary), n_positions=2048, n_embd=32, n_layer=2, n_head=2, eos_token_id=256)
+    GPT2LMHeadModel(shape).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>").save_pretrained(folder)

@@ -56,7 +56,6 @@ def test_a_table_has_every_aspect_once_and_no_empty_cell(name: str) -> None:
 def test_a_table_takes_no_part_in_what_names_a_result(name: str) -> None:
     reached = of_methods([method_class(name)])
     assert not [found for found in reached.definitions if found.module == "bench.registry.differences"]
-    assert not [path for path in reached.files if Path(path).name == "differs.toml"]
 
 
 def test_the_tables_of_a_spec_are_those_of_its_methods() -> None:
