@@ -83,7 +83,7 @@ def statement(
         DatasetTests(f"d{i}", names, part.mean(axis=0), p) for i, (part, p) in enumerate(zip(parts, pairs, strict=True))
     ]
     p = pairwise_tests(table, codes, flips=2000)[best]
-    leads = lead_intervals(parts, best, units, sources, (-1.0, 1.0))
+    leads = lead_intervals(parts, best, units, sources, Span(-1.0, 1.0))
     return best_over_datasets(names, best, leads, p, len(set(sources)), tests), pairs
 
 
