@@ -336,7 +336,7 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, member, strict=True)])
     exact = macro_intervals(parts, units=member, sources=sources, span=Span(0, 1))
     own = np.array([bca_intervals(part, units=codes) for part, codes in zip(parts, member, strict=True)])
-    assert standings.over_datasets_limit(means, errors, own, sources, (0, 1)) == pytest.approx(exact, abs=0.02)
+    assert standings.over_datasets_limit(means, errors, own, sources, Span(0, 1)) == pytest.approx(exact, abs=0.02)
     assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
     alone = standings.over_datasets_limit(means[:1], errors[:1], own[:1], sources[:1], Span(0, 1))
     assert alone[:, 1:].tobytes() == own[0].tobytes()
