@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import ANY, SHARE
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.macro import FEWEST_SOURCES, lead_intervals, macro_intervals, these_intervals
 from bench.stats.power import minimum_detectable_effect, queries_needed
@@ -80,7 +81,7 @@ def macro_coverage(
     else:
         means, middle = random.normal(0.6, 0.1, (datasets, simulations)), 0.6
         values = [random.normal(row, 0.3, (queries, simulations)) for row in means]
-    span = (0.0, 1.0) if easy else None
+    span = SHARE if easy else ANY
     these = these_intervals(values, resamples=RESAMPLES, span=span)
     others = macro_intervals(values, resamples=RESAMPLES, span=span)
     return _share_inside(others, np.full(simulations, middle)), _share_inside(these, means.mean(axis=0))
@@ -100,7 +101,7 @@ def lead_coverage(random: np.random.Generator, datasets: int, queries: int, simu
         behind = (random.binomial(gold, chance) - random.binomial(gold, chance + gain)) / gold
         values.append(np.column_stack([np.zeros(size), behind]))
     units = [np.arange(size) for size in sizes]
-    leads = lead_intervals(values, 0, units, [str(place) for place in range(datasets)], (-1.0, 1.0))[1:]
+    leads = lead_intervals(values, 0, units, [str(place) for place in range(datasets)], SHARE.of_differences())[1:]
     return _share_inside(leads, gains.mean(axis=0) if datasets < FEWEST_SOURCES else np.full(simulations, 0.03))
 
 

@@ -12,11 +12,12 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from units import FEW_FLIPS, Population, stored_values
+from units import FEW_FLIPS, FEW_RESAMPLES, Population, stored_values
 
-from bench.stats.differences import difference_intervals
-from bench.stats.equivalence import judge_interval
-from bench.stats.noninferiority import enough_units
+from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
+from bench.stats.differences import hold_both, sign_flip_intervals
+from bench.stats.noninferiority import enough_units, judge_interval
 from bench.stats.units import robust_mean
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,8 +53,11 @@ def main() -> None:
         right = np.zeros(len(MARGINS))
         for _ in range(arguments.simulations):
             values, codes = population.drawn(random)
-            # As `equivalence` has it, with fewer flips.
-            ((low, high),) = difference_intervals(values, 0.9, units=codes, span=(-1 - true, 1 - true), flips=FEW_FLIPS)
+            # As `equivalence` has it, with fewer flips and resamples.
+            ((low, high),) = hold_both(
+                bca_intervals(values, 0.9, FEW_RESAMPLES, units=codes, span=Span(-1 - true, 1 - true)),
+                sign_flip_intervals(values, 0.9, units=codes, flips=FEW_FLIPS),
+            )
             for column, margin in enumerate(MARGINS):
                 within = [
                     judge_interval(low + truth, high + truth, margin, enough_units(codes)) == "within"

@@ -30,6 +30,7 @@ from bench.models.trainingcard import TrainingCard, read_card
 from bench.registry import build_method, load_dataset
 from bench.results.units import number_units
 from bench.show import figures
+from bench.stats.bounded import Span
 from bench.stats.paired import compare
 
 #: Name -> where it begins (`retriever`: with its weights; `crossencoder`: the one that is given), and settings.
@@ -87,7 +88,7 @@ def judge(dataset: Dataset, retriever: str, reranker: Path) -> None:
     print(f"  {len(before)} dev queries in {units.max() + 1} units: the retriever has recall@5 {before.mean():.4f}")
     for depth in _DEPTHS:
         after = recalls(dataset, f'rerank(base={base}, reranker="{reranker}", depth={depth})')
-        pair = compare((after - before)[:, None], units=units, span=(-1, 1))[0]
+        pair = compare((after - before)[:, None], units=units, span=Span(-1, 1))[0]
         interval = f"{pair.difference:+.4f} [{pair.low:+.4f}, {pair.high:+.4f}]"
         print(f"  depth {depth}: {after.mean():.4f}, {interval}, p {pair.p:.4f}", flush=True)
 

@@ -26,6 +26,7 @@ from bench.interface import Library, Queries
 from bench.registry import build_method, load_dataset
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
 
 METHODS = ("bm25", "bm25-fields", "tfidf", "names", "bm25-okapi", "bm25-okapi(tokens=words)", "regex", "dense")
 DEPTH = 5
@@ -73,7 +74,7 @@ def main() -> None:
     for name, tools in answers.items():
         right = tools == gold[:, None]
         values = right.any(axis=1, keepdims=True).astype(np.float64)
-        ((low, high),) = bca_intervals(values, units=units, span=(0.0, 1.0))
+        ((low, high),) = bca_intervals(values, units=units, span=Span(0.0, 1.0))
         print(f"{name:30}{values.mean():8.3f}  [{low:.3f}, {high:.3f}]  {right[:, 0].mean():7.3f}")
 
 

@@ -23,6 +23,7 @@ from bench.data.dataset import Dataset
 from bench.registry import load_dataset
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
 from bench.stats.multiple import holm
 from bench.stats.paired import compare
 
@@ -77,7 +78,9 @@ def main() -> None:
                     (name, part, method, values[kept], number_units(dataset.units[kept]), (values - base)[kept])
                 )
     tested = [place for place, row in enumerate(rows) if row[2] != chosen.base]
-    comparisons = {place: compare(rows[place][5][:, None], units=rows[place][4], span=(-1, 1))[0] for place in tested}
+    comparisons = {
+        place: compare(rows[place][5][:, None], units=rows[place][4], span=Span(-1, 1))[0] for place in tested
+    }
     corrected = dict(zip(tested, holm([comparisons[place].p for place in tested]), strict=True))
     print(f"{chosen.metric}, 95% intervals by groups; p by Holm over {len(tested)} comparisons with {chosen.base}")
     for gold in ("all", "main"):
@@ -87,7 +90,7 @@ def main() -> None:
             print(f"\ngold={gold}, {part}: {len(units)} queries in {units.max() + 1} groups")
             for place in members:
                 _, _, method, values, units, _ = rows[place]
-                low, high = bca_intervals(values[:, None], units=units, span=(0, 1))[0]
+                low, high = bca_intervals(values[:, None], units=units, span=Span(0, 1))[0]
                 line = f"{method:62} {values.mean():.3f} [{low:.3f}, {high:.3f}]"
                 if place in comparisons:
                     pair = comparisons[place]

@@ -48,7 +48,7 @@ from bench.results.across_catalogues import (
     why_not_given,
 )
 from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
-from bench.results.intervals import difference_span
+from bench.results.intervals import span_of
 from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
 from bench.results.store import StoredResult
@@ -57,12 +57,12 @@ from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts
 from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
 from bench.stats.classical import paired_t, wilcoxon
-from bench.stats.equivalence import equivalence
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
-from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_verdict
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
 from bench.stats.paired import compare
 from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
 from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
@@ -297,18 +297,18 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
     rows, values = field.values(metric)
     if not len(rows):
         raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
-    sign, units = _direction(metric), field.units_of(rows)
+    sign, units, span = _direction(metric), field.units_of(rows), span_of(metric, field.results)
     systems = values.shape[1]
     # Whoever names systems chooses the family; floors and oracles are placed among the others.
     references = np.array([competes(result) for result in field.results])
     references |= not references.any()
     pairs = np.ones((systems, systems))
     if enough_units(units):
-        pairs = pairwise_tests(values, units=units, references=references)
+        pairs = pairwise_tests(values, units=units, references=references, span=span.of_differences())
     means = values.mean(axis=0)
     groups = tiers(sign * means, pairs, LEVEL, references)
     ranks = rank_intervals(sign * values, units=units, references=references)
-    ends = bca_intervals(values, units=units, span=parse_metric(metric).measure.span)
+    ends = bca_intervals(values, units=units, span=span)
     standings = [
         Standing(
             system=name,
@@ -329,7 +329,7 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
         n=len(rows),
         units=_count_of(units),
         standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
-        differences=_differences(field.names, values, units, metric, question),
+        differences=_differences(field, values, units, metric, question),
         pairs=pairs.tolist(),
         reversed=[
             (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
@@ -343,14 +343,14 @@ def _count_of(units: NDArray[np.int64]) -> int:
 
 
 def _differences(
-    names: Sequence[str],
+    field: Field,
     values: NDArray[np.float64],
     units: NDArray[np.int64],
     metric: str,
     question: ComparisonQuestion,
 ) -> list[SystemDifference]:
     """Every system less the first; p-values not yet corrected."""
-    sign, span = _direction(metric), difference_span(parse_metric(metric))
+    sign, span = _direction(metric), span_of(metric, field.results).of_differences()
     d = values[:, 1:] - values[:, :1]
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     plain: Sequence[Independent | None] = [None] * d.shape[1]
@@ -374,7 +374,7 @@ def _differences(
             margin=margins[i],
             independent=plain[i],
         )
-        for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units, span=span), strict=True))
+        for i, (name, pair) in enumerate(zip(field.names[1:], compare(d, units=units, span=span), strict=True))
     ]
 
 
@@ -391,20 +391,21 @@ def _needed_units(differences: NDArray[np.float64], units: NDArray[np.int64]) ->
 
 
 def _against_margin(
-    differences: NDArray[np.float64], units: NDArray[np.int64], margin: float, span: tuple[float, float] | None
+    differences: NDArray[np.float64], units: NDArray[np.int64], margin: float, span: Span
 ) -> list[MarginReport]:
     """Whether each of the mean differences is within a margin."""
     count = _count_of(units)
     means, errors, _ = robust_mean(differences, units)
     reports = []
-    for i, item in enumerate(equivalence(differences, margin, units=units, span=span)):
+    for i, item in enumerate(non_inferiority(differences, margin, units=units, span=span)):
+        verdict = judge_interval(item.lower, item.upper, margin, enough_units(units))
         needed = None
-        if count > 1 and item.verdict == "undecided":
+        if count > 1 and verdict == "undecided":
             # A unit is an observation with such a standard deviation that the mean has its error.
             needed = queries_for_equivalence(float(means[i]), float(errors[i]) * math.sqrt(count), margin)
         # Nor do fewer decide than are worth enough.
         needed = None if needed is None else max(needed, math.ceil(FEWEST_UNITS * count / effective_units(units)))
-        reports.append(MarginReport(margin=margin, low=item.low, high=item.high, verdict=item.verdict, needed=needed))
+        reports.append(MarginReport(margin=margin, low=item.lower, high=item.upper, verdict=verdict, needed=needed))
     return reports
 
 
@@ -430,7 +431,7 @@ def _by_slice(
                 n=len(inside),
                 units=_count_of(units),
                 means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field.names, inside, units, metric, question),
+                differences=_differences(field, inside, units, metric, question),
             )
         )
     corrected = iter(correct([item.p for report in reports for item in report.differences]).tolist())
@@ -500,7 +501,7 @@ def _over_datasets(
         units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
         means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
         sign = _direction(metric)
-        span = parse_metric(metric).measure.span
+        span = span_of(metric, [result for field in fields for result in field.results])
         intervals = macro_intervals(values, units=units, sources=sources, span=span)
         ranks = average_ranks(sign * means)
         standings = [
@@ -559,7 +560,7 @@ def _best(
     means = np.round(table[:, contenders].mean(axis=0), 12)
     best = min(range(len(contenders)), key=lambda i: (-means[i], names[ranked[contenders[i]]]))
     contending = [part[:, contenders] for part in parts]
-    leads = lead_intervals(contending, best, units, sources, difference_span(parse_metric(metric)))
+    leads = lead_intervals(contending, best, units, sources, span_of(metric, results).of_differences())
     tests = [
         DatasetTests(
             dataset=name,

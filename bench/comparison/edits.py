@@ -36,10 +36,10 @@ from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.tools.tool import canonical
 from bench.interface import History, Library
 from bench.interface.marks import OWN_CATALOGUE
-from bench.metrics import evaluate, parse_metric, parse_metrics
+from bench.metrics import evaluate, parse_metrics
 from bench.registry import build_method
 from bench.results.comparability import check_content
-from bench.results.intervals import difference_span
+from bench.results.intervals import span_of
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.stats.multiple import holm
@@ -362,9 +362,7 @@ def _compare(metrics: Sequence[str], before: _Asked, after: _Asked, units: NDArr
         if not taken.any():
             continue
         then, now = before.values[name][taken], after.values[name][taken]
-        (pair,) = compare(
-            (now - then)[:, None], units=number_units(units[taken]), span=difference_span(parse_metric(name))
-        )
+        (pair,) = compare((now - then)[:, None], units=number_units(units[taken]), span=span_of(name).of_differences())
         changes.append(
             MetricChange(
                 metric=name,

@@ -9,8 +9,7 @@ from bench.base.records import Record, Sparing
 from bench.results.across_catalogues import CatalogueChange, MovedTool
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table
-from bench.stats.equivalence import EquivalenceVerdict
-from bench.stats.noninferiority import PairVerdict
+from bench.stats.noninferiority import EquivalenceVerdict, PairVerdict
 
 if TYPE_CHECKING:
     import pandas

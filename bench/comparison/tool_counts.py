@@ -19,6 +19,7 @@ from bench.metrics.goldranks import MISSING, any_of, locate
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import SHARE
 from bench.stats.noninferiority import FEWEST_UNITS
 
 
@@ -113,7 +114,7 @@ class ToolCounts:
         cases = self._cases_of(tool)
         values = (self.rank[cases] <= self.k).astype(np.float64)[:, None]
         units = number_units(self.units[self.query[cases]])
-        low, high = bca_intervals(values, seed=BOOTSTRAP_SEED, units=units, span=(0.0, 1.0))[0]
+        low, high = bca_intervals(values, seed=BOOTSTRAP_SEED, units=units, span=SHARE)[0]
         return float(low), float(high)
 
     def missed_cases(self, tool: int) -> NDArray[np.int64]:

@@ -158,10 +158,10 @@ def score_values(
     table = result.per_query
     rows = np.array([dataset.query_codes[name] for name in table["query_id"].to_pylist()], dtype=np.int64)
     values = np.column_stack([result.values(str(metric)) for metric in had])
-    stored = result.metrics.metrics
+    stored, gold = result.metrics.metrics, table["n_gold"].to_numpy()
     made = {
         name: value.model_copy(update={band: getattr(stored[name], band) for band in _BANDS})
-        for name, value in means_and_intervals(Scores(tuple(had), values), dataset.units[rows]).items()
+        for name, value in means_and_intervals(Scores(tuple(had), values), dataset.units[rows], gold).items()
     }
     new_metrics = result.metrics.model_copy(update={"metrics": made})
     units, repeats = unit_names(dataset, rows), result.repeats

@@ -104,7 +104,7 @@ def score(
             n_failed=[int((part.silent & judged).sum()) for part in parts],
             metrics=variations(varied, scores.metrics, dataset.units[rows]),
         )
-    values = means_and_intervals(scores, dataset.units[rows])
+    values = means_and_intervals(scores, dataset.units[rows], gold.counts)
     bands = [part.band for part in parts if part.band is not None]
     has_bands = len(bands) == len(parts)
     with metric_errors(metrics):

@@ -31,10 +31,10 @@ from bench.interface.marks import ALL_ALIKE, FLAKY, NAMES_DROPPED, REMOTE
 from bench.metrics import parse_metric
 from bench.results.across_catalogues import CatalogueChange, QueryChange, unreached_sentence
 from bench.results.comparability import ScoredResult, describe_packages, differences, metric_difference, other_packages
-from bench.results.intervals import difference_span
 from bench.results.manifest import MethodIdentity
 from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import number_units
+from bench.stats.bounded import Span
 from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, enough_units, non_inferiority
 from bench.stats.units import effective_units
 
@@ -370,7 +370,7 @@ def _judge_rule(
     # In the direction in which more is better.
     gains = sign * (now[taken] - then[taken])
     units = number_units(np.array(baseline.units, dtype=np.int64)[taken])
-    measure = parse_metric(rule.metric).measure
+    span = parse_metric(rule.metric).span(baseline.n_gold)
     same = _same_answers(candidate, baseline)
     common = {
         "name": name,
@@ -399,21 +399,19 @@ def _judge_rule(
             reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
             continue
         if kind == "margin":
-            span = difference_span(parse_metric(rule.metric))
-            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=span)
-            note = _roughness(gains, units, True, measure.span is not None)
+            gained = span.of_differences()
+            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=gained)
+            note = _roughness(gains, units, True, gained)
             if same and not gains.any():
                 # Not a sample of answers that happen to score alike: every answer is the same.
                 bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
                 note = same
         else:
-            span = measure.span
-            if span is not None and sign < 0:
-                span = (-span[1], -span[0])
+            better = span if sign > 0 else span.turned()
             (bounded,) = at_least(
-                sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=span
+                sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=better
             )
-            note = _roughness(now[taken], units, False, measure.span is not None)
+            note = _roughness(now[taken], units, False, span)
         read = _as_read(bounded, sign) | {"note": note}
         reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
@@ -458,14 +456,14 @@ def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
     }
 
 
-def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool, spanned: bool) -> str:
+def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], differences: bool, span: Span) -> str:
     """What a reader must know of a mean's bounds; nothing where there are enough units of more than one value.
 
     Args:
         values: (queries,) whose mean is bounded.
         units: (queries,) their units of independence.
         differences: whether they are differences from the baseline.
-        spanned: whether it is known how large a value can be, so that bounds hold where few values differ.
+        span: of the mean; bounds by it hold where few values differ.
     """
     count = int(units.max()) + 1
     what = "queries" if count == len(values) else "groups of dependent queries"
@@ -490,9 +488,9 @@ def _roughness(values: NDArray[np.float64], units: NDArray[np.int64], difference
         remark = f"only {other} {what} differ" if other else "no query differs"
     else:
         remark = f"only {other} {what} have another {kind}" if other else f"all queries have the same {kind}"
-    if spanned:
+    if span.bounds_values:
         return f"{remark}: the bounds allow for values that the sample does not have"
-    return f"the bounds are approximate: {remark}"
+    return f"the bounds are approximate: {remark}" if other else f"{remark}, which says nothing of the spread"
 
 
 def _list_moved(

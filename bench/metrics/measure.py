@@ -6,6 +6,7 @@ every file and table. Parameters at their defaults are left out of it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,11 +14,12 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bench.base.parameters import ParameterSet, short_spec
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.data.gold import Gold
+from bench.stats.bounded import Span
 
 LARGEST_CUTOFF = 1_000_000
 
@@ -27,7 +29,7 @@ Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 #: The fields of a measure that are functions.
-_FUNCTIONS = ("ranked", "chosen", "confident")
+_FUNCTIONS = ("ranked", "chosen", "confident", "largest")
 _CUT = re.compile(r"@(?:[0-9]+|gold)$")
 
 
@@ -106,8 +108,10 @@ class Measure:
             its kind is `set`: then over all queries.
         monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
             tools are not those of the gold; such a metric has no tie band.
-        span: the smallest and the largest value that it can have, which bounds of small samples respect; None where
-            there is no largest one, or nobody knows.
+        span: the smallest and the largest value that it can have, which intervals respect; infinite where there is
+            none, None where nobody knows.
+        largest: `(k, n) -> float`, the largest value at a cut-off k where a query has at most n gold tools; for a
+            measure whose largest value depends on them.
         parameters: a class of parameters of its own, each with a default. The functions take them as keywords:
             `ranked(gold, k, p=0.8)`.
     """
@@ -127,6 +131,7 @@ class Measure:
     on_no_gold: bool = False
     monotone: bool = True
     span: tuple[float, float] | None = None
+    largest: Callable[..., float] | None = None
     parameters: type[ParameterSet] = ParameterSet
 
     def __post_init__(self) -> None:
@@ -142,7 +147,7 @@ class Measure:
             raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and not @gold")
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """Those of `ranked`, `chosen` and `confident` that it has, by field."""
+        """Those of its fields that are functions and that it has."""
         return {name: function for name in _FUNCTIONS if (function := getattr(self, name)) is not None}
 
     def at(self, parameters: ParameterSet) -> Measure:
@@ -187,6 +192,14 @@ class Metric:
     def on_gold_ranks(self) -> bool:
         """True when its values are made of the ranks of gold tools alone."""
         return self.measure.kind in {"ranking", "set"} and not self.needs_sets
+
+    def span(self, gold: ArrayLike) -> Span:
+        """The range of its mean over queries with so many gold tools each."""
+        low, high = self.measure.span or (-math.inf, math.inf)
+        if self.measure.largest is not None and not self.needs_sets:
+            most = int(np.max(gold, initial=0))
+            high = self.measure.largest(most if self.cutoff == "gold" else self.cutoff or DEFAULT_DEPTH, most)
+        return Span(low, high, each=self.measure.confident is None)
 
     def depths(self, n: Counts) -> Counts:
         """(queries,) cut-off of each query, given its number of gold tools; the protocol's depth for a bare metric."""

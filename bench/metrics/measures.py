@@ -82,6 +82,11 @@ def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
     return gold.n / 2 / _mean_rank(gold, k)
 
 
+def _least_mean_rank(k: int, n: int) -> float:
+    """The mean rank of n gold tools at the top of a ranking, those beyond k at k + 1; of one at least."""
+    return sum(min(rank, k + 1) for rank in range(1, max(n, 1) + 1)) / max(n, 1)
+
+
 @cache
 def _persistences(p: float, deepest: int) -> Values:
     """p ** (rank - 1) for the ranks 0 (unused) to `deepest`, by products: powers differ between processors."""
@@ -279,8 +284,8 @@ class _Persistence(ParameterSet):
     p: float = Field(0.8, gt=0, lt=1, description="probability that a reader goes on from one tool to the next")
 
 
-#: Of values that are shares. MMRR is none: with more gold tools than the cut-off it may exceed 1.
-_SHARE = (0.0, 1.0)
+#: Of values that are shares, and of counts.
+_SHARE, _COUNT = (0.0, 1.0), (0.0, math.inf)
 _COLT = "Qu et al. 2024 (COLT), as COMP@k; Gao et al. 2025 (TGR), eq. 4, as Pass Rate"
 _PTR = "Gao et al. 2024 (PTR), section 4"
 _QUERY_GENERATION = "Kachuee et al. 2024 (query generation), eq. 2"
@@ -311,6 +316,7 @@ MEASURES: tuple[Measure, ...] = (
         edge_cases="Divides by k even when fewer tools were returned, as trec_eval `P` does.",
         source="trec_eval `P`",
         ranked=precision,
+        largest=lambda k, n: min(k, n) / k,
         formula=r"\frac{|G \cap \{h_1, \dots, h_k\}|}{k}",
     ),
     _RANKING(
@@ -354,6 +360,7 @@ MEASURES: tuple[Measure, ...] = (
         "counts 0: the residual is not added. Bare `rbp` is rbp@100, the protocol's depth.",
         source="Moffat & Zobel 2008",
         ranked=rank_biased_precision,
+        largest=lambda k, n, p: round(1 - p ** min(k, n), 12),
         formula=r"(1 - p) \sum_{i=1}^{k} [h_i \in G] \cdot p^{i - 1}",
         parameters=_Persistence,
     ),
@@ -366,7 +373,8 @@ MEASURES: tuple[Measure, ...] = (
         source=f"{_QUERY_GENERATION}, with the numerator that its text describes",
         ranked=multiple_mean_reciprocal_rank,
         formula=r"\frac{(n + 1) / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
-        span=None,
+        span=_COUNT,
+        largest=lambda k, n: (n + 1) / 2 / _least_mean_rank(k, n),
     ),
     _RANKING(
         "pass",
@@ -454,7 +462,7 @@ MEASURES: tuple[Measure, ...] = (
         chosen=size_difference,
         formula=r"\left| |R| - n \right|",
         higher_is_better=False,
-        span=None,
+        span=_COUNT,
     ),
     Measure(
         "abstained",
@@ -492,6 +500,8 @@ MEASURES: tuple[Measure, ...] = (
         formula="|R|",
         higher_is_better=False,
         on_no_gold=True,
+        span=_COUNT,
+        largest=lambda k, n: k,
     ),
     Measure(
         "auroc",
@@ -499,13 +509,14 @@ MEASURES: tuple[Measure, ...] = (
         _BARE,
         "the share of pairs of a query with gold and one without in which the one with gold has the higher score of "
         "its first tool; ties count a half",
-        "In the formula q has gold and p has none. Only for methods that give scores. 0.5 is chance. An empty ranking "
-        "has the lowest score; a query that failed is on the wrong side of all. The value of a query is the area plus "
-        "the query's influence on it.",
+        "In the formula q has gold and p has none: not defined where all queries have gold, or none has. Only for "
+        "methods that give scores. 0.5 is chance. An empty ranking has the lowest score; a query that failed is on the "
+        "wrong side of all. The value of a query is the area plus the query's influence on it.",
         "Hanley & McNeil 1982; variance: DeLong et al. 1988, for dependent queries Obuchowski 1997",
         confident=separation,
         formula=r"P(s_q > s_p) + \frac{1}{2} P(s_q = s_p)",
         monotone=False,
+        span=_SHARE,
     ),
     Measure(
         "aurc",
@@ -513,13 +524,15 @@ MEASURES: tuple[Measure, ...] = (
         _K,
         "the mean, over all thresholds, of the share of wrong answers among the queries answered at a threshold on the "
         "score of the first tool",
-        "Lower is better. An answer is wrong if no gold tool is among its first k, and for a query without gold if "
-        "there is one. Thresholds are the scores of the queries. The value of a query is the area plus its influence.",
+        "Lower is better. Not defined where all queries have gold, or none has. An answer is wrong if no gold tool is "
+        "among its first k, and for a query without gold if there is one. Thresholds are the scores of the queries. "
+        "The value of a query is the area plus its influence.",
         "Geifman & El-Yaniv 2017, area under the risk-coverage curve",
         confident=risk_coverage,
         formula=r"\frac{1}{|Q|} \sum_{q \in Q} \frac{|\{p : s_p \geq s_q, p \text{ wrong}\}|}{|\{p : s_p \geq s_q\}|}",
         higher_is_better=False,
         monotone=False,
+        span=_SHARE,
     ),
     Measure(
         "bits_over_random",
@@ -561,11 +574,13 @@ MEASURES: tuple[Measure, ...] = (
         "such hints. Taken over all queries, those without gold too. G has the alternatives of gold tools. A query "
         "that failed, or has gold and got no answer, counts as many tools of D as can be among the first k (bare: "
         "100). Bare `excess_destructive` is taken on recommended sets.",
-        "this protocol, rule 10: what is handed over beyond the least privilege (Saltzer & Schroeder 1975)",
+        "this protocol, rule 11: what is handed over beyond the least privilege (Saltzer & Schroeder 1975)",
         chosen=met,
         formula=r"|(D \cap \{h_1, \dots, h_k\}) \setminus G|",
         higher_is_better=False,
         monotone=False,
+        span=_COUNT,
+        largest=lambda k, n: k,
     ),
     _RANKING(
         "ndcg_ptr",
@@ -586,7 +601,8 @@ MEASURES: tuple[Measure, ...] = (
         source=f"{_QUERY_GENERATION} as printed; for reproduction, never for ranking",
         ranked=multiple_mean_reciprocal_rank_printed,
         formula=r"\frac{n / 2}{\frac{1}{n} \sum_{g \in G} \min(r_g, k + 1)}",
-        span=None,
+        span=_COUNT,
+        largest=lambda k, n: n / 2 / _least_mean_rank(k, n),
         reproduction_only=True,
     ),
 )

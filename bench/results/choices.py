@@ -24,6 +24,7 @@ from bench.results.manifest import MethodIdentity, MetricValue
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import SHARE
 
 #: Exactly one for each query, the first that is true.
 Outcome = Literal[
@@ -130,7 +131,7 @@ class Choices:
         if self.choice is not None:
             return self.choice
         right = np.array([outcome == "right" for outcome in self.outcomes], dtype=np.float64)
-        ends = bca_intervals(right[:, None], seed=BOOTSTRAP_SEED, units=number_units(self.units), span=(0.0, 1.0))[0]
+        ends = bca_intervals(right[:, None], seed=BOOTSTRAP_SEED, units=number_units(self.units), span=SHARE)[0]
         low, high = (None if np.isnan(end) else float(end) for end in ends)
         return MetricValue(mean=float(right.mean()), low=low, high=high, n=len(right))
 

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bench.base.errors import ResultError, UsageError
-from bench.metrics import Metric, Scores, parse_metric
+from bench.metrics import Scores, parse_metric
 from bench.metrics.evaluate import mean
 from bench.results.manifest import Manifest, Metrics, MetricValue
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
+
+if TYPE_CHECKING:
+    from bench.results.store import StoredResult
 
 BOOTSTRAP_SEED = 0
 #: By which a value may lie outside of its range.
 _ROUNDING = 1e-9
 
 
-def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, MetricValue]:
+def means_and_intervals(scores: Scores, units: NDArray[np.int64], gold: ArrayLike) -> dict[str, MetricValue]:
     """Mean and interval of every metric that is taken on some query.
 
     Args:
         scores: the values.
         units: (queries,) the unit of independence of each query, which is what is resampled.
+        gold: (queries,) how many gold tools each has.
     """
     taken = ~np.isnan(scores.values)
     by_name: dict[str, MetricValue] = {}
@@ -39,19 +45,12 @@ def means_and_intervals(scores: Scores, units: NDArray[np.int64]) -> dict[str, M
         values = scores.values[np.ix_(rows, columns)]
         row_units = number_units(units[rows])
         intervals = np.empty((len(columns), 2))
-        for span in {scores.metrics[column].measure.span for column in columns}:
-            same = [i for i, column in enumerate(columns) if scores.metrics[column].measure.span == span]
+        spans = [scores.metrics[column].span(gold) for column in columns]
+        for span in set(spans):
+            same = [i for i, other in enumerate(spans) if other == span]
             intervals[same] = bca_intervals(values[:, same], seed=BOOTSTRAP_SEED, units=row_units, span=span)
         for i, column in enumerate(columns):
             low, high = (None if np.isnan(end) else float(end) for end in intervals[i])
-            measure = scores.metrics[column].measure
-            if measure.confident is not None and low is not None and high is not None:
-                # A statistic of which the values are no sample. Where all are equal, as when the two kinds of queries
-                # are separated without a fault, they say nothing of how sure that is.
-                if np.ptp(values[:, i]) == 0:
-                    low = high = None
-                elif measure.kind == "confidence":
-                    low, high = max(low, 0.0), min(high, 1.0)
             name = str(scores.metrics[column])
             by_name[name] = MetricValue(mean=mean(values[:, i]), low=low, high=high, n=len(rows))
     return {str(metric): by_name[str(metric)] for metric in scores.metrics if str(metric) in by_name}
@@ -102,10 +101,14 @@ def check_means(metrics: Metrics, table: pa.Table, names: Iterable[str], where: 
             )
 
 
-def difference_span(metric: Metric) -> tuple[float, float] | None:
-    """The smallest and the largest difference of two values of a metric; None where it is not known."""
-    span = metric.measure.span
-    return None if span is None else (span[0] - span[1], span[1] - span[0])
+def span_of(metric: str, results: Iterable[StoredResult] = ()) -> Span:
+    """The range of a metric's mean on the queries of results.
+
+    Args:
+        metric: its name.
+        results: none for a metric whose range does not depend on the queries.
+    """
+    return parse_metric(metric).span([count for result in results for count in result.per_query["n_gold"].to_pylist()])
 
 
 def check_values(values: NDArray[np.float64], name: str, where: str) -> None:
@@ -117,7 +120,9 @@ def check_values(values: NDArray[np.float64], name: str, where: str) -> None:
         where: what holds the values, for the sentence.
     """
     try:
-        span = parse_metric(name).measure.span
+        measure = parse_metric(name).measure
+        # The values of a statistic are influences on it.
+        span = measure.span if measure.confident is None else None
     except UsageError:
         span = None
     low, high = span or (-np.inf, np.inf)

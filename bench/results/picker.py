@@ -19,6 +19,7 @@ from bench.results.choices import UNANSWERED, Choices, read_choices
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import SHARE
 from bench.stats.noninferiority import enough_units
 
 #: The permutations of the test of positions, and the level at which it speaks.
@@ -134,7 +135,7 @@ def fitness(result: StoredResult) -> Fitness:
     units = number_units(choices.units[rows])
     low, high = (
         (None if math.isnan(end) else float(end))
-        for end in bca_intervals(above[:, None], seed=_SEED, units=units, span=(-1.0, 1.0))[0]
+        for end in bca_intervals(above[:, None], seed=_SEED, units=units, span=SHARE.of_differences())[0]
     )
     position, single = _positions(result, choices, [i for i in rows if n_gold[i] == 1])
     at = hits[single]

@@ -103,7 +103,8 @@ def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequenc
     """
     check_content(result.manifest, dataset)
     members = values_of(dataset, name, result.per_query["query_id"].to_pylist())
-    judged = result.per_query["n_gold"].to_numpy() > 0
+    gold = result.per_query["n_gold"].to_numpy()
+    judged = gold > 0
     failed = result.per_query["failed"].to_numpy(zero_copy_only=False) & judged
     if whole := [metric for metric in metrics if parse_metric(metric).measure.confident is not None]:
         raise UsageError(f"{whole[0]} compares queries of all slices with one another, so it has no value by slice.")
@@ -112,7 +113,7 @@ def by_slice(result: StoredResult, dataset: Dataset, name: str, metrics: Sequenc
     for value, rows in members.items():
         scores = Scores(tuple(parse_metrics(metrics)), values[rows])
         n, n_no_gold, n_failed = (int(kind[rows].sum()) for kind in (judged, ~judged, failed))
-        slices.append(Slice(value, n, n_no_gold, n_failed, means_and_intervals(scores, result.units[rows])))
+        slices.append(Slice(value, n, n_no_gold, n_failed, means_and_intervals(scores, result.units[rows], gold[rows])))
     return slices
 
 

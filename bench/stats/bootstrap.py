@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bounded import bounded_intervals, few_differ
+from bench.stats.bounded import ANY, Span, bounded_intervals
 from bench.stats.exact import as_integers
 from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
@@ -29,7 +29,7 @@ def bca_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Bias-corrected and accelerated intervals of each column's mean, resampling rows.
 
@@ -39,9 +39,9 @@ def bca_intervals(
     (`bench.stats.robust_t`). In simulations on stored results (`benchmarks/units.py`) it holds the true mean more often
     than the BCa bootstrap of units, which is too narrow where few units are large.
 
-    With a span, a column in which fewer than `bench.stats.bounded.ENOUGH` units differ from the most common value has
-    the interval of `bench.stats.bounded.bounded_intervals`: resampling such a column would take for impossible what the
-    sample merely does not hold.
+    With a finite span, a column in which fewer than `bench.stats.bounded.ENOUGH` units differ from the most common
+    value has the interval of `bench.stats.bounded.bounded_intervals`: resampling such a column would take for
+    impossible what the sample merely does not hold.
 
     Args:
         values: (queries, columns), finite.
@@ -50,24 +50,22 @@ def bca_intervals(
         seed: the same seed gives the same intervals.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
-        span: the smallest and the largest value that a query can have, such as (0, 1) for shares and (-1, 1) for their
-            differences. None if it is not known.
+        span: the range of the means, such as `Span(0, 1)` for shares and `Span(-1, 1)` for their differences.
 
     Returns:
-        (columns, 2) lower and upper ends, within the span. Without a span, a constant column has the interval [c, c];
-        with a single unit nothing is known about the spread, and the interval is [nan, nan].
+        (columns, 2) lower and upper ends, within the span. Where nothing is known about the spread, the interval is
+        [nan, nan]: with a single unit, and without a finite span where units do not vary.
 
     Raises:
         ValueError: units are not numbered from 0 without a gap, or not one for each query; or a value is outside the
             span.
     """
     queries, columns = values.shape
-    if span is not None and values.size and not (span[0] - 1e-9 <= values.min() <= values.max() <= span[1] + 1e-9):
-        raise ValueError(f"values must lie between {span[0]:g} and {span[1]:g}")
+    span.check(values)
     codes = dependence(units, queries)
     if queries < 2 or (codes is not None and not codes.any()):
         return np.full((columns, 2), np.nan)
-    few = np.zeros(columns, dtype=bool) if span is None else few_differ(values, codes)
+    few = span.binds(values, codes)
     intervals = np.empty((columns, 2))
     if not few.all():
         if codes is not None:
@@ -75,14 +73,13 @@ def bca_intervals(
         else:
             # All columns, since the last bits of a sum may hang on how many there are beside it.
             intervals = _query_intervals(values, level, resamples, seed)
-    if span is not None:
+    if few.any():
         intervals[few] = bounded_intervals(values[:, few], codes, span, level, resamples, seed)
-        intervals = np.clip(intervals, *span)
-    return intervals
+    return span.clip(intervals)
 
 
 def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, seed: int) -> NDArray[np.float64]:
-    """BCa intervals of means of independent queries; at least two."""
+    """BCa intervals of means of independent queries, at least two; nan where all values are equal."""
     queries, columns = values.shape
     whole, unit = as_integers(values)
     means = whole.sum(axis=0) * unit / queries
@@ -99,7 +96,7 @@ def _query_intervals(values: NDArray[np.float64], level: float, resamples: int, 
     intervals = np.empty((columns, 2))
     for column in range(columns):
         if (whole[:, column] == whole[0, column]).all():
-            intervals[column] = values[0, column]
+            intervals[column] = np.nan
             continue
         # Rounding to the unit moves a sum by half a unit for each query at most, so equal sums are this near.
         off = sums[column] - totals[column]

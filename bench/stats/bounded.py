@@ -6,6 +6,10 @@ resample holds a value that the sample does not. What is known is the span of a 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +17,52 @@ from bench.stats.exact import as_integers
 
 #: With so many units that differ from the most common value, the usual intervals hold (`benchmarks/units.py`).
 ENOUGH = 30
+
+
+class Span(NamedTuple):
+    """The range of a mean.
+
+    Attributes:
+        low, high: the smallest and the largest mean that is possible; infinite where there is none.
+        each: whether every value lies within, too, so that the range says what a sample may lack. False for a statistic
+            of all queries together, whose values are not a sample of it.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    each: bool = True
+
+    @property
+    def bounds_values(self) -> bool:
+        """Whether it is known how far from the others a value may be that a sample lacks."""
+        return self.each and math.isfinite(self.high - self.low)
+
+    def of_differences(self) -> Span:
+        """The range of the difference of two such means."""
+        return Span(self.low - self.high, self.high - self.low, self.each)
+
+    def turned(self) -> Span:
+        """The range of the mean with its sign changed."""
+        return Span(-self.high, -self.low, self.each)
+
+    def clip(self, ends: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Numbers, moved into the range."""
+        return np.clip(ends, self.low, self.high)
+
+    def check(self, values: NDArray[np.float64]) -> None:
+        """Raise `ValueError` if a value lies outside, but for rounding."""
+        if self.each and values.size and not self.low - 1e-9 <= values.min() <= values.max() <= self.high + 1e-9:
+            raise ValueError(f"values must lie between {self.low:g} and {self.high:g}")
+
+    def binds(self, values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """(columns,) which have bounds by the range: those in which few units differ."""
+        if not self.bounds_values:
+            return np.zeros(values.shape[1], dtype=bool)
+        return few_differ(values, codes)
+
+
+#: Of a share, and where nothing is known of a value.
+SHARE, ANY = Span(0.0, 1.0), Span()
 
 
 def few_differ(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> NDArray[np.bool_]:
@@ -32,7 +82,7 @@ def few_differ(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> 
 def bounded_intervals(
     values: NDArray[np.float64],
     codes: NDArray[np.int64] | None,
-    span: tuple[float, float],
+    span: Span,
     level: float,
     resamples: int,
     seed: int,
@@ -52,17 +102,49 @@ def bounded_intervals(
     Args:
         values: (queries, columns) within the span, at least one query.
         codes: (queries,) units from 0 without a gap; None for independent queries.
-        span: the smallest and the largest value that is possible.
+        span: the smallest and the largest value that is possible; finite.
         level: coverage, between 0 and 1.
         resamples: weightings of the values.
         seed: the same seed gives the same intervals.
 
     Returns:
-        (columns, 2) lower and upper ends, within the span; the same bits in any order of the queries.
+        (columns, 2) lower and upper ends, within the span; the same bits in any order of the queries, and the same with
+        their signs changed for values with their signs changed.
     """
     # Metrics often agree on every query, as recall and hit do where each query has one gold tool.
-    values, twins = np.unique(values, axis=1, return_inverse=True)
-    queries, columns = values.shape
+    distinct, twins = np.unique(values, axis=1, return_inverse=True)
+    intervals = np.empty((distinct.shape[1], 2))
+    tail = (1 - level) / 2
+    for column, (mean, sign, low, high) in enumerate(_draws(distinct, codes, span, resamples, seed)):
+        ends = min(_quantile(low, tail), mean), max(_quantile(high, 1 - tail), mean)
+        # Rounded, since logarithms may differ in the last bits from one processor to the next.
+        intervals[column] = sorted(round(sign * end, 12) for end in ends)
+    return span.clip(intervals[twins.reshape(-1)])
+
+
+def bounded_p_values(
+    values: NDArray[np.float64], codes: NDArray[np.int64] | None, span: Span, resamples: int, seed: int
+) -> NDArray[np.float64]:
+    """(columns,) two-sided p-values of a mean of zero: 1 less the level at which `bounded_intervals` reach it.
+
+    Args:
+        values, codes, span, resamples, seed: as of `bounded_intervals`.
+    """
+    p = np.ones(values.shape[1])
+    for column, (mean, _, low, _) in enumerate(_draws(values, codes, span, resamples, seed)):
+        if mean > 0:
+            p[column] = min(1.0, 2 * float(np.count_nonzero(low <= 0) + 1) / (resamples + 1))
+    return p
+
+
+def _draws(
+    values: NDArray[np.float64], codes: NDArray[np.int64] | None, span: Span, resamples: int, seed: int
+) -> Iterator[tuple[float, float, NDArray[np.float64], NDArray[np.float64]]]:
+    """The mean of each column, the sign that makes it positive, and its (resamples,) draws with one value more.
+
+    The one more is at the lower end of the span, and at the upper end. Mean and draws are those with that sign.
+    """
+    queries = len(values)
     unit_codes = np.arange(queries) if codes is None else codes
     sizes = np.bincount(unit_codes).astype(np.float64)
     random = np.random.default_rng(seed)
@@ -70,9 +152,10 @@ def bounded_intervals(
     weights = [random.standard_exponential(resamples)]
     extra = weights[0] * float((sizes * sizes).sum() / queries)
     gammas: dict[float, NDArray[np.float64]] = {}
-    tail = (1 - level) / 2
-    intervals = np.empty((columns, 2))
+    signs = np.where(as_integers(values)[0].sum(axis=0) < 0, -1.0, 1.0)
+    values = values * signs
     for column, rare in enumerate(_rare(values).T):
+        sign = float(signs[column])
         common = float(values[rare.argmin(), column])
         apart = np.bincount(unit_codes, weights=np.where(rare, values[:, column] - common, 0.0))
         rare_units = np.unique(unit_codes[rare])
@@ -92,12 +175,10 @@ def bounded_intervals(
             if shape not in gammas:
                 gammas[shape] = np.random.default_rng((seed, 1)).standard_gamma(shape, resamples)
             total += gammas[shape] * (float(rest.sum()) / shape)
+        least, most = (span.low, span.high) if sign > 0 else (-span.high, -span.low)
         mean = common + float(apart[rare_units].sum()) / queries
-        low = _quantile(common + (weighted + extra * (span[0] - common)) / total, tail)
-        high = _quantile(common + (weighted + extra * (span[1] - common)) / total, 1 - tail)
-        # Rounded, since logarithms may differ in the last bits from one processor to the next.
-        intervals[column] = round(min(low, mean), 12), round(max(high, mean), 12)
-    return np.clip(intervals[twins.reshape(-1)], *span)
+        low, high = (common + (weighted + extra * (end - common)) / total for end in (least, most))
+        yield mean, sign, low, high
 
 
 def _quantile(values: NDArray[np.float64], share: float) -> float:

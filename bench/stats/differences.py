@@ -10,8 +10,8 @@ Where the test alone is known to be off, the interval is that of a second look a
 
 - dependent queries: Student's t with skewness taken out (`bench.stats.robust_t`), whose p-value counts in
   `bench.stats.paired.compare`, too;
-- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold. It has no p-value
-  of its own, so that where the test finds a difference the interval ends short of zero.
+- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold. Where its interval
+  holds zero, its p-value takes the place of a smaller one (`withhold`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import RESAMPLES, bca_intervals
-from bench.stats.bounded import bounded_intervals, few_differ
+from bench.stats.bounded import ANY, Span, bounded_intervals, bounded_p_values
 from bench.stats.exact import as_integers
+from bench.stats.multiple import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector, randomisation_test, sign_vectors
 from bench.stats.robust_t import RobustT, robust_t
 from bench.stats.strata import centred_span, centred_values, weighted_values
@@ -41,18 +42,20 @@ def _robust(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> Rob
     return None if codes is None else robust_t(values, codes)
 
 
-def difference_intervals(
+def intervals_and_p_values(
     differences: NDArray[np.float64],
     level: float = 0.95,
     strata: NDArray[np.int64] | None = None,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
     flips: int = FLIPS,
-) -> NDArray[np.float64]:
-    """Intervals of the mean of each column of paired differences.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Intervals of the mean of each column of paired differences, and two-sided p-values of a mean of zero.
 
-    An interval holds zero just where `intervals_and_p_values` is at least 1 - level.
+    An interval holds zero just where p is at least 1 - level. p is that of the randomisation test for independent
+    queries, and for dependent ones the larger of that and of Student's t with skewness taken out; where few units
+    differ, as of `withhold`.
 
     Args:
         differences: (queries, columns), finite.
@@ -61,35 +64,19 @@ def difference_intervals(
         seed: of sign vectors and resamples.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
-        span: the smallest and the largest difference that is possible. None if it is not known.
+        span: the range of the mean differences, such as `Span(-1, 1)` for shares.
         flips: random sign vectors, where they are not enumerated.
 
     Returns:
         (columns, 2) lower and upper ends, within the span; infinite where so few units say nothing at this level, and
-        nan for a single unit.
+        nan where nothing is known of the spread. (columns,) p-values.
 
     Raises:
         ValueError: units are not numbered from 0 without a gap, or not one for each query; or a value is outside the
             span.
     """
-    return intervals_and_p_values(differences, level, strata, seed, units, span, flips)[0]
-
-
-def intervals_and_p_values(
-    differences: NDArray[np.float64],
-    level: float = 0.95,
-    strata: NDArray[np.int64] | None = None,
-    seed: int = 0,
-    units: NDArray[np.int64] | None = None,
-    span: tuple[float, float] | None = None,
-    flips: int = FLIPS,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`difference_intervals`, and (columns,) two-sided p-values of a mean difference of zero.
-
-    These are those of the randomisation test for independent queries, and for dependent ones the larger of that and of
-    Student's t with skewness taken out.
-    """
-    values = _check(differences, span)
+    values = np.asarray(differences, dtype=np.float64)
+    span.check(values)
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
     centred = centred_values(values, groups)
@@ -97,13 +84,14 @@ def intervals_and_p_values(
     p = randomisation_test(weighted_values(values, groups), flips, seed, units)
     p = p if statistics is None else np.maximum(p, statistics.p_values())
     if not groups.any():
+        p = withhold(p, values, seed, codes, span)
         shifts = sign_flip_intervals(values, level, seed, units, flips)
         return _complete(values, shifts, p, statistics, level, seed, codes, span), p
     if _is_single(values, codes):
         return np.full((values.shape[1], 2), np.nan), p
     intervals = _stratified_intervals(values, centred, level, groups, seed, codes, span)
     intervals = _agree(intervals, p < round(1 - level, _DECIMALS), weighted_values(values, groups).mean(axis=0))
-    return (intervals if span is None else np.clip(intervals, *span)), p
+    return span.clip(intervals), p
 
 
 def pair_intervals(
@@ -114,31 +102,61 @@ def pair_intervals(
     level: float = 0.95,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
     flips: int = FLIPS,
 ) -> NDArray[np.float64]:
-    """`difference_intervals` of many pairs of systems, which share the sums of random halves of their units.
+    """`intervals_and_p_values` of many pairs of systems, which share the sums of random halves of their units.
 
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         p: (pairs,) as of `intervals_and_p_values`.
-        level, seed, units, span, flips: as of `difference_intervals`.
+        level, seed, units, span, flips: as of `intervals_and_p_values`.
 
     Returns:
         (pairs, 2) lower and upper ends of first less second.
     """
-    differences = _check(values[:, first] - values[:, second], span)
+    differences = values[:, first] - values[:, second]
+    span.check(differences)
     codes = dependence(units, len(differences))
     shifts = _flip_intervals(values, level, seed, codes, flips, (first, second))
     return _complete(differences, shifts, p, _robust(differences, codes), level, seed, codes, span)
 
 
-def _check(differences: NDArray[np.float64], span: tuple[float, float] | None) -> NDArray[np.float64]:
-    values = np.asarray(differences, dtype=np.float64)
-    if span is not None and values.size and not (span[0] - 1e-9 <= values.min() <= values.max() <= span[1] + 1e-9):
-        raise ValueError(f"differences must lie between {span[0]:g} and {span[1]:g}")
-    return values
+def _bound_columns(
+    values: NDArray[np.float64], statistics: RobustT | None, codes: NDArray[np.int64] | None, span: Span
+) -> NDArray[np.bool_]:
+    """(columns,) of which the span counts: few units differ, and of dependent queries too few for Student's t alone."""
+    few = span.binds(values, codes)
+    return few if statistics is None else few & (statistics.freedom < _FEWEST_DEGREES)
+
+
+def withhold(
+    p: NDArray[np.float64],
+    differences: NDArray[np.float64],
+    seed: int = 0,
+    units: NDArray[np.int64] | None = None,
+    span: Span = ANY,
+) -> NDArray[np.float64]:
+    """The p-values, but for those below `LEVEL` where few units differ and bounds by the span hold zero.
+
+    Signs of differences are as likely to change only if these are symmetric. A sample of many small gains that lacks
+    the rare large loss looks certain to the test. The bounds allow for that loss, and their p-value takes its place.
+
+    Args:
+        p: (columns,) of the test of `differences`.
+        differences, seed, units, span: as of `intervals_and_p_values`.
+    """
+    found = np.flatnonzero(p < LEVEL)
+    codes = dependence(units, len(differences))
+    values = differences[:, found]
+    few = _bound_columns(values, _robust(values, codes), codes, span) if len(found) else np.zeros(0, dtype=bool)
+    if not few.any():
+        return p
+    bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed)
+    withheld = p.copy()
+    withheld[found[few]] = np.where(bounds >= LEVEL, bounds, p[found[few]])
+    return withheld
 
 
 def _is_single(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> bool:
@@ -154,28 +172,21 @@ def _complete(
     level: float,
     seed: int,
     codes: NDArray[np.int64] | None,
-    span: tuple[float, float] | None,
+    span: Span,
 ) -> NDArray[np.float64]:
     """The shifts that the randomisation test leaves open, and what the second looks add to them."""
     if _is_single(values, codes):
         return np.full((values.shape[1], 2), np.nan)
     intervals = shifts
-    few = np.zeros(values.shape[1], dtype=bool) if span is None else few_differ(values, codes)
+    few = _bound_columns(values, statistics, codes, span)
     if statistics is not None:
         intervals = hold_both(intervals, statistics.intervals(level))
-        few &= statistics.freedom < _FEWEST_DEGREES
-    means = values.mean(axis=0)
-    if span is not None:
-        # The other way round, an interval is the same with its sign turned: its ends are drawn in one direction.
-        for turned in (False, True):
-            some = few & ((means < 0) == turned)
-            if some.any():
-                low, high = (-span[1], -span[0]) if turned else span
-                sign = -1.0 if turned else 1.0
-                bounds = sign * bounded_intervals(sign * values[:, some], codes, (low, high), level, RESAMPLES, seed)
-                intervals[some] = hold_both(intervals[some], bounds[:, ::-1] if turned else bounds)
-    intervals = _agree(intervals, p < round(1 - level, _DECIMALS), means)
-    return intervals if span is None else np.clip(intervals, *span)
+    # Units that do not vary say nothing of how far the mean may move.
+    intervals[intervals[:, 0] == intervals[:, 1]] = np.nan
+    if few.any():
+        bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed)
+        intervals[few] = hold_both(intervals[few], bounds)
+    return span.clip(_agree(intervals, p < round(1 - level, _DECIMALS), values.mean(axis=0)))
 
 
 def _stratified_intervals(
@@ -185,11 +196,9 @@ def _stratified_intervals(
     strata: NDArray[np.int64],
     seed: int,
     codes: NDArray[np.int64] | None,
-    span: tuple[float, float] | None,
+    span: Span,
 ) -> NDArray[np.float64]:
     """Intervals of means of groups' means, by resampling within them: sign flips do not leave groups as they are."""
-    if span is None:
-        return bca_intervals(centred, level, seed=seed, units=codes)
     intervals = np.empty((values.shape[1], 2))
     for column in range(values.shape[1]):
         one = slice(column, column + 1)
@@ -199,8 +208,8 @@ def _stratified_intervals(
 
 
 def hold_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(columns, 2) the smallest intervals that hold both of two."""
-    return np.column_stack([np.minimum(one[:, 0], other[:, 0]), np.maximum(one[:, 1], other[:, 1])])
+    """(columns, 2) the smallest intervals that hold both of two; the other one where one is nan."""
+    return np.column_stack([np.fmin(one[:, 0], other[:, 0]), np.fmax(one[:, 1], other[:, 1])])
 
 
 def _agree(intervals: NDArray[np.float64], found: NDArray[np.bool_], means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,7 +239,7 @@ def sign_flip_intervals(
 ) -> NDArray[np.float64]:
     """The shifts of each column that the paired randomisation test does not reject.
 
-    Arguments as `difference_intervals`; flips are the random sign vectors where they are not enumerated.
+    Arguments as `intervals_and_p_values`; flips are the random sign vectors where they are not enumerated.
 
     Returns:
         (columns, 2) lower and upper ends, rounded to 12 decimals; infinite where no shift is rejected, as with fewer

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import RESAMPLES, bca_intervals, resampled_sums, scaled_sums
-from bench.stats.differences import difference_intervals
+from bench.stats.bounded import ANY, Span
+from bench.stats.differences import intervals_and_p_values
 from bench.stats.exact import as_integers
 from bench.stats.units import dependence
 
@@ -26,7 +27,7 @@ def macro_intervals(
     seed: int = 0,
     units: Sequence[NDArray[np.int64] | None] | None = None,
     sources: Sequence[str] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Means of datasets' means with intervals for other datasets of the kind.
 
@@ -54,7 +55,7 @@ def macro_intervals(
         sources: for each dataset, the name of its source. Datasets of one source, such as splits of one benchmark, are
             drawn together, and the mean is that over sources of the mean over a source's datasets, so that a source
             does not count more for having many. None if each dataset is a source of its own.
-        span: the smallest and the largest value that a query can have. None if it is not known.
+        span: the range of the means.
 
     Returns:
         (systems, 3) mean, lower and upper end, within the span.
@@ -91,7 +92,7 @@ def these_intervals(
     seed: int = 0,
     units: Sequence[NDArray[np.int64] | None] | None = None,
     sources: Sequence[str] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Means of datasets' means with intervals for these very datasets, of whose queries there could be others.
 
@@ -121,20 +122,19 @@ def lead_intervals(
     best: int,
     units: Sequence[NDArray[np.int64]],
     sources: Sequence[str],
-    span: tuple[float, float] | None,
+    span: Span,
 ) -> NDArray[np.float64]:
     """What one system's macro mean is ahead of the others' by, with 95% intervals.
 
     The intervals are those of `macro_intervals` for differences on the same queries. Fewer than `FEWEST_SOURCES`
-    sources say too little of other datasets: then they are about these alone, and those of
-    `bench.stats.differences.difference_intervals` for `macro_values`, as is a test on these datasets. How far datasets
-    lie apart widens them, as it weakens that test.
+    sources say too little of other datasets: then they are about these alone, and those of `intervals_and_p_values` for
+    `macro_values`, as is a test on these datasets. How far datasets lie apart widens them, as it weakens that test.
 
     Args:
         values: for each dataset, (its queries, systems) finite.
         best: the position of the one.
         units, sources: as of `macro_values`.
-        span: the smallest and the largest difference that a query can have. None if it is not known.
+        span: the range of the differences.
 
     Returns:
         (systems, 3) difference of the one less each system, lower and upper end; the ends are nan where nothing is
@@ -144,10 +144,8 @@ def lead_intervals(
     if len(set(sources)) >= FEWEST_SOURCES:
         return macro_intervals(differences, units=units, sources=sources, span=span)
     table, codes = macro_values(differences, units, sources)
-    if span is not None:
-        scale = float(_scales(differences, sources).max())
-        span = scale * span[0], scale * span[1]
-    ends = difference_intervals(table, units=codes, span=span)
+    scale = float(_scales(differences, sources).max())
+    ends = intervals_and_p_values(table, units=codes, span=Span(scale * span.low, scale * span.high, span.each))[0]
     ends[~np.isfinite(ends).all(axis=1)] = np.nan
     return np.column_stack([table.mean(axis=0), ends])
 
@@ -156,7 +154,7 @@ def combined_intervals(
     means: NDArray[np.float64],
     own: NDArray[np.float64],
     sources: Sequence[str] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
 ) -> NDArray[np.float64]:
     """The mean over sources of datasets' means with an interval made of the datasets' own (MOVER; Zou, Donner 2008).
 
@@ -170,7 +168,7 @@ def combined_intervals(
         own: (datasets, systems, 2) the ends of their intervals; nan where a single unit leaves them open, for which the
             ends of the span are taken.
         sources: (datasets,); None if each is a source of its own.
-        span: the smallest and the largest value that a query can have. None if it is not known.
+        span: the range of the means.
 
     Returns:
         (systems, 3) mean, lower and upper end, within the span. A single dataset has its own interval, to the last bit.
@@ -188,16 +186,13 @@ def combined_intervals(
     # The mean lies in its interval, but for what corrections of its bias do.
     reach[:, :, 0][own[:, :, 0] > means] = 0.0
     reach[:, :, 1][own[:, :, 1] < means] = 0.0
-    if span is not None:
-        ends = np.abs(np.asarray(span) - means[:, :, None])
-        reach = np.where(np.isnan(reach), ends, reach)
-    elif len(members) > 1:
+    ends = np.abs(np.array([span.low, span.high]) - means[:, :, None])
+    reach = np.where(np.isnan(reach) & np.isfinite(ends), ends, reach)
+    if len(members) > 1:
         reach = np.nan_to_num(reach)
     squares = ((weights[:, :, None] * reach) ** 2).sum(axis=0)
     intervals[:, 0] = np.array([means[places].mean(axis=0) for places in members]).mean(axis=0)
-    intervals[:, 1:] = intervals[:, :1] + np.sqrt(squares) * [-1, 1]
-    if span is not None:
-        intervals[:, 1:] = np.clip(intervals[:, 1:], *span)
+    intervals[:, 1:] = span.clip(intervals[:, :1] + np.sqrt(squares) * [-1, 1])
     return intervals
 
 

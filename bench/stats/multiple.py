@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+#: p-values below it tell two apart; where several are compared, corrected ones.
+LEVEL = 0.05
+
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:
     """Adjusted p-values of a family, which control its family-wise error rate (Holm 1979).

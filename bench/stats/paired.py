@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.bounded import ANY, Span
 from bench.stats.differences import intervals_and_p_values, pair_intervals
 from bench.stats.exact import as_integers
 from bench.stats.power import minimum_detectable_effect
@@ -23,9 +24,9 @@ class Paired:
     Attributes:
         n: queries.
         difference: mean of d.
-        low, high: its 95% interval, as of `bench.stats.differences.difference_intervals`, which holds zero just where p
-            is at least 0.05; None where so few units say nothing, as a single one.
-        p: two-sided test of a zero mean, as of `bench.stats.differences.intervals_and_p_values`.
+        low, high: its 95% interval, as of `bench.stats.differences.intervals_and_p_values`, which holds zero just where
+            p is at least 0.05; None where so few units say nothing, as a single one.
+        p: two-sided test of a zero mean, as of the same.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
         detectable: the smallest mean difference that this many units show with 80% power at the 5% level; None for a
@@ -58,7 +59,7 @@ def compare(
     strata: NDArray[np.int64] | None = None,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
 ) -> list[Paired]:
     """Compare per-query values; one comparison for each column.
 
@@ -71,8 +72,8 @@ def compare(
         seed: of sign flips and resamples; the same seed gives the same numbers.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
-        span: the smallest and the largest difference that is possible, such as (-1, 1) for shares; where few units
-            differ, the interval then allows for differences that the sample does not hold. None if it is not known.
+        span: the range of the mean difference; where few units differ, the interval then allows for differences that
+            the sample does not hold.
 
     Raises:
         ValueError: there are no queries, a value is not finite or outside the span, or units are not numbered from 0
@@ -93,7 +94,7 @@ def compare_pairs(
     second: NDArray[np.intp],
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
-    span: tuple[float, float] | None = None,
+    span: Span = ANY,
 ) -> list[Paired]:
     """`compare` of many pairs of systems, which share their sign vectors and the sums of each system.
 
@@ -105,7 +106,7 @@ def compare_pairs(
     Raises:
         ValueError: as of `compare`.
     """
-    p = p_of_pairs(values, first, second, units, seed=seed)
+    p = p_of_pairs(values, first, second, units, seed=seed, span=span)
     intervals = pair_intervals(values, first, second, p, seed=seed, units=units, span=span)
     groups = np.zeros(len(values), dtype=np.int64)
     return _describe(values[:, first] - values[:, second], groups, dependence(units, len(values)), intervals, p)

@@ -54,20 +54,19 @@ class RobustT:
         return p.round(12)
 
     def intervals(self, level: float) -> NDArray[np.float64]:
-        """(columns, 2) intervals of the means; nan for a single unit, [mean, mean] where units do not vary.
+        """(columns, 2) intervals of the means; nan for a single unit, and where units do not vary.
 
         Args:
             level: coverage, between 0 and 1.
         """
-        ends = np.column_stack([self.means, self.means])
+        ends = np.full((len(self.means), 2), np.nan)
         vary = self.errors > 0
         reach = student_quantiles((1 - level) / 2, self.freedom[vary])
         skewness = self.skewness[vary]
         # The mean less t errors is the end at which t has the quantile: the upper quantile makes the lower end.
         upper = np.maximum(reach, _with_skewness(reach, skewness))
         lower = np.minimum(-reach, _with_skewness(-reach, skewness))
-        ends[vary] -= self.errors[vary, None] * np.column_stack([upper, lower])
-        ends[np.isnan(self.errors)] = np.nan
+        ends[vary] = self.means[vary, None] - self.errors[vary, None] * np.column_stack([upper, lower])
         # Rounded, since the functions of the t distribution may differ in the last bits from one processor to the next.
         return ends.round(12)
 

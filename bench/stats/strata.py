@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.bounded import Span
+
 
 def _sizes(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     sizes = np.bincount(groups)
@@ -45,9 +47,7 @@ def centred_values(values: NDArray[np.float64], groups: NDArray[np.int64]) -> ND
     return centred
 
 
-def centred_span(
-    values: NDArray[np.float64], groups: NDArray[np.int64], span: tuple[float, float]
-) -> tuple[float, float]:
+def centred_span(values: NDArray[np.float64], groups: NDArray[np.int64], span: Span) -> Span:
     """The smallest and the largest value that `centred_values` can have where values lie within a span.
 
     Args:
@@ -57,4 +57,4 @@ def centred_span(
     """
     moved = (centred_values(values, groups) - weighted_values(values, groups))[:, 0]
     weights = weighted_values(np.ones_like(values), groups)[:, 0]
-    return float((moved + weights * span[0]).min()), float((moved + weights * span[1]).max())
+    return Span(float((moved + weights * span.low).min()), float((moved + weights * span.high).max()), span.each)

@@ -27,6 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bootstrap import RESAMPLES, resampled_sums, scaled_sums
+from bench.stats.bounded import ANY, Span
+from bench.stats.differences import withhold
 from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import LEVEL
@@ -123,6 +125,7 @@ def pairwise_tests(
     flips: int = FLIPS,
     seed: int = 0,
     challengers: bool = True,
+    span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of pairs of systems (`p_of_pairs`), corrected by `correct_pairs`.
 
@@ -135,6 +138,7 @@ def pairwise_tests(
         seed: of the random sign vectors.
         challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
             the challengers.
+        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
 
     Returns:
         (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems, nan for pairs that are
@@ -150,7 +154,7 @@ def pairwise_tests(
     own = _reference_mask(references, systems)
     tested = own[first] | own[second] | challengers
     p = np.full(len(first), np.nan)
-    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed)
+    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed, span)
     return correct_pairs(p, table, references)
 
 
@@ -161,6 +165,7 @@ def p_of_pairs(
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
     seed: int = 0,
+    span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of pairs of systems, each as if no other were tested.
 
@@ -170,7 +175,7 @@ def p_of_pairs(
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
-        units, flips, seed: as `pairwise_tests`.
+        units, flips, seed, span: as `pairwise_tests`.
 
     Returns:
         (pairs,) not corrected; 1 for identical systems.
@@ -226,7 +231,11 @@ def p_of_pairs(
                     exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
                     hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
         p[pairs] = (1 + hits) / (1 + flips)
-    return p if codes is None else np.maximum(p, _robust_p_values(table, first, second, codes))
+    if codes is not None:
+        p = np.maximum(p, _robust_p_values(table, first, second, codes))
+    found = np.flatnonzero(p < LEVEL) if span.bounds_values else np.zeros(0, dtype=np.intp)
+    p[found] = withhold(p[found], table[:, first[found]] - table[:, second[found]], seed, codes, span)
+    return p
 
 
 def _robust_p_values(

@@ -37,6 +37,7 @@ from bench.results.comparability import (
     usual,
 )
 from bench.results.finding import latest
+from bench.results.intervals import span_of
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results
 from bench.results.tries import best_marks
@@ -365,6 +366,7 @@ def assemble(
                     np.column_stack(columns),
                     board.units,
                     references_of([rows[i] for i in same]),
+                    span_of(metric).of_differences(),
                 )
     return board
 

@@ -25,6 +25,7 @@ from bench.results.costs import money_per_query
 from bench.results.manifest import MetricValue
 from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.units import number_units
+from bench.stats.bounded import SHARE
 
 #: What the gold is shown among, in the order in which a calibration is read.
 Among = Literal["random tools", "hard tools", "nothing else"]
@@ -179,7 +180,7 @@ def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Re
     standing = None
     if right and not faults:
         units = number_units(kept[0].choices.units)
-        standing = rank_systems(list(right), np.column_stack(list(right.values())), units)
+        standing = rank_systems(list(right), np.column_stack(list(right.values())), units, span=SHARE.of_differences())
 
     def place(row: ChoiceRow) -> tuple[object, ...]:
         told = (row.base.casefold(), row.shown is None, row.shown or 0, row.row.id)

@@ -174,7 +174,7 @@ def _value(item: _Moment, metric: str) -> MetricValue | None:
         return None
     values = baseline.values[metric].array()[:, None]
     units = number_units(np.array(baseline.units, dtype=np.int64))
-    return means_and_intervals(Scores((parse_metric(metric),), values), units).get(metric)
+    return means_and_intervals(Scores((parse_metric(metric),), values), units, baseline.n_gold).get(metric)
 
 
 class _Judge:

@@ -17,8 +17,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, refere
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.boards.standings import RankedSystems, over_datasets_limit, rank_systems
 from bench.leaderboard.buildcache import BuildCache, key_of
-from bench.metrics import parse_metric
-from bench.results.intervals import difference_span
+from bench.results.intervals import span_of
 from bench.results.store import PER_QUERY
 from bench.results.units import number_units
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
@@ -274,7 +273,7 @@ def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
 
 def _spans(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, limit: bool) -> dict[str, NDArray[np.float64]]:
     """Key -> its mean over sources with the interval."""
-    span = parse_metric(RANKED[taken.column]).measure.span
+    span = span_of(RANKED[taken.column])
     if not rows:
         return {}
     if limit:
@@ -329,7 +328,7 @@ def _leads(contenders: Sequence[str], rows: Mapping[str, Mapping[int, Row]], tak
     """(contenders, 3) the lead of the first over each; of none if there are none."""
     if not contenders:
         return np.empty((0, 3))
-    span = difference_span(parse_metric(RANKED[taken.column]))
+    span = span_of(RANKED[taken.column]).of_differences()
     return lead_intervals(taken.values(rows, contenders), 0, taken.units(), taken.sources, span)
 
 

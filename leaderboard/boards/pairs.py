@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board
-from bench.metrics import parse_metric
-from bench.results.intervals import difference_span
+from bench.results.intervals import span_of
 from bench.results.tries import number_families
 from bench.stats.best_of_many import best_of_many
 from bench.stats.paired import compare_pairs
@@ -68,7 +67,7 @@ def pairs_of(board: Board) -> Pairs | None:
     columns = [values[:, RANKED.index(METRIC)] for name in ids if (values := rows[name].values) is not None]
     values = np.column_stack(columns)
     first, second = np.triu_indices(len(ids), 1)
-    span = difference_span(parse_metric(METRIC))
+    span = span_of(METRIC).of_differences()
     corrected = standing.pairs[order[first], order[second]]
     numbers = np.full((len(first), len(_TURNED)), np.nan)
     tested = np.flatnonzero(~np.isnan(corrected))

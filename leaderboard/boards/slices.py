@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
 from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
-from bench.metrics import parse_metric
-from bench.results.intervals import BOOTSTRAP_SEED
+from bench.results.intervals import BOOTSTRAP_SEED, span_of
 from bench.results.slices import slice_names, values_of
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
@@ -76,7 +75,7 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
         return []
     values = np.column_stack(columns)
     references = references_of(rows)
-    span = parse_metric(METRIC).measure.span
+    span = span_of(METRIC)
     inside = []
     for value, mask in masks.items():
         units = number_units(board.units[mask])
@@ -86,7 +85,8 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
         names = [rows[i] for i in order]
         standing = None
         if enough_units(units):
-            standing = rank_systems([row.id for row in names], slice_values, units, references[order])
+            of_both = span.of_differences()
+            standing = rank_systems([row.id for row in names], slice_values, units, references[order], of_both)
         spans = bca_intervals(slice_values, seed=BOOTSTRAP_SEED, units=units, span=span)
         inside.append(Inside(value, len(slice_values), groups, tuple(names), means[order], spans, standing))
     return inside

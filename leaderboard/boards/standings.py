@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.bounded import ANY, Span
 from bench.stats.macro import combined_intervals, hull
 from bench.stats.noninferiority import LEVEL, enough_units
 from bench.stats.randomisation import FLIPS
@@ -83,6 +84,7 @@ def rank_systems(
     values: NDArray[np.float64],
     units: NDArray[np.int64],
     references: NDArray[np.bool_] | None = None,
+    span: Span = ANY,
 ) -> RankedSystems:
     """Tiers and ranks of systems on the same queries.
 
@@ -93,6 +95,7 @@ def rank_systems(
         values: (queries, systems), finite; higher is better.
         units: (queries,) the unit of independence of each query, by code from 0.
         references: (systems,) which are references; all systems if None or if there is none.
+        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
     """
     count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
     own = np.ones(systems, dtype=np.bool_) if references is None or not references.any() else references
@@ -102,7 +105,7 @@ def rank_systems(
         pairs = np.ones((systems, systems))
         if decided:
             every = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
-            pairs = pairwise_tests(values, units=units, references=own, challengers=every)
+            pairs = pairwise_tests(values, units=units, references=own, challengers=every, span=span)
         # Each reference is held against all others in every resample.
         resamples = min(_MOST, _DRAWN // (count * size), _COMPARED // size**2)
         ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units, references=own)
@@ -272,7 +275,7 @@ def over_datasets_limit(
     errors: NDArray[np.float64],
     own: NDArray[np.float64],
     sources: Sequence[str],
-    span: tuple[float, float] | None,
+    span: Span,
 ) -> NDArray[np.float64]:
     """`bench.stats.macro.macro_intervals` where the mean of each dataset's resampled units is taken to be normal.
 
@@ -281,7 +284,7 @@ def over_datasets_limit(
         errors: (datasets, columns) their standard errors.
         own: (datasets, columns, 2) ends of their intervals; nan where there is none.
         sources: (datasets,).
-        span: the smallest and the largest value that the metric can have; None where it is not known.
+        span: the range of the metric's mean.
     """
     intervals = combined_intervals(means, own, sources, span)
     by_source = [[i for i, name in enumerate(sources) if name == source] for source in dict.fromkeys(sources)]
@@ -296,4 +299,4 @@ def over_datasets_limit(
     drawn = random.multinomial(_MACRO_DRAWS * [count], np.full(count, 1 / count)).astype(np.float64)
     noise = random.standard_normal((_MACRO_DRAWS, count)) * np.sqrt(drawn)
     samples = (drawn @ means + noise @ errors) / count
-    return hull(intervals, samples if span is None else np.clip(samples, *span), count)
+    return hull(intervals, span.clip(samples), count)

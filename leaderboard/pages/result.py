@@ -185,8 +185,7 @@ def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[d
             lows = highs = np.full(len(RANKED), np.nan)
             if len(slice_values) and enough_units(groups):
                 statistics = robust_t(slice_values, groups)
-                # Values that are all equal say nothing of how far the mean is from another one.
-                ends = np.where(statistics.errors[:, None] > 0, statistics.intervals(0.95), np.nan)
+                ends = statistics.intervals(0.95)
                 lows, highs = np.maximum(ends[:, 0], ranges[:, 0]), np.minimum(ends[:, 1], ranges[:, 1])
             cells = list(zip(slice_values.mean(axis=0).tolist(), lows.tolist(), highs.tolist(), strict=True))
             rows.append((value, len(slice_values), count, cells))

@@ -19,10 +19,9 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
-from bench.metrics import parse_metric
 from bench.results.comparability import metric_difference
 from bench.results.finding import moment
-from bench.results.intervals import difference_span
+from bench.results.intervals import span_of
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, pair_verdict
@@ -97,7 +96,7 @@ def _compare(
         return "not comparable", None
     if metric_difference(result.manifest, earlier.manifest, METRIC) is not None:
         return "other scoring code", None
-    (comparison,) = compare(values - others, units=board.units, span=difference_span(parse_metric(METRIC)))
+    (comparison,) = compare(values - others, units=board.units, span=span_of(METRIC).of_differences())
     return pair_verdict(comparison.difference, comparison.p, comparison.effective >= FEWEST_UNITS), comparison
 
 

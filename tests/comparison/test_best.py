@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bench.comparison.best import DatasetTests, best_over_datasets, best_sentence
 from bench.comparison.report import BestOverDatasets, Lead, WorseOn
-from bench.stats.differences import difference_intervals
+from bench.stats.bounded import Span
+from bench.stats.differences import intervals_and_p_values
 from bench.stats.macro import FEWEST_SOURCES, lead_intervals, macro_values
 from bench.stats.tiers import pairwise_tests
 
@@ -82,7 +83,7 @@ def statement(
         DatasetTests(f"d{i}", names, part.mean(axis=0), p) for i, (part, p) in enumerate(zip(parts, pairs, strict=True))
     ]
     p = pairwise_tests(table, codes, flips=2000)[best]
-    leads = lead_intervals(parts, best, units, sources, (-1.0, 1.0))
+    leads = lead_intervals(parts, best, units, sources, Span(-1.0, 1.0))
     return best_over_datasets(names, best, leads, p, len(set(sources)), tests), pairs
 
 
@@ -126,7 +127,9 @@ def test_the_statement_contradicts_no_board(
         assert lead.difference >= -1e-12
         if datasets == 1:
             assert (lead.verdict == "ahead") == (pairs[0][place, other] < 0.05)
-            own = difference_intervals(parts[0][:, [place]] - parts[0][:, [other]], units=units[0], span=(-1.0, 1.0))[0]
+            own = intervals_and_p_values(
+                parts[0][:, [place]] - parts[0][:, [other]], units=units[0], span=Span(-1.0, 1.0)
+            )[0][0]
             assert (lead.low, lead.high) == pytest.approx(tuple(own), abs=1e-12)
         elif lead.verdict == "ahead":
             assert lead.p < 0.05

@@ -24,7 +24,7 @@ from bench.results.store import StoredResult
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.units import robust_mean
 
-TOOLS = [f"t{i:02}" for i in range(20)]
+TOOLS = [f"t{i:02}" for i in range(30)]
 #: Smaller is better.
 SIZE = "size_diff"
 EXTRA = {"none": 0, "few": 2, "many": 4}
@@ -36,7 +36,7 @@ def made(name: str, queries: int) -> Dataset:
     tools = [Tool(tool, tool, f"Does {tool}.", "", "") for tool in TOOLS]
     requests = [
         Query(
-            f"q{i:02}", f"request {i}", {TOOLS[i % 20]: 1}, "test", {"half": "first" if 2 * i < queries else "second"}
+            f"q{i:02}", f"request {i}", {TOOLS[i % 30]: 1}, "test", {"half": "first" if 2 * i < queries else "second"}
         )
         for i in range(queries)
     ]

@@ -23,8 +23,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
 from bench.show.tables import text
-from bench.stats.equivalence import EquivalenceVerdict
-from bench.stats.noninferiority import PairVerdict
+from bench.stats.noninferiority import EquivalenceVerdict, PairVerdict
 
 
 def difference(found: PairVerdict, within: EquivalenceVerdict | None, **more: Any) -> SystemDifference:

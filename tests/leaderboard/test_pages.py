@@ -34,6 +34,7 @@ from bench.registry import load_dataset
 from bench.results.comparability import competes
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
 from bench.stats.macro import macro_intervals, macro_values
 from bench.stats.noninferiority import enough_units
 from bench.stats.robust_t import robust_t
@@ -100,7 +101,7 @@ def test_the_mean_over_datasets_has_the_interval_of_a_two_level_bootstrap(two_da
     units = [number_units(result.units[row]) for result, row in zip(results, taken, strict=True)]
     assert all(len(set(row)) < len(row) for row in units)
     tables = [row[:, None] for row in values]
-    ((mean, low, high),) = macro_intervals(tables, units=units, span=(0, 1))
+    ((mean, low, high),) = macro_intervals(tables, units=units, span=Span(0, 1))
     assert f"{mean:.3f}" in texts
     assert f"{low:.3f}–{high:.3f}" in texts
 
@@ -333,11 +334,11 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     sources = ["one", "two", "two"]
     means = np.array([part.mean(axis=0) for part in parts])
     errors = np.array([robust_mean(part, codes)[1] for part, codes in zip(parts, member, strict=True)])
-    exact = macro_intervals(parts, units=member, sources=sources, span=(0, 1))
+    exact = macro_intervals(parts, units=member, sources=sources, span=Span(0, 1))
     own = np.array([bca_intervals(part, units=codes) for part, codes in zip(parts, member, strict=True)])
-    assert standings.over_datasets_limit(means, errors, own, sources, (0, 1)) == pytest.approx(exact, abs=0.02)
+    assert standings.over_datasets_limit(means, errors, own, sources, Span(0, 1)) == pytest.approx(exact, abs=0.02)
     assert exact[:, 0] == pytest.approx((means[0] + (means[1] + means[2]) / 2) / 2)
-    alone = standings.over_datasets_limit(means[:1], errors[:1], own[:1], sources[:1], (0, 1))
+    alone = standings.over_datasets_limit(means[:1], errors[:1], own[:1], sources[:1], Span(0, 1))
     assert alone[:, 1:].tobytes() == own[0].tobytes()
 
 

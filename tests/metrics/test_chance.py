@@ -110,7 +110,7 @@ def test_the_interval_is_that_of_a_bootstrap_of_the_statistic() -> None:
     metrics = parse_metrics(["bits_over_random@5"])
     tools = Ranking.of_lists(rankings).tools
     scores = with_chance(evaluate(tools, gold, metrics), tools, gold, 200)
-    value = means_and_intervals(scores, np.arange(300))["bits_over_random@5"]
+    value = means_and_intervals(scores, np.arange(300), gold.counts)["bits_over_random@5"]
     chances = np.asarray(stats.hypergeom.sf(0, 200, fitting, 5))
     drawn = random.integers(0, 300, size=(4000, 300))
     low, high = np.quantile(np.log2(hits[drawn].mean(axis=1) / chances[drawn].mean(axis=1)), [0.025, 0.975])
@@ -127,7 +127,7 @@ def test_where_all_were_found_nothing_says_how_sure_that_is() -> None:
     metrics = parse_metrics(["bits_over_random@1"])
     tools = Ranking.of_lists(rankings).tools
     scores = with_chance(evaluate(tools, gold, metrics), tools, gold, 16)
-    value = means_and_intervals(scores, np.arange(12))["bits_over_random@1"]
+    value = means_and_intervals(scores, np.arange(12), gold.counts)["bits_over_random@1"]
     assert (value.mean, value.low, value.high) == (4.0, None, None)
 
 

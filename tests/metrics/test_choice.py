@@ -68,6 +68,6 @@ def test_its_mean_is_over_all_queries() -> None:
     gold = Gold.of([{1: 1}, {1: 1}, {}])
     sets = ToolSets.of([[1], [2], []])
     scores = evaluate(Ranking.of_lists([[1], [2], [1]]).tools, gold, parse_metrics(["choice", "set_exact"]), sets)
-    found = means_and_intervals(scores, np.arange(3))
+    found = means_and_intervals(scores, np.arange(3), gold.counts)
     assert (found["choice"].mean, found["choice"].n) == (pytest.approx(2 / 3), 3)
     assert (found["set_exact"].mean, found["set_exact"].n) == (0.5, 2)

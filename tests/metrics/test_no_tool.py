@@ -127,10 +127,10 @@ def test_intervals_stay_between_0_and_1_and_perfect_separation_has_none() -> Non
     units = np.arange(12)
     metrics = tuple(parse_metrics(["auroc", "aurc@1"]))
     has_gold = [True] * 6 + [False] * 6
-    result = means_and_intervals(Scores(metrics, values([3.0] * 6 + [1.0] * 6, has_gold, [True] * 12)), units)
+    result = means_and_intervals(Scores(metrics, values([3.0] * 6 + [1.0] * 6, has_gold, [True] * 12)), units, has_gold)
     assert (result["auroc"].mean, result["auroc"].low, result["auroc"].high) == (1.0, None, None)
     scores = [3.0, 2.0, 3.0, 4.0, 5.0, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0]
-    result = means_and_intervals(Scores(metrics, values(scores, has_gold, [True] * 12)), units)
+    result = means_and_intervals(Scores(metrics, values(scores, has_gold, [True] * 12)), units, has_gold)
     for name in ("auroc", "aurc@1"):
         low, high = result[name].low, result[name].high
         assert low is not None

@@ -70,15 +70,14 @@ def test_intervals_of_skewed_values_are_not_plain_percentiles() -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, 1e-300, 1e9 / 3])
 @pytest.mark.parametrize("queries", [2, 7, 1000])
-def test_a_constant_column_has_an_interval_of_no_width(constant: float, queries: int) -> None:
-    interval = bca_intervals(np.full((queries, 1), constant), resamples=500)[0]
-    assert interval.tolist() == [constant, constant]
+def test_a_constant_column_says_nothing_of_its_spread(constant: float, queries: int) -> None:
+    assert np.isnan(bca_intervals(np.full((queries, 1), constant), resamples=500)).all()
 
 
 def test_a_constant_column_does_not_disturb_the_others() -> None:
     values = sample("normal")[:, None]
     together = bca_intervals(np.hstack([np.ones_like(values), values]), resamples=2000)
-    assert together[0].tolist() == [1.0, 1.0]
+    assert np.isnan(together[0]).all()
     assert together[1].tobytes() == bca_intervals(values, resamples=2000)[0].tobytes()
 
 

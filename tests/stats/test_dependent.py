@@ -181,7 +181,7 @@ def test_intervals_of_units_by_hand() -> None:
     freedom = (1 / 16) / (6 / 256 + ((32 / 3) ** 2 - 64 - 32 / 9) / 4096)
     reach = stats.t.ppf(0.95, freedom) / 24**0.5
     assert bca_intervals(values, 0.9, units=units)[0] == pytest.approx([0.5 - reach, 0.5 + reach])
-    assert bca_intervals(np.ones((4, 1)), units=units).tolist() == [[1.0, 1.0]]
+    assert np.isnan(bca_intervals(np.ones((4, 1)), units=units)).all()
     assert np.isnan(bca_intervals(values, units=np.zeros(4, dtype=np.int64))).all()
 
 
@@ -329,16 +329,15 @@ def test_strata_with_units_leave_the_groups_as_they_are() -> None:
     values = np.repeat([0.2, 0.6], 12)[:, None]
     groups, units = np.repeat([0, 1], 12), np.arange(24) // 3
     (result,) = compare(values, groups, units=units)
-    assert (result.low, result.high) == (pytest.approx(0.4), pytest.approx(0.4))
-    assert result.p == 2 / 2**8
+    assert (result.low, result.high, result.p) == (None, None, 2 / 2**8)
 
 
 def test_fewer_units_than_the_fewest_decide_nothing() -> None:
     values = np.random.default_rng(8).normal(0.5, 0.05, (400, 1))
-    for count, verdict in ((19, "inconclusive"), (20, "pass")):
+    for count, verdict in ((29, "inconclusive"), (40, "pass")):
         (result,) = non_inferiority(values, 0.02, units=np.arange(400) % count)
         assert (result.verdict, result.units, result.n) == (verdict, count, 400)
-    assert non_inferiority(values, 0.02, units=np.arange(400) % 19)[0].needed == 21
+    assert non_inferiority(values, 0.02, units=np.arange(400) % 29)[0].needed == 31
 
 
 def test_needed_units_by_hand() -> None:
@@ -407,12 +406,12 @@ def test_many_units_that_are_worth_few_decide_nothing() -> None:
     assert not enough_units(units)
     (judged,) = non_inferiority(values, 0.02, units=units)
     assert judged.verdict == "inconclusive"
-    # So many units of these sizes that they are worth twenty.
-    assert judged.needed == math.ceil(20 * 34 / effective_units(units))
+    # So many units of these sizes that they are worth thirty.
+    assert judged.needed == math.ceil(30 * 34 / effective_units(units))
     (pair,) = compare(values, units=units)
     assert (pair.units, pair.effective) == (34, effective_units(units))
-    assert pair_verdict(pair.difference, pair.p, pair.effective >= 20) == "too few groups"
-    assert enough_units(np.arange(20))
+    assert pair_verdict(pair.difference, pair.p, pair.effective >= 30) == "too few groups"
+    assert enough_units(np.arange(30))
     assert not enough_units(np.arange(19))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,18 +11,28 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from bench.stats.equivalence import Equivalence, equivalence, judge_interval
-from bench.stats.noninferiority import FEWEST_UNITS, non_inferiority
+from bench.stats.bounded import ANY, SHARE, Span
+from bench.stats.noninferiority import FEWEST_UNITS, enough_units, judge_interval, non_inferiority
 from bench.stats.paired import compare
 from bench.stats.power import queries_for_equivalence
 
 RANDOM = np.random.default_rng(11)
-TWO_EACH = np.arange(40) // 2
+TWO_EACH = np.arange(72) // 2
 
 
-def one(values: np.ndarray, margin: float, **more: object) -> Equivalence:
-    (result,) = equivalence(np.asarray(values, dtype=np.float64)[:, None], margin, **more)  # type: ignore[arg-type]
-    return result
+class Equivalence(NamedTuple):
+    margin: float
+    low: float | None
+    high: float | None
+    verdict: str
+
+
+def one(values: np.ndarray, margin: float, **more: Any) -> Equivalence:
+    """As `bench compare --margin` has it."""
+    table = np.asarray(values, dtype=np.float64)[:, None]
+    (bounds,) = non_inferiority(table, margin, **more)
+    decided = enough_units(more.get("units", np.arange(len(table))))
+    return Equivalence(margin, bounds.lower, bounds.upper, judge_interval(bounds.lower, bounds.upper, margin, decided))
 
 
 @pytest.mark.parametrize(
@@ -32,9 +44,10 @@ def one(values: np.ndarray, margin: float, **more: object) -> Equivalence:
         (-0.02, 0.02, 0.01, "undecided"),
         # An end on the margin is not inside of it.
         (-0.004, 0.01, 0.01, "undecided"),
-        (0.01, 0.02, 0.01, "beyond"),
+        (0.01, 0.02, 0.01, "undecided"),
+        (0.011, 0.02, 0.01, "beyond"),
         (-0.03, -0.011, 0.01, "beyond"),
-        (0.1 + 0.2 - 0.29, 0.02, 0.01, "beyond"),
+        (0.1 + 0.2 - 0.29, 0.02, 0.01, "undecided"),
         (0.0, 0.0, 0.01, "within"),
         (None, None, 0.01, "undecided"),
     ],
@@ -47,17 +60,20 @@ def test_the_verdict_is_read_off_the_interval(
 
 
 def test_units_by_hand() -> None:
-    # Twenty units of two equal queries, ten at 0.03 and ten at -0.01: mean 0.01, error 0.02 √(20/19) / √20 = 0.004588,
-    # and t at 0.95 with 19 degrees of freedom is 1.7291, which gives 0.002066 and 0.017934. The test by signs reaches
-    # farther: halves of ten of which six or seven are alike have means of 0.002 and 0.018.
+    # 36 units of two equal queries, half at 0.03 and half at -0.01: mean 0.01, error 0.02 √(36/35) / 6 = 0.003381, and
+    # t at 0.95 with 35 degrees of freedom is 1.6896, which gives 0.004288 and 0.015712. The test by signs reaches less
+    # far or as far: halves of 18 have means in steps of 0.04/18.
     values = np.where(TWO_EACH % 2 == 0, 0.03, -0.01)
-    item = one(values, 0.018, units=TWO_EACH)
-    assert (item.low, item.high) == (pytest.approx(0.002), pytest.approx(0.018))
-    margins = (0.0181, 0.018, 0.0021, 0.002)
+    item = one(values, 0.016, units=TWO_EACH)
+    assert item.low is not None
+    assert item.high is not None
+    assert 0.003 < item.low < 0.0043
+    assert item.low == pytest.approx(0.02 - item.high, abs=1e-9)
+    margins = (item.high + 1e-4, item.high, item.low, item.low - 1e-4)
     verdicts = [one(values, margin, units=TWO_EACH).verdict for margin in margins]
     assert verdicts == ["within", "undecided", "undecided", "beyond"]
-    # One unit less is too few.
-    assert one(values[:38], 1.0, units=TWO_EACH[:38]).verdict == "undecided"
+    # Units that are too few show nothing.
+    assert one(values[:58], 1.0, units=TWO_EACH[:58]).verdict == "undecided"
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.02, 0.03, 0.05])
@@ -86,8 +102,8 @@ def test_a_difference_may_be_certain_and_too_small_to_matter() -> None:
 
 def test_no_difference_in_few_queries_is_not_shown_to_be_none() -> None:
     # Without a span, resampling equal values sees no spread; with it, what the sample lacks may be there.
-    assert one(np.zeros(30), 0.02, span=(-1, 1)).verdict == "undecided"
-    assert one(np.zeros(2000), 0.02, span=(-1, 1)).verdict == "within"
+    assert one(np.zeros(30), 0.02, span=Span(-1, 1)).verdict == "undecided"
+    assert one(np.zeros(2000), 0.02, span=Span(-1, 1)).verdict == "within"
     assert one(np.array([0.1]), 0.02) == Equivalence(0.02, None, None, "undecided")
 
 
@@ -98,9 +114,9 @@ MARGINS = st.floats(0.001, 1.0)
 
 
 @settings(max_examples=60, deadline=None)
-@given(VALUES, MARGINS, MARGINS, st.integers(1, 3), st.sampled_from([None, (-1.0, 1.0)]))
+@given(VALUES, MARGINS, MARGINS, st.integers(1, 3), st.sampled_from([ANY, SHARE.of_differences()]))
 def test_equivalent_means_inside_and_a_larger_margin_keeps_it(
-    values: np.ndarray, first: float, second: float, size: int, span: tuple[float, float] | None
+    values: np.ndarray, first: float, second: float, size: int, span: Span
 ) -> None:
     units = np.arange(len(values)) // size
     small, large = (one(values, margin, units=units, span=span) for margin in sorted((first, second)))
@@ -118,51 +134,44 @@ def test_equivalent_means_inside_and_a_larger_margin_keeps_it(
 
 
 @settings(max_examples=60, deadline=None)
-@given(VALUES, MARGINS, st.integers(1, 3), st.sampled_from([None, (-1.0, 1.0)]))
-def test_it_does_not_matter_which_is_taken_from_which(
-    values: np.ndarray, margin: float, size: int, span: tuple[float, float] | None
-) -> None:
+@given(VALUES, MARGINS, st.integers(1, 3), st.sampled_from([ANY, SHARE.of_differences()]))
+def test_it_does_not_matter_which_is_taken_from_which(values: np.ndarray, margin: float, size: int, span: Span) -> None:
     units = np.arange(len(values)) // size
     there, back = (one(sign * values, margin, units=units, span=span) for sign in (1, -1))
     if there.low is None or there.high is None or back.low is None or back.high is None:
         assert there == back
         return
     # The quantiles of the same resamples, read from the other end.
-    assert (there.low, there.high) == (pytest.approx(-back.high, abs=0.02), pytest.approx(-back.low, abs=0.02))
-    assume(min(abs(abs(end) - margin) for end in (there.low, there.high)) > 0.02)
+    assert (there.low, there.high) == (pytest.approx(-back.high, abs=1e-9), pytest.approx(-back.low, abs=1e-9))
+    assume(min(abs(abs(end) - margin) for end in (there.low, there.high)) > 1e-6)
     assert there.verdict == back.verdict
 
 
 @settings(max_examples=30, deadline=None)
 @given(arrays(np.float64, 60, elements=st.floats(-1, 1, width=16), unique=True), MARGINS)
 def test_equivalence_is_non_inferiority_either_way(values: np.ndarray, margin: float) -> None:
-    # Of dependent queries, the bounds of the gate are the ends; zero is no end that a test has moved.
-    values = np.repeat(0.1 + values, 2)
-    item = one(values, margin, units=np.arange(120) // 2)
-    (gate,) = non_inferiority(values[:, None], margin, units=np.arange(120) // 2)
-    assume(item.low is not None and item.high is not None and abs(item.low * item.high) > 1e-9)
-    assert (gate.lower, gate.upper) == (pytest.approx(item.low, abs=1e-12), pytest.approx(item.high, abs=1e-12))
-    assert item.verdict != "within" or gate.verdict == "pass"
+    item = one(values, margin, units=np.arange(60) // 2)
+    gates = [non_inferiority(sign * values[:, None], margin, units=np.arange(60) // 2)[0] for sign in (1, -1)]
+    assert (gates[0].lower, gates[0].upper) == (item.low, item.high)
+    assert (item.verdict == "within") == all(gate.verdict == "pass" for gate in gates)
+    assert (item.verdict == "beyond") == any(gate.verdict == "regression" for gate in gates)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"margin": 0.0},
         {"margin": -0.01},
         {"margin": float("nan")},
         {"margin": float("inf")},
         {"margin": 0.01, "level": 0.5},
         {"margin": 0.01, "level": 0.0},
-        {"margin": 0.01, "span": (-0.1, 0.1)},
+        {"margin": 0.01, "span": Span(-0.1, 0.1)},
         {"margin": 0.01, "units": np.array([0, 2])},
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: dict[str, object]) -> None:
+def test_what_makes_no_sense_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must|units"):
-        equivalence(np.array([[0.5], [-0.5]]), **arguments)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="finite numbers"):
-        equivalence(np.array([[np.nan]]), 0.01)
+        non_inferiority(np.array([[0.5], [-0.5]]), **arguments)
 
 
 # How many queries show it -------------------------------------------------------------------------------------------

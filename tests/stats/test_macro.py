@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.differences import difference_intervals
+from bench.stats.bounded import ANY, SHARE, Span
+from bench.stats.differences import intervals_and_p_values
 from bench.stats.macro import combined_intervals, lead_intervals, macro_intervals, macro_values, these_intervals
 
 
@@ -52,18 +53,16 @@ def test_the_interval_is_that_of_a_plain_two_level_bootstrap() -> None:
     assert low < of_these < mean < to_these < high
 
 
-@pytest.mark.parametrize("span", [None, (0.0, 1.0)])
+@pytest.mark.parametrize("span", [ANY, SHARE])
 @pytest.mark.parametrize("size", [1, 2, 15, 60])
 @pytest.mark.parametrize("per_unit", [1, 3])
-def test_a_single_dataset_has_its_own_interval_to_the_last_bit(
-    span: tuple[float, float] | None, size: int, per_unit: int
-) -> None:
+def test_a_single_dataset_has_its_own_interval_to_the_last_bit(span: Span, size: int, per_unit: int) -> None:
     part = np.random.default_rng(size).choice([0.0, 0.5, 1.0], (size, 3), p=[0.1, 0.1, 0.8])
     units = np.arange(size) // per_unit
     own = bca_intervals(part, units=units, span=span)
     assert macro_intervals([part], units=[units], span=span)[:, 1:].tobytes() == own.tobytes()
-    lead = lead_intervals([part], 0, [units], ["a"], None if span is None else (-1.0, 1.0))
-    differences = difference_intervals(part[:, [0]] - part, units=units, span=None if span is None else (-1.0, 1.0))
+    lead = lead_intervals([part], 0, [units], ["a"], span.of_differences())
+    differences = intervals_and_p_values(part[:, [0]] - part, units=units, span=span.of_differences())[0]
     # Where so few units say nothing, there are no ends.
     assert np.array_equal(lead[:, 1:], np.where(np.isinf(differences), np.nan, differences), equal_nan=True)
 
@@ -82,7 +81,7 @@ def test_own_intervals_are_combined_by_hand() -> None:
 def test_a_dataset_without_an_interval_has_the_ends_of_the_span() -> None:
     means, own = np.array([[0.5], [0.9]]), np.array([[[np.nan, np.nan]], [[0.8, 0.95]]])
     low, high = 0.7 - np.hypot(0.5, 0.1) / 2, 0.7 + np.hypot(0.5, 0.05) / 2
-    assert combined_intervals(means, own, span=(0.0, 1.0))[0] == pytest.approx([0.7, low, high])
+    assert combined_intervals(means, own, span=Span(0.0, 1.0))[0] == pytest.approx([0.7, low, high])
     # Without a span, datasets of one source say nothing, and those of two what lies between them.
     assert np.isnan(combined_intervals(means, own, ["a", "a"])[0, 1:]).all()
     assert combined_intervals(means, own)[0] == pytest.approx([0.7, 0.65, 0.725])
@@ -90,7 +89,7 @@ def test_a_dataset_without_an_interval_has_the_ends_of_the_span() -> None:
 
 def test_a_method_that_is_always_right_is_not_known_to_be() -> None:
     parts = [np.ones((size, 1)) for size in (20, 50, 30)]
-    (mean, low, high), *_ = macro_intervals(parts, span=(0.0, 1.0)).tolist()
+    (mean, low, high), *_ = macro_intervals(parts, span=Span(0.0, 1.0)).tolist()
     # By Clopper and Pearson, lower ends of 0.025^(1/n).
     reach = np.sqrt(sum((1 - 0.025 ** (1 / len(part))) ** 2 for part in parts)) / 3
     assert (mean, high) == (1.0, 1.0)
@@ -114,8 +113,8 @@ def test_an_interval_holds_the_mean_within_the_span_and_says_no_more_than_those_
 ) -> None:
     units = [np.arange(len(part)) // per_unit for part in parts]
     names = [str(place % sources) for place in range(len(parts))]
-    result = macro_intervals(parts, resamples=300, units=units, sources=names, span=(0.0, 1.0))
-    these = these_intervals(parts, resamples=300, units=units, sources=names, span=(0.0, 1.0))
+    result = macro_intervals(parts, resamples=300, units=units, sources=names, span=Span(0.0, 1.0))
+    these = these_intervals(parts, resamples=300, units=units, sources=names, span=Span(0.0, 1.0))
     assert result[:, 0].tolist() == these[:, 0].tolist()
     mean = np.mean(
         [
@@ -152,11 +151,11 @@ def test_a_lead_over_few_sources_is_about_these_and_over_many_about_others() -> 
     leads = [0.3, 0.3, -0.25, 0.3, 0.3]
     parts = [np.column_stack([np.full(40, 0.5), 0.5 - lead + random.normal(0, 0.01, 40)]) for lead in leads]
     units = [np.arange(40)] * 5
-    few = lead_intervals(parts[:4], 0, units[:4], list("abcd"), (-1.0, 1.0))
+    few = lead_intervals(parts[:4], 0, units[:4], list("abcd"), SHARE.of_differences())
     table, codes = macro_values([part[:, [0]] - part for part in parts[:4]], units[:4], list("abcd"))
-    assert few[:, 1:].tobytes() == difference_intervals(table, units=codes, span=(-1.0, 1.0)).tobytes()
+    assert few[:, 1:].tobytes() == intervals_and_p_values(table, units=codes, span=SHARE.of_differences())[0].tobytes()
     assert few[1, 1] > 0
-    many = lead_intervals(parts, 0, units, list("abcde"), (-1.0, 1.0))
+    many = lead_intervals(parts, 0, units, list("abcde"), SHARE.of_differences())
     assert many[1, 0] == pytest.approx(np.mean(leads), abs=0.01)
     assert many[1, 1] < 0 < many[1, 0]
     assert many[0].tolist() == [0, 0, 0] or many[0, 1] <= 0 <= many[0, 2]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import SHARE
 from bench.stats.power import minimum_detectable_effect
 from bench.stats.strata import centred_span, centred_values, weighted_values
 
@@ -58,8 +59,8 @@ def test_the_minimum_detectable_effect_is_found_with_its_power() -> None:
 def test_the_span_of_centred_values_holds_all_that_values_of_the_span_can_give() -> None:
     values = (np.arange(140) % 2).astype(np.float64)[:, None]
     centred = centred_values(values, GROUPS)
-    low, high = centred_span(values, GROUPS, (0.0, 1.0))
+    low, high, _ = centred_span(values, GROUPS, SHARE)
     # Zeros and ones touch both ends in the smallest group, whose weights are the largest.
     assert (centred.min(), centred.max()) == (pytest.approx(low), pytest.approx(high))
     assert low < 0 < 1 < high
-    assert centred_span(values, np.zeros(140, dtype=np.int64), (0.0, 1.0)) == (0.0, 1.0)
+    assert centred_span(values, np.zeros(140, dtype=np.int64), SHARE) == SHARE

@@ -23,6 +23,7 @@ from bench.data.units import unit_codes
 from bench.lab.building.rectools import Builder, BuildSettings, Draft
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import SHARE
 
 if TYPE_CHECKING:
     from bench.models.llm.client import LanguageModel
@@ -49,7 +50,7 @@ class ExactShare:
     def of(passed: NDArray[np.bool_], units: NDArray[np.int64]) -> ExactShare:
         """The share among requests, by the unit of each."""
         codes = number_units(units)
-        ends = bca_intervals(passed[:, None].astype(np.float64), units=codes, span=(0, 1))[0]
+        ends = bca_intervals(passed[:, None].astype(np.float64), units=codes, span=SHARE)[0]
         low, high = (None if np.isnan(end) else float(end) for end in ends)
         return ExactShare(len(passed), int(codes.max()) + 1, float(passed.mean()), low, high)
 

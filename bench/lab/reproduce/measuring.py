@@ -14,9 +14,9 @@ from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact
 from bench.lab.reproduce.verdicts import judge_direction
-from bench.metrics import parse_metric
-from bench.results.intervals import difference_span
+from bench.results.intervals import span_of
 from bench.stats.bootstrap import bca_intervals
+from bench.stats.bounded import Span
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.paired import Paired, compare
 from bench.stats.strata import centred_span, centred_values
@@ -44,7 +44,9 @@ def estimates(
     if minus is not None:
         values = values - runs.ask(minus, question, metrics).values
     centred = centred_values(values, answers.groups)
-    spans = [_span_of(name, minus is not None) for name in metrics]
+    spans = [span_of(name, answers.results) for name in metrics]
+    if minus is not None:
+        spans = [span.of_differences() for span in spans]
     intervals = _intervals(values, answers, spans, 0.95)
     tested = _intervals(values, answers, spans, 1 - 2 * LEVEL)
     measured = []
@@ -62,22 +64,16 @@ def estimates(
     return answers, measured
 
 
-def _span_of(metric: str, difference: bool) -> tuple[float, float] | None:
-    parsed = parse_metric(metric)
-    return difference_span(parsed) if difference else parsed.measure.span
-
-
 def _intervals(
-    values: NDArray[np.float64], answers: MethodValues, spans: Sequence[tuple[float, float] | None], level: float
+    values: NDArray[np.float64], answers: MethodValues, spans: Sequence[Span], level: float
 ) -> NDArray[np.float64]:
     """(metrics, 2) intervals of the means, or of the means of the datasets' means."""
     centred = centred_values(values, answers.groups)
     intervals = np.empty((values.shape[1], 2))
     for column, span in enumerate(spans):
         one = slice(column, column + 1)
-        if span is not None:
-            span = centred_span(values[:, one], answers.groups, span)
-        intervals[column] = bca_intervals(centred[:, one], level=level, units=answers.units, span=span)[0]
+        stretched = centred_span(values[:, one], answers.groups, span)
+        intervals[column] = bca_intervals(centred[:, one], level=level, units=answers.units, span=stretched)[0]
     return intervals
 
 
@@ -92,7 +88,7 @@ def compare_methods(
     pairs = []
     for column, metric in enumerate(metrics):
         differences = (first.values - second.values)[:, [column]]
-        span = difference_span(parse_metric(metric))
+        span = span_of(metric, first.results).of_differences()
         pairs += compare(differences, first.groups, units=first.units, span=span)
     return first, second, pairs
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from bench.lab.reproduce.cells import Unit
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
-from bench.stats.equivalence import EquivalenceVerdict, judge_interval
-from bench.stats.noninferiority import pair_verdict
+from bench.stats.noninferiority import EquivalenceVerdict, judge_interval, pair_verdict
 
 #: A share is reproduced if it is shown to be this near to the published one.
 MARGIN = 0.02
@@ -47,7 +46,7 @@ def judge_value(published: float, low: float | None, high: float | None, margin:
 
 def judge_fact(published: float, stated: float, margin: float) -> CellVerdict:
     """The same for a number that has no error, such as the share of a graph: no sample is drawn for it."""
-    return judge_value(published, stated, stated, margin, decided=True)
+    return "reproduced" if abs(stated - published) < margin - 1e-12 else "not reproduced"
 
 
 def judge_count(published: float, least: float, most: float) -> CellVerdict:
