@@ -1,12 +1,11 @@
-"""Comparing systems: paired with the baseline, all pairs by tiers, and across datasets by ranks."""
+"""Comparing systems: tests of all pairs on each dataset, with ranks that follow from them, and over datasets."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,18 +62,17 @@ from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_verdict
-from bench.stats.paired import compare
+from bench.stats.paired import compare, compare_pairs
 from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
-from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
+from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, pairwise_tests, rank_order, rank_ranges
 from bench.stats.units import effective_units, robust_mean, singletons
-
-Tested = TypeVar("Tested", MetricReport, SliceReport)
 
 #: Metrics compared by default.
 USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
-_CORRECTIONS: dict[Correction, Callable[[Sequence[float]], NDArray[np.float64]]] = {
+_CORRECTIONS: dict[Correction, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "holm": holm,
     "benjamini-hochberg": benjamini_hochberg,
+    "holm-all": holm,
 }
 
 
@@ -86,7 +84,8 @@ class ComparisonQuestion:
         metrics: by their canonical strings; none for the usual ones that all results have.
         slices: names of slices by which the first metric is split, too.
         moved: how many of the queries that moved most are listed, each way.
-        correction: how the family is corrected.
+        correction: how a family is corrected. A family is all pairs of systems for one metric on one dataset; with
+            `holm-all`, for all metrics and datasets together.
         independent: whether differences are also shown as if queries were independent.
         margin: the smallest difference that matters: systems are then called the same within it, where that is shown.
 
@@ -172,24 +171,17 @@ def compare_fields(
     metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
-    correct = _CORRECTIONS[question.correction]
     # Across catalogues, others were asked of other tools.
     variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
-    reports = [_on_dataset(field, metrics, question, load, variants) for field in fields]
-    # One family over everything that is tested against the baseline: any of it may mislead a reader.
-    every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
-    corrected = iter(correct([difference.p for difference in every]).tolist())
+    tests = _test_pairs(fields, metrics, question.correction)
     reports = [
-        report.model_copy(update={"metrics": [_with_corrected(metric, corrected) for metric in report.metrics]})
-        for report in reports
+        _on_dataset(field, dict(zip(metrics, tested, strict=True)), question, load, variants)
+        for field, tested in zip(fields, tests, strict=True)
     ]
-    others = len(names) - 1
-    parts = [several(others, "system"), several(len(metrics), "metric")]
-    parts += [several(len(fields), "dataset")] if len(fields) > 1 else []
     return Comparison(
         baseline=names[0],
         correction=question.correction,
-        family=f"{several(len(every), 'comparison')} with {names[0]}: {' x '.join(parts)}",
+        family=_name_family(int(_references(fields[0]).sum()), len(metrics), len(fields), question.correction),
         level=LEVEL,
         margin=question.margin,
         datasets=reports,
@@ -197,20 +189,43 @@ def compare_fields(
     )
 
 
-def _with_corrected(report: Tested, corrected: Iterator[float]) -> Tested:
-    """The report with the next of the family's corrected p-values, and their verdicts, in its differences."""
-    sign = _direction(report.metric)
-    differences = []
-    for item in report.differences:
-        p = next(corrected)
-        verdict = pair_verdict(sign * item.difference, p, item.decided)
-        differences.append(item.model_copy(update={"corrected": p, "verdict": verdict}))
-    return report.model_copy(update={"differences": differences})
+def _test_pairs(fields: Sequence[Field], metrics: Sequence[str], correction: Correction) -> list[list[PairTests]]:
+    """For each dataset and metric, the tests of all pairs of systems; with too few units, no pair differs."""
+    first, second = np.triu_indices(len(fields[0].names), 1)
+    tables = [(field, *field.values(metric)) for field in fields for metric in metrics]
+    for (field, rows, _), metric in zip(tables, len(fields) * [*metrics], strict=True):
+        if not len(rows):
+            raise UsageError(f"{metric} covers none of the queries of {field.dataset}, so there is nothing to compare.")
+    p = [
+        p_of_pairs(values, first, second, units) if enough_units(units := field.units_of(rows)) else np.ones(len(first))
+        for field, rows, values in tables
+    ]
+    families = [range(len(tables))] if correction == "holm-all" else [[i] for i in range(len(tables))]
+    tests: list[PairTests] = []
+    for family in families:
+        values = [tables[i][2] for i in family]
+        tests += correct_pairs([p[i] for i in family], values, _references(fields[0]), _CORRECTIONS[correction])
+    return [tests[i : i + len(metrics)] for i in range(0, len(tests), len(metrics))]
+
+
+def _references(field: Field) -> NDArray[np.bool_]:
+    """(systems,) the references: all that were named but floors and oracles."""
+    references = np.array([competes(result) for result in field.results])
+    return references if references.any() else ~references
+
+
+def _name_family(references: int, metrics: int, datasets: int, correction: Correction) -> str:
+    """Which pairs are corrected together, in words."""
+    count = references * (references - 1) // 2
+    pairs = "one pair" if count < 2 else f"all {count} pairs"
+    if correction == "holm-all":
+        return f"{pairs}, {several(metrics, 'metric')} and {several(datasets, 'dataset')} together"
+    return f"{pairs} for each metric{' and dataset' if datasets > 1 else ''}"
 
 
 def _on_dataset(
     field: Field,
-    metrics: Sequence[str],
+    tests: Mapping[str, PairTests],
     question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
     variants: Variants,
@@ -230,7 +245,8 @@ def _on_dataset(
         for result in field.results:
             result.check_ids(dataset, ranking=False)
     most = usual(field.results)
-    reports = [_on_metric(field, metric, question) for metric in metrics]
+    first, *_ = tests
+    reports = [_on_metric(field, metric, tested, question) for metric, tested in tests.items()]
     if not field.catalogues:
         reports = [add_tried(report, field, variants) for report in reports]
     turned = {name for report in reports for pair in report.reversed for name in pair}
@@ -260,8 +276,8 @@ def _on_dataset(
             for name, result in zip(field.names, field.results, strict=True)
         ],
         metrics=reports,
-        slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
-        moves=_moves(field, metrics[0], question.moved, dataset),
+        slices=[item for name in question.slices for item in _by_slice(field, first, name, question, dataset)],
+        moves=_moves(field, first, question.moved, dataset),
         warnings=_unreached(field) + sorted(warnings),
         catalogues=[
             SystemCatalogue(system=name, change=catalogue.change)
@@ -293,21 +309,11 @@ def _direction(metric: str) -> float:
     return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
 
 
-def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> MetricReport:
+def _on_metric(field: Field, metric: str, tests: PairTests, question: ComparisonQuestion) -> MetricReport:
     rows, values = field.values(metric)
-    if not len(rows):
-        raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
     sign, units = _direction(metric), field.units_of(rows)
-    systems = values.shape[1]
-    # Whoever names systems chooses the family; floors and oracles are placed among the others.
-    references = np.array([competes(result) for result in field.results])
-    references |= not references.any()
-    pairs = np.ones((systems, systems))
-    if enough_units(units):
-        pairs = pairwise_tests(values, units=units, references=references)
-    means = values.mean(axis=0)
-    groups = tiers(sign * means, pairs, LEVEL, references)
-    ranks = rank_intervals(sign * values, units=units, references=references)
+    references, means = _references(field), values.mean(axis=0)
+    ranks = rank_ranges(sign * values, tests.p, references)
     ends = bca_intervals(values, units=units, span=parse_metric(metric).measure.span)
     standings = [
         Standing(
@@ -315,7 +321,7 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
             mean=float(means[i]),
             low=number_or_none(ends[i, 0]),
             high=number_or_none(ends[i, 1]),
-            tier=int(groups[i]),
+            tier=int(ranks[i, 0]),
             rank_low=int(ranks[i, 0]),
             rank_high=int(ranks[i, 1]),
             reference=bool(references[i]),
@@ -328,9 +334,9 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
         higher_is_better=sign > 0,
         n=len(rows),
         units=_count_of(units),
-        standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
-        differences=_differences(field.names, values, units, metric, question),
-        pairs=pairs.tolist(),
+        standings=[standings[i] for i in rank_order(ranks, sign * means)],
+        differences=_differences(field.names, values, units, metric, question, tests.p[0, 1:], tests.sizes[0, 1:]),
+        pairs=tests.p.tolist(),
         reversed=[
             (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
             for i, j in reversals(field.results, metric)
@@ -348,10 +354,23 @@ def _differences(
     units: NDArray[np.int64],
     metric: str,
     question: ComparisonQuestion,
+    corrected: NDArray[np.float64],
+    sizes: NDArray[np.int64],
 ) -> list[SystemDifference]:
-    """Every system less the first; p-values not yet corrected."""
+    """Every system less the first.
+
+    Args:
+        names: (systems,).
+        values: (queries, systems).
+        units: (queries,).
+        metric, question: what is asked.
+        corrected: (systems less one,) p-values of the pairs with the first.
+        sizes: (systems less one,) how many pairs each is corrected over.
+    """
     sign, span = _direction(metric), difference_span(parse_metric(metric))
     d = values[:, 1:] - values[:, :1]
+    others = np.arange(1, values.shape[1])
+    pairs = compare_pairs(values, others, np.zeros_like(others), corrected, sizes, units=units, span=span)
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     plain: Sequence[Independent | None] = [None] * d.shape[1]
     if question.independent:
@@ -364,17 +383,18 @@ def _differences(
         SystemDifference(
             system=name,
             **{part: getattr(pair, part) for part in ("difference", "low", "high", "p", "dz", "ties", "detectable")},
-            corrected=pair.p,
+            corrected=float(corrected[i]),
             p_t=float(t[i]),
             p_wilcoxon=float(signed_rank[i]),
             wins=pair.wins if sign > 0 else pair.losses,
             losses=pair.losses if sign > 0 else pair.wins,
             needed=needed[i],
             decided=pair.effective >= FEWEST_UNITS,
+            verdict=pair_verdict(sign * pair.difference, float(corrected[i]), pair.effective >= FEWEST_UNITS),
             margin=margins[i],
             independent=plain[i],
         )
-        for i, (name, pair) in enumerate(zip(names[1:], compare(d, units=units, span=span), strict=True))
+        for i, (name, pair) in enumerate(zip(names[1:], pairs, strict=True))
     ]
 
 
@@ -416,11 +436,17 @@ def _by_slice(
     dataset: Dataset | None,
 ) -> list[SliceReport]:
     assert dataset is not None
-    correct = _CORRECTIONS[question.correction]
     rows, values = field.values(metric)
-    reports = []
     groups = values_of(dataset, name, [field.query_ids[row] for row in rows])
-    for value, members in groups.items():
+    others = np.arange(1, values.shape[1])
+    p = [
+        p_of_pairs(values[members], others, np.zeros_like(others), field.units_of(rows[members]))
+        for members in groups.values()
+    ]
+    corrected = _CORRECTIONS[question.correction](np.concatenate(p)).reshape(len(p), -1)
+    sizes = np.full(len(others), corrected.size)
+    reports = []
+    for (value, members), part in zip(groups.items(), corrected, strict=True):
         inside, units = values[members], field.units_of(rows[members])
         reports.append(
             SliceReport(
@@ -430,11 +456,10 @@ def _by_slice(
                 n=len(inside),
                 units=_count_of(units),
                 means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field.names, inside, units, metric, question),
+                differences=_differences(field.names, inside, units, metric, question, part, sizes),
             )
         )
-    corrected = iter(correct([item.p for report in reports for item in report.differences]).tolist())
-    return [_with_corrected(report, corrected) for report in reports]
+    return reports
 
 
 def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[QueryMoves]:
@@ -553,7 +578,7 @@ def _best(
     parts = [sign * part[:, ranked] for part in values]
     table, codes = macro_values(parts, units, sources)
     pairs = (
-        pairwise_tests(table, units=codes, references=compete) if enough_units(codes) else np.ones((len(ranked),) * 2)
+        pairwise_tests(table, units=codes, references=compete).p if enough_units(codes) else np.ones((len(ranked),) * 2)
     )
     contenders = np.flatnonzero(compete)
     means = np.round(table[:, contenders].mean(axis=0), 12)
@@ -565,23 +590,10 @@ def _best(
             dataset=name,
             systems=[names[i] for i in ranked],
             scores=part.mean(axis=0),
-            pairs=_smallest_p(report, names)[np.ix_(ranked, ranked)],
+            pairs=np.array(report.pairs)[np.ix_(ranked, ranked)],
         )
         for (name, report), part in zip(reports, parts, strict=True)
     ]
     chosen = [names[ranked[i]] for i in contenders]
     p = pairs[contenders[best], contenders]
     return best_over_datasets(chosen, best, leads, p, len(set(sources)), tests)
-
-
-def _smallest_p(report: MetricReport, names: Sequence[str]) -> NDArray[np.float64]:
-    """(systems, systems) the smaller of the p-values by which a report calls a pair different.
-
-    Tiers and the signs of differences from the baseline are corrected over families of their own.
-    """
-    pairs = np.array(report.pairs)
-    for difference in report.differences:
-        if difference.decided:
-            i = names.index(difference.system)
-            pairs[0, i] = pairs[i, 0] = min(pairs[0, i], difference.corrected)
-    return pairs

@@ -1,4 +1,4 @@
-"""A comparison as an SVG chart: means with intervals and tiers, or critical differences over datasets.
+"""A comparison as an SVG chart: means with intervals and ranks, or critical differences over datasets.
 
 Names come from outside: they are escaped, and what XML cannot hold is left out.
 """
@@ -14,13 +14,12 @@ from bench.base.text import one_line, shorten
 from bench.comparison.report import Comparison, MacroReport, MacroStanding, MetricReport
 from bench.results.units import sample
 from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip
-from bench.show.numbers import estimate, format_fixed, placed
+from bench.show.numbers import estimate, format_fixed, placed, ranks
 
 _STYLE = """
 .whisker { stroke: #2b5f8a; stroke-width: 2; } .dot { fill: #2b5f8a; }
 .group { stroke: #1a1a1a; stroke-width: 4; stroke-linecap: round; }
 .lead { stroke: #5b6770; fill: none; }
-.tier { fill: #f3f3f0; }
 """
 _WIDTH = 820
 _ROW = 28
@@ -66,7 +65,7 @@ class Figure:
 def draw(report: Comparison) -> str:
     """The first metric of a comparison as SVG text.
 
-    On one dataset: a row for each system, best first, its mean and 95% interval; tiers have alternating backgrounds.
+    On one dataset: a row for each system, best first, its rank, mean and 95% interval.
     Over several datasets: mean ranks on an axis (Demšar 2006, figure 1); a bar joins systems whose mean ranks lie
     within Nemenyi's critical difference.
     """
@@ -86,10 +85,7 @@ def _means(metric: MetricReport, title: str) -> str:
     parts = []
     for i, row in enumerate(rows):
         y = top + _ROW * i
-        if row.tier % 2 == 0:
-            parts.append(f'<rect class="tier" x="0" y="{y}" width="{_WIDTH}" height="{_ROW}"/>')
-        if i == 0 or (rows[i - 1].tier, rows[i - 1].reference) != (row.tier, row.reference):
-            parts.append(text(12, y + 19, placed(f"tier {row.tier}", row.reference), "note"))
+        parts.append(text(12, y + 19, placed(ranks(row.rank_low, row.rank_high), row.reference), "note"))
     bottom = top + _ROW * len(rows)
     parts += columns(ticks(low, high), x, top, bottom)
     parts.append(f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>')
@@ -101,7 +97,7 @@ def _means(metric: MetricReport, title: str) -> str:
             parts.append(f'<line class="whisker" x1="{x(row.low):.1f}" y1="{y}" x2="{x(row.high):.1f}" y2="{y}"/>')
         parts.append(f'<circle class="dot" cx="{x(row.mean):.1f}" cy="{y}" r="5">{hint}</circle>')
     size = sample(metric.n, metric.units)
-    note = f"mean and 95% interval over {size}; systems in one tier are not significantly different (5%)"
+    note = f"mean and 95% interval over {size}; left: the ranks that tests of all pairs leave open (5%)"
     parts.append(text(12, bottom + 44, note, "note"))
     return document(title, parts, _WIDTH, height, _STYLE)
 

@@ -39,11 +39,14 @@ SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which
 
 
 def signs(report: Comparison) -> str:
-    """What the signs mean, and which comparisons were corrected together."""
-    correction = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[report.correction]
+    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that."""
+    correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
+    metrics = [metric.metric for metric in report.datasets[0].metrics]
+    several = len(metrics) > 1 and report.correction != "holm-all"
+    primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
-        f"† and ‡: differs from {report.baseline} with p < {LEVEL} and p < 0.01 (paired randomisation test, corrected "
-        f"by {correction} over a family of {report.family}).{_same(report)}"
+        f"†, ‡: p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
+        f"{correction}{primary}.{placed_note(report)}{_same(report)}"
     )
 
 
@@ -59,12 +62,13 @@ def _same(report: Comparison) -> str:
 
 def legend(report: Comparison) -> str:
     """What is in the tables."""
+    return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
+
+
+def placed_note(report: Comparison) -> str:
+    """What parentheses mean, with a space before it; nothing without them."""
     standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
-    return (
-        f"{signs(report)} Intervals are 95% intervals over groups of dependent queries, not corrected. No two systems "
-        "of a tier are told apart by paired randomisation tests of all pairs, corrected by Holm for each metric."
-        + ("" if all(item.reference for item in standings) else f" {PLACED}")
-    )
+    return "" if all(item.reference for item in standings) else f" {PLACED}"
 
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:

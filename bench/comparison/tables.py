@@ -72,15 +72,14 @@ def differences(metric: MetricReport) -> dict[str, SystemDifference]:
 
 def metric_table(metric: MetricReport, baseline: str) -> Table:
     """All numbers of one metric, best first; the baseline has no difference."""
-    heads = ["system", "mean", "tier", "rank", f"less {baseline}", "p", "corrected", "dz", "W/T/L", "MDE"]
+    heads = ["system", "mean", "rank", f"less {baseline}", "p", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(2, len(heads)))
     for standing, d in _standings(metric):
         mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(d))
-        table.add(standing.system, mean, *_place(standing))
+        table.add(standing.system, mean, _rank(standing))
         if d is not None:
             table.extend(
                 estimate(d.difference, d.low, d.high, sign=True),
-                p_value(d.p),
                 p_value(d.corrected),
                 format_signed(d.dz, 2),
                 _counts(d),
@@ -90,19 +89,19 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
 
 
 def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
-    """All numbers of several metrics, narrow: intervals and corrected p-values are on lines of their own."""
-    heads = ["system", "mean", "tier", "rank", "difference", "p, corr.", "dz", "W/T/L", "MDE"]
+    """All numbers of several metrics, narrow: intervals and p-values of pairs alone are on lines of their own."""
+    heads = ["system", "mean", "rank", "difference", "p, alone", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d), below=_ends(standing))
-            table.add(standing.system, mean, *_place(standing))
+            table.add(standing.system, mean, _rank(standing))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
                 table.extend(
                     Cell(format_signed(d.difference), below=(ends,) if ends else ()),
-                    Cell(p_value(d.p), below=(p_value(d.corrected),)),
+                    Cell(p_value(d.corrected), below=(p_value(d.p),)),
                     format_signed(d.dz, 2),
                     _counts(d),
                     format_fixed(d.detectable),
@@ -111,14 +110,14 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
 
 
 def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
-    """A line for each metric and system: mean and difference with their intervals, tier, and corrected p-value."""
-    heads = ["system", "mean", "95% interval", "tier", "difference", "95% interval", "p, corr."]
-    table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)))
+    """A line for each metric and system: mean and difference with their intervals, rank, and corrected p-value."""
+    heads = ["system", "mean", "95% interval", "rank", "difference", "95% interval", "p"]
+    table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)), tight=True)
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d))
-            table.add(standing.system, mean, interval(standing.low, standing.high), _place(standing)[0])
+            table.add(standing.system, mean, interval(standing.low, standing.high), _rank(standing))
             if d is not None:
                 table.extend(format_signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
     return table
@@ -133,10 +132,8 @@ def _name_metric(metric: MetricReport, n: int) -> str:
     return metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
 
 
-def _place(standing: Standing) -> tuple[str, str]:
-    """Tier and rank."""
-    interval_of_rank = ranks(standing.rank_low, standing.rank_high)
-    return placed(standing.tier, standing.reference), placed(interval_of_rank, standing.reference)
+def _rank(standing: Standing) -> str:
+    return placed(ranks(standing.rank_low, standing.rank_high), standing.reference)
 
 
 def _ends(standing: Standing) -> tuple[str, ...]:

@@ -62,10 +62,14 @@ def test_differences_are_those_of_the_stored_values(bench: Bench, lexical: Path)
         )
     every = [item for metric in said["datasets"][0]["metrics"] for item in metric["differences"]]
     assert all(item["corrected"] >= item["p"] for item in every)
-    # Holm multiplies the smallest by the size of the family.
-    smallest = min(every, key=lambda item: item["p"])
+    # A family is the pairs for one metric: here there is one, so that nothing is corrected.
+    assert [item["corrected"] for item in every] == [item["p"] for item in every]
+    assert said["family"] == "one pair for each metric"
+    every_metric = bench("compare", "bm25@starter", "tfidf@starter", "--correction", "holm-all", "--json").json
+    assert every_metric["family"] == f"one pair, {len(every)} metrics and 1 dataset together"
+    together = [item for metric in every_metric["datasets"][0]["metrics"] for item in metric["differences"]]
+    smallest = min(together, key=lambda item: item["p"])
     assert smallest["corrected"] == pytest.approx(min(1.0, smallest["p"] * len(every)))
-    assert said["family"] == f"{len(every)} comparisons with bm25: 1 system x {len(every)} metrics"
 
 
 def test_results_folders_and_run_files_are_equal_citizens(bench: Bench, lexical: Path, starter: Dataset) -> None:
@@ -80,7 +84,7 @@ def test_results_folders_and_run_files_are_equal_citizens(bench: Bench, lexical:
     assert recall["standings"][0]["system"] == "mine"
     # One request has more than five gold tools.
     assert recall["standings"][0]["mean"] > 0.98
-    assert (recall["standings"][0]["tier"], recall["standings"][0]["rank_high"]) == (1, 1)
+    assert (recall["standings"][0]["rank_low"], recall["standings"][0]["rank_high"]) == (1, 1)
     # A run file may leave its dataset to -d, and methods may too.
     assert bench("compare", "bm25", path, "-d", "starter", "-m", "recall@5", "--json").json["baseline"] == "bm25"
 
@@ -95,8 +99,8 @@ def test_a_clear_winner_and_noise_are_told_apart(bench: Bench, starter: Dataset)
     assert won["corrected"] < 0.001
     assert won["low"] > 0
     assert (level["wins"], level["losses"], level["p"]) == (1, 1, 1.0)
-    tiers = {item["system"]: item["tier"] for item in said["datasets"][0]["metrics"][0]["standings"]}
-    assert tiers == {"better": 1, "base": 2, "noise": 2}
+    ranks = {item["system"]: item["rank_low"] for item in said["datasets"][0]["metrics"][0]["standings"]}
+    assert ranks == {"better": 1, "base": 2, "noise": 2}
     out = bench("compare", *names, "-m", "recall@5", "--details").out
     assert "better gained most on recall@5" in out
     assert "‡" in out

@@ -54,7 +54,6 @@ def make() -> Make:
         names: Sequence[str] = ("base", "other", "third"),
         means: Sequence[float] = (0.5, 0.7, 0.4),
         corrected: Sequence[float] = (0.004, 0.03),
-        tiers: Sequence[int] = (2, 1, 2),
         text: str = "find a train",
         macro: bool = False,
     ) -> Comparison:
@@ -66,7 +65,7 @@ def make() -> Make:
                 mean=means[i],
                 low=means[i] - 0.03,
                 high=means[i] + 0.03,
-                tier=tiers[i],
+                tier=rank,
                 rank_low=rank,
                 rank_high=min(rank + 1, len(names)),
             )

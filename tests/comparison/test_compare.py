@@ -106,14 +106,11 @@ def test_the_number_of_queries_needed_is_that_of_the_sample_standard_deviation(s
     assert checked == 2
 
 
-def test_where_less_is_better_the_smallest_mean_is_first_in_order_tier_and_ranks(
-    small: Dataset, tmp_path: Path
-) -> None:
+def test_where_less_is_better_the_smallest_mean_is_first_in_order_and_ranks(small: Dataset, tmp_path: Path) -> None:
     part = field(small, tmp_path)
     result = report(compare_fields([part], ComparisonQuestion((SIZE,)), lambda _: small), SIZE)
     assert not result.higher_is_better
     assert [item.system for item in result.standings] == ["none", "few", "many"]
-    assert [item.tier for item in result.standings] == [1, 2, 3]
     assert [(item.rank_low, item.rank_high) for item in result.standings] == [(1, 1), (2, 2), (3, 3)]
     wins = {item.system: (item.wins, item.losses) for item in result.differences}
     assert wins["none"][0] > wins["none"][1]

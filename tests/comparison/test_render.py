@@ -93,7 +93,6 @@ def over(make: Make, count: int, systems: int = 6) -> Comparison:
         names=names,
         means=[0.5 + 0.05 * i for i in range(systems)],
         corrected=[0.004] * (systems - 1),
-        tiers=[1] * systems,
         macro=True,
     )
     (dataset,) = report.datasets

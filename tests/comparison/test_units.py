@@ -74,8 +74,8 @@ def test_copies_of_a_query_are_no_evidence(tmp_path: Path) -> None:
     assert first.needed == second.needed
     assert second.detectable == pytest.approx(first.detectable)
     assert (second.wins, second.ties, second.losses) == (7 * 12, 23 * 12, 0)
-    assert [(s.rank_low, s.rank_high, s.tier) for s in alone.standings] == [
-        (s.rank_low, s.rank_high, s.tier) for s in repeated.standings
+    assert [(s.rank_low, s.rank_high) for s in alone.standings] == [
+        (s.rank_low, s.rank_high) for s in repeated.standings
     ]
     data = often.datasets[0]
     assert (data.unit, data.n, data.units, data.effective) == ("gold", 360, 30, 30.0)
@@ -106,11 +106,12 @@ def test_fewer_than_twenty_units_decide_nothing_however_many_queries_there_are(t
     assert not metric.differences[0].decided
     assert metric.differences[0].p < 1e-4
     assert tables.dagger(metric.differences[0]) == ""
-    assert [item.tier for item in metric.standings] == [1, 1]
+    assert [(item.rank_low, item.rank_high) for item in metric.standings] == [(1, 2), (1, 2)]
+    assert metric.differences[0].corrected == metric.pairs[0][1] == 1
     assert "19 groups of dependent queries are too few for conclusions" in render.markdown(few)
     enough = comparison(field(copies(20, 40), tmp_path / "b", none, every))
     assert tables.dagger(enough.datasets[0].metrics[0].differences[0]) == "‡"
-    assert [item.tier for item in enough.datasets[0].metrics[0].standings] == [1, 2]
+    assert [item.rank_low for item in enough.datasets[0].metrics[0].standings] == [1, 2]
     assert "too few" not in render.markdown(enough)
 
 

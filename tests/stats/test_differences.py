@@ -196,10 +196,14 @@ def test_many_pairs_are_compared_as_each_alone(dependent: bool, span: tuple[floa
     values[:7, 4] = 1 - values[:7, 3]
     units = np.unique(random.integers(0, 40, 90), return_inverse=True)[1].astype(np.int64) if dependent else None
     first, second = np.triu_indices(5, 1)
-    together = compare_pairs(values, first, second, units=units, span=span)
+    sizes = np.ones(len(first), dtype=np.int64)
     alone = compare(values[:, first] - values[:, second], units=units, span=span)
+    p = np.array([pair.p for pair in alone])
+    together = compare_pairs(values, first, second, p, sizes, units=units, span=span)
     assert together == alone
     # The other way round, the same with the sign turned.
-    for pair, back in zip(together, compare_pairs(values, second, first, units=units, span=span), strict=True):
+    for pair, back in zip(
+        together, compare_pairs(values, second, first, p, sizes, units=units, span=span), strict=True
+    ):
         assert (back.p, back.wins, back.losses) == (pair.p, pair.losses, pair.wins)
         assert (back.low, back.high) == (-(pair.high or 0.0), -(pair.low or 0.0))
