@@ -81,7 +81,7 @@ def plot(
     metric: str = "recall@5",
     results: str | Path | None = None,
 ) -> Figure:
-    """Draw a comparison: means with intervals and ranks, or critical differences over several datasets.
+    """Draw a comparison: means with intervals and ranks.
 
     The same as `bench compare --picture`. A notebook shows the figure; `save` writes it as SVG.
 

@@ -26,7 +26,6 @@ from bench.comparison.render import (
     few_units,
     latex,
     legend,
-    macro_sentence,
     markdown,
     reversed_orders,
     signs,
@@ -119,7 +118,7 @@ def command(
     """Compare stored results with a baseline, the first one named.
 
     A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, names can be methods
-    alone. Over several datasets, macro means, mean ranks and a sentence on who is best are added:
+    alone. Over several datasets, macro means, ranks and a sentence on who is best are added:
 
       bench compare tgr@apibank dense@apibank bm25@apibank
 
@@ -195,10 +194,8 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
             if moved:
                 _print_moves(out, dataset)
         for macro in report.macro:
-            if macro.metric in shown:
-                if macro.statement:
-                    out.print(f"{macro.metric}: {one_line(macro.statement)}")
-                out.print(f"{macro.metric}: {macro_sentence(macro)}", style="dim")
+            if macro.metric in shown and macro.statement:
+                out.print(f"{macro.metric}: {one_line(macro.statement)}")
     _print_below(out, report)
     out.print(signs(report), style="dim")
     left = [name for name in every if name not in shown]
@@ -246,7 +243,7 @@ def _print_all(report: Comparison) -> None:
         _print_more(out, dataset)
         _print_moves(out, dataset)
     for macro in report.macro:
-        out.print(f"{macro.metric} over {', '.join(map(one_line, macro.datasets))}: {macro_sentence(macro)}")
+        out.print(f"{macro.metric} over {', '.join(map(one_line, macro.datasets))}")
         if macro.statement:
             out.print(one_line(macro.statement))
         out.print(macro_table(macro))

@@ -58,13 +58,12 @@ from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.equivalence import equivalence
-from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, pair_verdict
 from bench.stats.paired import compare, compare_pairs
 from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
-from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, pairwise_tests, rank_order, rank_ranges
+from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, rank_order, rank_ranges
 from bench.stats.units import effective_units, robust_mean, singletons
 
 #: Metrics compared by default.
@@ -185,27 +184,29 @@ def compare_fields(
         level=LEVEL,
         margin=question.margin,
         datasets=reports,
-        macro=_over_datasets(fields, metrics, reports) if len(fields) > 1 else [],
+        macro=_over_datasets(fields, metrics, reports, question.correction) if len(fields) > 1 else [],
     )
 
 
 def _test_pairs(fields: Sequence[Field], metrics: Sequence[str], correction: Correction) -> list[list[PairTests]]:
     """For each dataset and metric, the tests of all pairs of systems; with too few units, no pair differs."""
-    first, second = np.triu_indices(len(fields[0].names), 1)
     tables = [(field, *field.values(metric)) for field in fields for metric in metrics]
     for (field, rows, _), metric in zip(tables, len(fields) * [*metrics], strict=True):
         if not len(rows):
             raise UsageError(f"{metric} covers none of the queries of {field.dataset}, so there is nothing to compare.")
-    p = [
-        p_of_pairs(values, first, second, units) if enough_units(units := field.units_of(rows)) else np.ones(len(first))
-        for field, rows, values in tables
-    ]
+    p = [_p_of_pairs(values, field.units_of(rows)) for field, rows, values in tables]
     families = [range(len(tables))] if correction == "holm-all" else [[i] for i in range(len(tables))]
     tests: list[PairTests] = []
     for family in families:
         values = [tables[i][2] for i in family]
         tests += correct_pairs([p[i] for i in family], values, _references(fields[0]), _CORRECTIONS[correction])
     return [tests[i : i + len(metrics)] for i in range(0, len(tests), len(metrics))]
+
+
+def _p_of_pairs(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(pairs,) p-values of all pairs of systems; 1 where there are too few units for a conclusion."""
+    first, second = np.triu_indices(values.shape[1], 1)
+    return p_of_pairs(values, first, second, units) if enough_units(units) else np.ones(len(first))
 
 
 def _references(field: Field) -> NDArray[np.bool_]:
@@ -507,46 +508,43 @@ def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ran
 
 
 def _over_datasets(
-    fields: Sequence[Field], metrics: Sequence[str], datasets: Sequence[DatasetReport]
+    fields: Sequence[Field], metrics: Sequence[str], datasets: Sequence[DatasetReport], correction: Correction
 ) -> list[MacroReport]:
-    names = fields[0].names
-    tested = {
-        metric: [(item.dataset, report) for item in datasets for report in item.metrics if report.metric == metric]
-        for metric in metrics
-    }
+    names, references = fields[0].names, _references(fields[0])
     sources = [field.results[0].manifest.dataset.source for field in fields]
-    by_source: dict[str, list[int]] = {}
-    for i, source in enumerate(sources):
-        by_source.setdefault(source, []).append(i)
     reports = []
-    for metric in metrics:
+    for place, metric in enumerate(metrics):
+        sign, span = _direction(metric), parse_metric(metric).measure.span
         taken = [field.values(metric) for field in fields]
         values = [table for _, table in taken]
         units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
-        means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
-        sign = _direction(metric)
-        span = parse_metric(metric).measure.span
         intervals = macro_intervals(values, units=units, sources=sources, span=span)
-        ranks = average_ranks(sign * means)
+        # The tests are about these very datasets, whatever others there may be.
+        table, codes = macro_values([sign * part for part in values], units, sources)
+        p = _p_of_pairs(table, codes)
+        (tests,) = correct_pairs([p], [table], references, _CORRECTIONS[correction])
+        ranks = rank_ranges(table, tests.p, references)
         standings = [
             MacroStanding(
                 system=name,
                 mean=float(intervals[i, 0]),
                 low=number_or_none(intervals[i, 1]),
                 high=number_or_none(intervals[i, 2]),
-                rank=float(ranks[i]),
+                rank=float(ranks[i, 0]),
+                rank_low=int(ranks[i, 0]),
+                rank_high=int(ranks[i, 1]),
+                reference=bool(references[i]),
             )
             for i, name in enumerate(names)
         ]
-        best = _best(fields, metric, values, units, sources, tested[metric])
+        on_each = [(item.dataset, item.metrics[place]) for item in datasets]
+        best = _best(fields[0], metric, values, units, sources, tests.p, on_each)
         reports.append(
             MacroReport(
                 metric=metric,
                 datasets=[field.results[0].manifest.dataset.spec for field in fields],
                 sources=sources,
-                standings=sorted(standings, key=lambda item: (item.rank, item.system)),
-                friedman=friedman(means) if len(names) > 2 else None,
-                critical=nemenyi_difference(len(names), len(by_source)),
+                standings=[standings[i] for i in rank_order(ranks, sign * intervals[:, 0])],
                 best=best,
                 statement="" if best is None else best_sentence(best),
             )
@@ -555,45 +553,40 @@ def _over_datasets(
 
 
 def _best(
-    fields: Sequence[Field],
+    field: Field,
     metric: str,
     values: Sequence[NDArray[np.float64]],
     units: Sequence[NDArray[np.int64]],
     sources: Sequence[str],
+    p: NDArray[np.float64],
     reports: Sequence[tuple[str, MetricReport]],
 ) -> BestOverDatasets | None:
     """Who is best over the datasets; None for fewer than two systems that compete.
 
     Args:
-        fields: one for each dataset.
+        field: of any dataset: its systems.
         metric: by which.
         values, units, sources: for each dataset.
+        p: (systems, systems) corrected p-values over the datasets.
         reports: of each dataset: its name and what was found.
     """
-    names, results, sign = fields[0].names, fields[0].results, _direction(metric)
-    ranked = [i for i, result in enumerate(results) if not result.manifest.method.oracle]
-    compete = np.array([competes(results[i]) for i in ranked])
-    if compete.sum() < 2:
+    sign = _direction(metric)
+    ranked = [i for i, result in enumerate(field.results) if not result.manifest.method.oracle]
+    contenders = [i for i in ranked if competes(field.results[i])]
+    if len(contenders) < 2:
         return None
-    parts = [sign * part[:, ranked] for part in values]
-    table, codes = macro_values(parts, units, sources)
-    pairs = (
-        pairwise_tests(table, units=codes, references=compete).p if enough_units(codes) else np.ones((len(ranked),) * 2)
-    )
-    contenders = np.flatnonzero(compete)
-    means = np.round(table[:, contenders].mean(axis=0), 12)
-    best = min(range(len(contenders)), key=lambda i: (-means[i], names[ranked[contenders[i]]]))
-    contending = [part[:, contenders] for part in parts]
+    contending = [sign * part[:, contenders] for part in values]
+    means = np.round(macro_values(contending, units, sources)[0].mean(axis=0), 12)
+    chosen = [field.names[i] for i in contenders]
+    best = min(range(len(chosen)), key=lambda i: (-means[i], chosen[i]))
     leads = lead_intervals(contending, best, units, sources, difference_span(parse_metric(metric)))
     tests = [
         DatasetTests(
             dataset=name,
-            systems=[names[i] for i in ranked],
-            scores=part.mean(axis=0),
+            systems=[field.names[i] for i in ranked],
+            scores=sign * part[:, ranked].mean(axis=0),
             pairs=np.array(report.pairs)[np.ix_(ranked, ranked)],
         )
-        for (name, report), part in zip(reports, parts, strict=True)
+        for (name, report), part in zip(reports, values, strict=True)
     ]
-    chosen = [names[ranked[i]] for i in contenders]
-    p = pairs[contenders[best], contenders]
-    return best_over_datasets(chosen, best, leads, p, len(set(sources)), tests)
+    return best_over_datasets(chosen, best, leads, p[contenders[best], contenders], len(set(sources)), tests)

@@ -18,7 +18,7 @@ from bench.comparison.tables import (
 from bench.comparison.tried import tried_sentences
 from bench.results.units import sample
 from bench.show import tables
-from bench.show.numbers import SAME, count, format_fixed, p_value
+from bench.show.numbers import SAME, count, format_fixed
 from bench.show.tables import Table, latex_text, markdown_text
 from bench.show.tables import markdown as markdown_table
 from bench.stats.macro import FEWEST_SOURCES
@@ -38,14 +38,20 @@ PLACED = "In parentheses: floors and oracles, each as if it alone were added to 
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
-def signs(report: Comparison) -> str:
-    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that."""
+def signs(report: Comparison, alone: bool = False) -> str:
+    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that.
+
+    Args:
+        report: the comparison.
+        alone: whether nothing else names the baseline.
+    """
+    differs = f"differs from {report.baseline}, " if alone else ""
     correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
     metrics = [metric.metric for metric in report.datasets[0].metrics]
     several = len(metrics) > 1 and report.correction != "holm-all"
     primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
-        f"†, ‡: p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
+        f"†, ‡: {differs}p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
         f"{correction}{primary}.{placed_note(report)}{_same(report)}"
     )
 
@@ -125,12 +131,6 @@ def _size(dataset: DatasetReport) -> str:
     return sample(dataset.n, dataset.units, dataset.effective, "judged queries")
 
 
-def macro_sentence(macro: MacroReport) -> str:
-    """Whether ranks differ over datasets, and which of them do."""
-    test = "" if macro.friedman is None else f"Friedman p = {p_value(macro.friedman)}; "
-    return f"{test}mean ranks that differ by {format_fixed(macro.critical, 2)} or more differ (Nemenyi, 5%)."
-
-
 def few_sources(macro: MacroReport) -> list[str]:
     """What to say where intervals over datasets are too narrow."""
     return [FEW_SOURCES] if len(set(macro.sources)) < FEWEST_SOURCES else []
@@ -166,7 +166,7 @@ def markdown(report: Comparison) -> str:
         for macro in report.macro:
             parts.append(f"### {macro.metric}")
             parts += [markdown_text(macro.statement)] if macro.statement else []
-            parts += [" ".join([macro_sentence(macro), *few_sources(macro)]), markdown_table(macro_table(macro))]
+            parts += [*few_sources(macro), markdown_table(macro_table(macro))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -214,9 +214,11 @@ def latex(report: Comparison) -> str:
     about = "; ".join(f"{item.dataset} ({item.split}; {_size(item)})" for item in report.datasets)
     origins = [f"{sentence[:1].upper()}{sentence[1:]}." for dataset in report.datasets for sentence in dataset.origin]
     tried = [f"{sentence} ({dataset.dataset})." for dataset in report.datasets for sentence in tried_sentences(dataset)]
-    over = ["The mean is over the datasets, and rank is the mean rank."] if report.macro else []
+    over = ["The mean is over the datasets, and rank follows from tests on all of them."] if report.macro else []
     best = "The best of a column is bold, and the second best is underlined."
-    caption = latex_text(" ".join([f"{about}.", *dict.fromkeys(origins), *over, best, signs(report), *tried]))
+    caption = latex_text(
+        " ".join([f"{about}.", *dict.fromkeys(origins), *over, best, signs(report, alone=True), *tried])
+    )
     for sign, command in (("†", r"$\dagger$"), ("‡", r"$\ddagger$"), (SAME, r"$\approx$")):
         caption = caption.replace(sign, command)
     return tables.latex(table, caption)

@@ -294,7 +294,9 @@ class MacroStanding(Record):
     Attributes:
         mean, low, high: mean over sources of the mean over a source's datasets; the interval resamples sources, and
             units within their datasets. None where nothing is known about the spread.
-        rank: mean rank over sources (1 is best; ties share).
+        rank_low, rank_high: the ranks that tests on these datasets leave open.
+        reference: false for floors and oracles.
+        rank: old, the same as `rank_low`; the next version leaves it out.
     """
 
     system: str
@@ -302,6 +304,9 @@ class MacroStanding(Record):
     low: float | None
     high: float | None
     rank: float
+    rank_low: int = 0
+    rank_high: int = 0
+    reference: bool = True
 
 
 class MacroReport(Record):
@@ -309,8 +314,7 @@ class MacroReport(Record):
 
     Attributes:
         sources: of the datasets, in their order.
-        friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
-        critical: Nemenyi's critical difference of mean ranks at the 5% level.
+        friedman, critical: old and no longer computed; the next version leaves them out.
         best: who is best over the datasets; none for fewer than two contenders.
         statement: the same in a sentence; empty if there is none.
     """
@@ -319,8 +323,8 @@ class MacroReport(Record):
     datasets: list[str]
     sources: list[str]
     standings: list[MacroStanding]
-    friedman: float | None
-    critical: float
+    friedman: float | None = None
+    critical: float = 0.0
     best: BestOverDatasets | None = None
     statement: str = ""
 

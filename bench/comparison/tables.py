@@ -14,6 +14,7 @@ from bench.comparison.report import (
     Comparison,
     DatasetReport,
     MacroReport,
+    MacroStanding,
     MetricReport,
     Move,
     Standing,
@@ -132,7 +133,7 @@ def _name_metric(metric: MetricReport, n: int) -> str:
     return metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
 
 
-def _rank(standing: Standing) -> str:
+def _rank(standing: Standing | MacroStanding) -> str:
     return placed(ranks(standing.rank_low, standing.rank_high), standing.reference)
 
 
@@ -211,11 +212,11 @@ def tool_lines(move: Move) -> list[str]:
 
 
 def macro_table(macro: MacroReport) -> Table:
-    """Mean ranks and means of one metric over all datasets."""
-    table = Table(["system", "mean rank", "mean of the datasets' means"], right=(1,))
+    """Ranks and means of one metric over all datasets."""
+    table = Table(["system", "rank", "mean of the datasets' means"], right=(1,))
     for standing in macro.standings:
         mean = estimate(standing.mean, standing.low, standing.high)
-        table.add(standing.system, format_fixed(standing.rank, 2), mean)
+        table.add(standing.system, _rank(standing), mean)
     return table
 
 
@@ -223,7 +224,7 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None) -
     """Means with signs of significance, the best and the second best of each column marked.
 
     On one dataset a column is a metric. On several it is a dataset, a metric has rows of its own, and the mean over all
-    datasets and the mean rank follow.
+    datasets and the rank follow.
 
     Args:
         report: the comparison.
@@ -268,7 +269,7 @@ def _grid_of(
         macro = {item.system: item for item in macros[name].standings} if name in macros else {}
         means = _mark_best({item.system: item.mean for item in macro.values()}, higher, _oracles(datasets[0]))
         for system in systems:
-            over: list[str | Cell] = [means[system], format_fixed(macro[system].rank, 2)] if system in macro else []
+            over: list[str | Cell] = [means[system], _rank(macro[system])] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
     return table
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,8 @@ from numpy.typing import NDArray
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.paired import compare_pairs
 from bench.stats.ranking import correct_pairs, p_of_pairs, pairwise_tests, rank_order, rank_ranges
+
+Correct: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def table(size: int, **pairs: float) -> NDArray[np.float64]:
@@ -79,7 +84,11 @@ def test_ranks_of_all_systems_are_held_together() -> None:
 )
 @settings(deadline=None, max_examples=25)
 def test_nothing_that_is_said_of_a_pair_contradicts_another_statement(
-    systems: int, queries: int, seed: int, dependent: bool, correct: type[holm]
+    systems: int,
+    queries: int,
+    seed: int,
+    dependent: bool,
+    correct: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> None:
     random = np.random.default_rng(seed)
     values = (random.random((queries, systems)) < random.random(systems)).astype(np.float64)
