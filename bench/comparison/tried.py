@@ -94,7 +94,7 @@ def _p_values(
         return {}
     taken = np.flatnonzero(tested | related)
     table = np.column_stack([columns[names[i]] for i in taken])
-    p = best_of_many(table, families[taken], [0], units=units)[:, 0].tolist()
+    p = best_of_many(table, families[taken], 0, units=units).tolist()
     return {names[i]: value for i, value in zip(taken.tolist(), p, strict=True) if tested[i]}
 
 

@@ -89,7 +89,7 @@ def test_a_tuner_who_submits_fifty_variants_is_found_out(submit: Submit) -> None
     assert item.elsewhere < best.metrics.metrics["hit@1"].mean - 0.05
     # The number is that of the test, over all that is stored.
     table = np.column_stack([result.values("hit@1") for result in (baseline, best, *variants)])
-    assert item.p == best_of_many(table, np.array([0] + [1] * 51), [0])[1, 0]
+    assert item.p == best_of_many(table, np.array([0] + [1] * 51), 0)[1]
     # Whoever is named first, and whichever of the fifty is named.
     assert tried(compared(best, baseline))["rival"].p == item.p
     second = sorted(variants, key=lambda item: -item.metrics.metrics["hit@1"].mean)[1]
