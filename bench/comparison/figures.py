@@ -73,7 +73,7 @@ def draw(report: Comparison) -> str:
     return _means(metric.standings, f"{metric.metric} on {dataset.dataset}", f"over {sample(metric.n, metric.units)}")
 
 
-def _means(rows: Sequence[Standing] | Sequence[MacroStanding], title: str, size: str) -> str:
+def _means(rows: Sequence[Standing | MacroStanding], title: str, size: str) -> str:
     ends = [end for row in rows for end in (row.low, row.high, row.mean) if end is not None]
     low, high = pad_range(min(ends), max(ends), 0.08)
     left, right, top = _LABEL, _WIDTH - 30, 64

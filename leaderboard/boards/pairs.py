@@ -65,12 +65,15 @@ def pairs_of(board: Board) -> Pairs | None:
     columns = [values[:, RANKED.index(METRIC)] for name in ids if (values := rows[name].values) is not None]
     values = np.column_stack(columns)
     first, second = np.triu_indices(len(ids), 1)
-    p, sizes = (table[np.ix_(order, order)][first, second] for table in (standing.pairs, standing.sizes))
+    whole = np.ix_(order, order)
+    p, sizes = standing.pairs[whole][first, second], standing.sizes[whole][first, second]
     numbers = np.full((len(first), len(_TURNED)), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
-    some = first[tested], second[tested], p[tested], sizes[tested]
     span = difference_span(parse_metric(METRIC))
-    for place, pair in zip(tested, compare_pairs(values, *some, units=board.units, span=span), strict=True):
+    compared = compare_pairs(
+        values, first[tested], second[tested], p[tested], sizes[tested], units=board.units, span=span
+    )
+    for place, pair in zip(tested, compared, strict=True):
         low, high = (np.nan if end is None else end for end in (pair.low, pair.high))
         numbers[place] = [pair.difference, low, high, p[place], pair.wins, pair.losses]
     return Pairs(ids, numbers)

@@ -318,7 +318,7 @@ def test_nor_does_what_is_said_over_datasets(metric: str) -> None:
     assert not _contradictions(_ranking(_boards({}), metric).standing)
 
 
-@pytest.mark.slow("every kept result")
+@pytest.mark.slow("the kept results")
 def test_nothing_on_the_whole_board_contradicts_another_statement() -> None:
     folder, count = KEPT, 0
     for members in board_module.read_results(folder)[0]:
