@@ -134,10 +134,12 @@ def test_it_is_told_in_every_form(submit: Submit) -> None:
         submit("mine", range(start, 45))
     report = compared(baseline, best)
     item = tried(report)["mine"]
-    (sentence,) = tried_sentences(report.datasets[0])
+    (sentence,) = tried_sentences(report.datasets[0], details=True)
     assert sentence.startswith("mine: best of 4 variants on test; p corrected for variants (and alone): hit@1 .")
     assert "mean to expect on other queries (and here): hit@1 0." in sentence
-    assert sentence in markdown(report)
+    # A second p-value stands in details alone.
+    assert tried_sentences(report.datasets[0]) == ["mine: best of 4 variants on test"]
+    assert "mine: best of 4 variants on test\n" in markdown(report)
     assert "best of 4 variants on test" in latex(report)
     rows = {row["system"]: row for row in csv.DictReader(io.StringIO(csv_text(report)))}
     assert (rows["mine"]["variants"], rows["mine"]["best_variant"], rows["mine"]["p_variants"]) == (
