@@ -11,7 +11,7 @@ random         each has the values of an honest system on other queries
 sandwich       of the second system: one query better, or one query worse
 mix            of all of these
 
-Each line has, of the five, the tiers (best first), the number of significant pairs, and whether any rank interval
+Each line has, of the five, the best ranks (best first), the number of significant pairs, and whether any rank
 changed. A family of all systems is what all being references gives.
 """
 
@@ -102,9 +102,9 @@ def mix(values: Values, count: int, random: np.random.Generator) -> Values:
 
 
 def told(standing: RankedSystems) -> tuple[list[int], int, list[list[int]]]:
-    """Tiers, number of significant pairs and rank intervals of the last five systems."""
+    """Best ranks, number of significant pairs and ranks of the last five systems."""
     pairs = standing.pairs[-5:, -5:][np.triu_indices(5, 1)]
-    return standing.tier[-5:].tolist(), int((pairs < LEVEL).sum()), standing.ranks[-5:].tolist()
+    return standing.ranks[-5:, 0].tolist(), int((pairs < LEVEL).sum()), standing.ranks[-5:].tolist()
 
 
 def main() -> None:
@@ -116,15 +116,15 @@ def main() -> None:
     for dataset in arguments.datasets:
         values, units = honest(dataset)
         before = told(rank_systems(HONEST, values, units))
-        print(f"{dataset}: {len(values)} queries, {units.max() + 1} units; alone: tiers {before[0]}, {before[1]} pairs")
+        print(f"{dataset}: {len(values)} queries, {units.max() + 1} units; alone: ranks {before[0]}, {before[1]} pairs")
         for name, make in {**ATTACKS, "mix": mix}.items():
             for count in arguments.hostile:
                 board = np.hstack([make(values, count, np.random.default_rng(count)), values])
                 ids = [str(i) for i in range(board.shape[1])]
                 for rule, references in (("all", None), ("references", np.arange(board.shape[1]) >= count)):
-                    tiers, pairs, ranks = told(rank_systems(ids, board, units, references))
+                    best, pairs, ranks = told(rank_systems(ids, board, units, references))
                     kept = "ranks kept" if ranks == before[2] else "ranks changed"
-                    print(f"  {name:12} {count:4} {rule:11} tiers {tiers}, {pairs} pairs, {kept}", flush=True)
+                    print(f"  {name:12} {count:4} {rule:11} ranks {best}, {pairs} pairs, {kept}", flush=True)
 
 
 if __name__ == "__main__":

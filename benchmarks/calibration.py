@@ -22,7 +22,7 @@ from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.macro import FEWEST_SOURCES, lead_intervals, macro_intervals, these_intervals
 from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.randomisation import randomisation_test
-from bench.stats.tiers import pairwise_tests
+from bench.stats.ranking import pairwise_tests
 
 #: Fewer than the defaults, so that a simulation takes minutes.
 FLIPS, RESAMPLES = 2000, 2000
@@ -63,7 +63,7 @@ def families(random: np.random.Generator, queries: int, simulations: int, system
     for _ in range(simulations):
         gold = random.integers(1, 5, (queries, 1))
         values = random.binomial(gold, random.uniform(0.1, 0.9, (queries, 1)), (queries, systems)) / gold
-        told_apart += bool(pairwise_tests(values, flips=FLIPS).min() < 0.05)
+        told_apart += bool(pairwise_tests(values, flips=FLIPS).p.min() < 0.05)
     return told_apart / simulations
 
 

@@ -25,7 +25,7 @@ from bench.data.gold import Gold
 from bench.metrics import evaluate, parse_metrics
 from bench.stats.bootstrap import RESAMPLES, bca_intervals
 from bench.stats.randomisation import FLIPS, randomisation_test
-from bench.stats.tiers import pairwise_tests
+from bench.stats.ranking import pairwise_tests
 
 METRICS = (
     "recall@1 recall@5 recall@10 ndcg@5 ndcg@10 pass@5 pass@10 precision@5 mrr@10 map@10 tracc@5 tracc@10"

@@ -74,7 +74,7 @@ def called(values: Values, units: NDArray[np.int64]) -> tuple[list[bool], list[b
     plain = randomisation_test(values, FLIPS, units=units)
     families = np.array([0] * values.shape[1] + [1])
     table = np.column_stack([values, np.zeros(len(values))])
-    corrected = best_of_many(table, families, [values.shape[1]], units=units, flips=FLIPS)[:-1, 0]
+    corrected = best_of_many(table, families, values.shape[1], units=units, flips=FLIPS)[:-1]
     means = values.mean(axis=0)
     best = int(np.argmax(means))
     both = (plain, corrected)

@@ -41,8 +41,8 @@ from bench.stats.differences import hold_both, intervals_and_p_values, sign_flip
 from bench.stats.noninferiority import at_least, non_inferiority
 from bench.stats.paired import compare
 from bench.stats.randomisation import FLIPS, randomisation_test
+from bench.stats.ranking import pairwise_tests
 from bench.stats.robust_t import robust_t
-from bench.stats.tiers import pairwise_tests
 from bench.stats.units import dependence, effective_units
 
 #: Fewer than the defaults, so that a simulation takes minutes.

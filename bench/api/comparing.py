@@ -40,8 +40,8 @@ def compare(
         metrics: metrics that are compared; six usual ones if none is named.
         slices: names of slices of the dataset by which the first metric is split.
         moved: how many of the queries that moved most are listed, each way.
-        correction: of the p-values of everything that is compared with the baseline: `holm` (familywise error rate) or
-            `benjamini-hochberg` (false discovery rate).
+        correction: of the p-values of all pairs of systems, for each metric on each dataset: `holm` (familywise error
+            rate) or `benjamini-hochberg` (false discovery rate); `holm-all` for all metrics and datasets together.
         margin: the smallest difference that matters, such as 0.01. Each difference then also says whether the two are
             shown to be the same within it, by two one-sided tests. None tests differences alone: one that is not
             significant is not decided.
@@ -51,7 +51,7 @@ def compare(
 
     Returns:
         Differences with 95% intervals and paired randomisation tests, both by the dataset's units of independence, and
-        tiers from the tests of all pairs, corrected by Holm for each metric.
+        the ranks that the corrected tests of all pairs leave open.
 
     Raises:
         ResultError: two results are not on the same queries, data or protocol, or one is damaged.
@@ -62,7 +62,7 @@ def compare(
         >>> comparison = bench.compare(bench.run("bm25"), bench.run("random"))
         >>> comparison
         <Comparison random with bm25 on starter>
-        >>> comparison.table[["system", "metric", "tier"]].values.tolist()[:2]
+        >>> comparison.table[["system", "metric", "rank_low"]].values.tolist()[:2]
         [['bm25', 'recall@5', 1], ['random', 'recall@5', 2]]
     """
     check_choices(correction=correction)
@@ -81,7 +81,7 @@ def plot(
     metric: str = "recall@5",
     results: str | Path | None = None,
 ) -> Figure:
-    """Draw a comparison: means with intervals and tiers, or critical differences over several datasets.
+    """Draw a comparison: means with intervals and ranks.
 
     The same as `bench compare --picture`. A notebook shows the figure; `save` writes it as SVG, PNG or PDF.
 

@@ -18,7 +18,7 @@ _VERBS: dict[str, tuple[str, str]] = {
     "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
     "score": ("score", "Score the run file of any system and store it as a result."),
     "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
-    "compare": ("compare", "Compare systems: differences, intervals, corrected tests, tiers."),
+    "compare": ("compare", "Compare systems: differences, intervals, corrected tests, ranks."),
     "choose": ("choose", "Let a language model choose among the tools that results have ranked."),
     "curve": ("curve", "Show a metric against the size of the library."),
     "explain": ("explain", "Explain the rank of each gold tool of a query."),

@@ -27,7 +27,6 @@ from bench.comparison.render import (
     few_units,
     latex,
     legend,
-    macro_sentence,
     markdown,
     reversed_orders,
     signs,
@@ -82,8 +81,8 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     help="none: also show what differences look like if queries are taken as independent.",
 )
 @more_option(
-    "--correction", type=click.Choice(["holm", "benjamini-hochberg"]), default="holm", show_default=True,
-    help="Multiple-testing correction of the p-values.",
+    "--correction", type=click.Choice(["holm", "benjamini-hochberg", "holm-all"]), default="holm", show_default=True,
+    help="Correction of the p-values of all pairs, for each metric; holm-all: for all metrics and datasets together.",
 )  # fmt: skip
 @more_option(
     "--across",
@@ -121,7 +120,7 @@ def command(
     """Compare stored results with a baseline, the first one named.
 
     A name is METHOD@DATASET, a result id, a folder, or a run file (RUN.trec@DATASET). With -d, names can be methods
-    alone. Over several datasets, macro means, mean ranks and a sentence on who is best are added:
+    alone. Over several datasets, macro means, ranks and a sentence on who is best are added:
 
       bench compare tgr@apibank dense@apibank bm25@apibank
 
@@ -183,52 +182,53 @@ def _print_short(report: Comparison, metrics: Sequence[str], moved: bool) -> Non
     shown = list(metrics) or every[:_FIRST]
     if len(report.datasets) == 1:
         (dataset,) = report.datasets
-        _print_head(out, dataset, report.baseline)
+        _print_head(out, dataset, report.baseline, _notes(dataset, shown))
         metrics_shown = [metric for metric in dataset.metrics if metric.metric in shown]
         out.print(short_table(metrics_shown, dataset.n))
         _print_margins(out, metrics_shown)
-        _print_tried(out, dataset, shown)
         _print_more(out, dataset)
         if moved or len(dataset.systems) <= _PAIR:
             _print_moves(out, dataset)
     else:
         datasets = ", ".join(f"{one_line(item.dataset)} {item.n}" for item in report.datasets)
         out.print(f"{several(len(report.datasets), 'dataset')}, with their judged queries: {datasets}")
-        _print_shared(out, report)
+        _print_shared(out, report, shown)
         for table in grid(report, shown, out.width):
             out.print(table)
         for dataset in report.datasets:
             metrics_shown = [metric for metric in dataset.metrics if metric.metric in shown]
             _print_margins(out, metrics_shown, f" on {one_line(dataset.dataset)}")
-            _print_tried(out, dataset, shown, f"{dataset.dataset}: ")
             _print_more(out, dataset)
             if moved:
                 _print_moves(out, dataset)
         for macro in report.macro:
-            if macro.metric in shown:
-                if macro.statement:
-                    out.print(f"{macro.metric}: {one_line(macro.statement)}")
-                out.print(f"{macro.metric}: {macro_sentence(macro)}", style="dim")
+            if macro.metric in shown and macro.statement:
+                out.print(f"{macro.metric}: {one_line(macro.statement)}")
     _print_below(out, report)
     out.print(signs(report), style="dim")
     left = [name for name in every if name not in shown]
     more = f"{', '.join(left)}, and " if left else ""
-    out.print(f"--details: {more}all numbers of each metric and dataset", style="dim")
+    out.print(f"--details: {more}all other numbers", style="dim")
 
 
-def _print_shared(out: Console, report: Comparison) -> None:
+def _print_shared(out: Console, report: Comparison, metrics: Sequence[str]) -> None:
     """Notes of all datasets, each once, with the datasets that it is true of."""
     notes: dict[str, list[str]] = {}
     for dataset in report.datasets:
-        for note in _notes(dataset):
+        for note in _notes(dataset, metrics):
             notes.setdefault(note, []).append(one_line(dataset.dataset))
     for note, datasets in notes.items():
         where = "" if len(datasets) == len(report.datasets) else f" ({', '.join(datasets)})"
         out.print(f"{note}{where}", style="yellow")
 
 
-def _notes(dataset: DatasetReport) -> list[str]:
-    """What a reader must know of a dataset's results. A mark that all of them have is about the dataset."""
+def _notes(dataset: DatasetReport, metrics: Sequence[str] | None = None, details: bool = False) -> list[str]:
+    """What a reader must know of a dataset's results. A mark that all of them have is about the dataset.
+
+    Args:
+        dataset: its report.
+        metrics, details: as of `tried_sentences`.
+    """
     common = [mark for mark in dataset.systems[0].marks if all(mark in item.marks for item in dataset.systems)]
     # A warning says more than the mark that it begins with.
     shared = [mark for mark in common if not any(text.startswith(mark) for text in dataset.warnings)]
@@ -238,21 +238,20 @@ def _notes(dataset: DatasetReport) -> list[str]:
         remarks += [f"failed queries: {system.n_failed}"] if system.n_failed else []
         notes += [f"{system.name}: {', '.join(remarks)}"] if remarks else []
     notes += [f"note: {text}" for text in (*dataset.warnings, *few_units(dataset), *reversed_orders(dataset))]
-    return [one_line(note) for note in notes]
+    return [one_line(note) for note in (*notes, *tried_sentences(dataset, metrics, details))]
 
 
 def _print_all(report: Comparison) -> None:
     """Every number, dataset by dataset."""
     out = console()
     for dataset in report.datasets:
-        _print_head(out, dataset, report.baseline)
+        _print_head(out, dataset, report.baseline, _notes(dataset, details=True))
         out.print(full_table(dataset.metrics, dataset.n))
         _print_margins(out, dataset.metrics)
-        _print_tried(out, dataset, None)
         _print_more(out, dataset)
         _print_moves(out, dataset)
     for macro in report.macro:
-        out.print(f"{macro.metric} over {', '.join(map(one_line, macro.datasets))}: {macro_sentence(macro)}")
+        out.print(f"{macro.metric} over {', '.join(map(one_line, macro.datasets))}")
         if macro.statement:
             out.print(one_line(macro.statement))
         out.print(macro_table(macro))
@@ -278,19 +277,14 @@ def _print_below(out: Console, report: Comparison) -> None:
         out.print(SLICE_SIGNS, style="dim")
 
 
-def _print_head(out: Console, dataset: DatasetReport, baseline: str) -> None:
+def _print_head(out: Console, dataset: DatasetReport, baseline: str, notes: Sequence[str]) -> None:
     out.print(f"{one_line(title(dataset))}, differences from {one_line(baseline)}", style="bold")
-    for note in _notes(dataset):
+    for note in notes:
         out.print(note, style="yellow")
     for sentence in answer_tokens(dataset):
         out.print(one_line(sentence))
     for line in catalogue_lines(dataset):
         out.print(one_line(line), no_wrap=True, overflow="ellipsis")
-
-
-def _print_tried(out: Console, dataset: DatasetReport, metrics: Sequence[str] | None, before: str = "") -> None:
-    for sentence in tried_sentences(dataset, metrics):
-        out.print(one_line(before + sentence), style="yellow")
 
 
 def _print_more(out: Console, dataset: DatasetReport) -> None:

@@ -1,12 +1,11 @@
-"""Comparing systems: paired with the baseline, all pairs by tiers, and across datasets by ranks."""
+"""Comparing systems: tests of all pairs on each dataset, with ranks that follow from them, and over datasets."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,24 +56,22 @@ from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts
 from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.bounded import Span
+from bench.stats.bounded import ANY, Span
 from bench.stats.classical import paired_t, wilcoxon
-from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
-from bench.stats.paired import compare
+from bench.stats.paired import compare, compare_pairs
 from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
-from bench.stats.tiers import pairwise_tests, rank_intervals, tiers
+from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, rank_order, rank_ranges
 from bench.stats.units import effective_units, robust_mean, singletons
-
-Tested = TypeVar("Tested", MetricReport, SliceReport)
 
 #: Metrics compared by default.
 USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
-_CORRECTIONS: dict[Correction, Callable[[Sequence[float]], NDArray[np.float64]]] = {
+_CORRECTIONS: dict[Correction, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "holm": holm,
     "benjamini-hochberg": benjamini_hochberg,
+    "holm-all": holm,
 }
 
 
@@ -86,7 +83,8 @@ class ComparisonQuestion:
         metrics: by their canonical strings; none for the usual ones that all results have.
         slices: names of slices by which the first metric is split, too.
         moved: how many of the queries that moved most are listed, each way.
-        correction: how the family is corrected.
+        correction: how a family is corrected. A family is all pairs of systems for one metric on one dataset; with
+            `holm-all`, for all metrics and datasets together.
         independent: whether differences are also shown as if queries were independent.
         margin: the smallest difference that matters: systems are then called the same within it, where that is shown.
 
@@ -172,45 +170,67 @@ def compare_fields(
     metrics = list(question.metrics) or fields[0].shared_metrics(USUAL)
     if not metrics:
         raise UsageError("the results share none of the default metrics: name one with --metric.")
-    correct = _CORRECTIONS[question.correction]
     # Across catalogues, others were asked of other tools.
     variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
-    reports = [_on_dataset(field, metrics, question, load, variants) for field in fields]
-    # One family over everything that is tested against the baseline: any of it may mislead a reader.
-    every = [difference for report in reports for metric in report.metrics for difference in metric.differences]
-    corrected = iter(correct([difference.p for difference in every]).tolist())
+    tests = _test_pairs(fields, metrics, question.correction)
     reports = [
-        report.model_copy(update={"metrics": [_with_corrected(metric, corrected) for metric in report.metrics]})
-        for report in reports
+        _on_dataset(field, dict(zip(metrics, tested, strict=True)), question, load, variants)
+        for field, tested in zip(fields, tests, strict=True)
     ]
-    others = len(names) - 1
-    parts = [several(others, "system"), several(len(metrics), "metric")]
-    parts += [several(len(fields), "dataset")] if len(fields) > 1 else []
     return Comparison(
         baseline=names[0],
         correction=question.correction,
-        family=f"{several(len(every), 'comparison')} with {names[0]}: {' x '.join(parts)}",
+        family=_name_family(int(_references(fields[0]).sum()), len(metrics), len(fields), question.correction),
         level=LEVEL,
         margin=question.margin,
         datasets=reports,
-        macro=_over_datasets(fields, metrics, reports) if len(fields) > 1 else [],
+        macro=_over_datasets(fields, metrics, reports, question.correction) if len(fields) > 1 else [],
     )
 
 
-def _with_corrected(report: Tested, corrected: Iterator[float]) -> Tested:
-    """The report with the next of the family's corrected p-values, and their verdicts, in its differences."""
-    sign = _direction(report.metric)
-    differences = []
-    for item in report.differences:
-        p = next(corrected)
-        verdict = pair_verdict(sign * item.difference, p, item.decided)
-        differences.append(item.model_copy(update={"corrected": p, "verdict": verdict}))
-    return report.model_copy(update={"differences": differences})
+def _test_pairs(fields: Sequence[Field], metrics: Sequence[str], correction: Correction) -> list[list[PairTests]]:
+    """For each dataset and metric, the tests of all pairs of systems; with too few units, no pair differs."""
+    tables = [(field, *field.values(metric)) for field in fields for metric in metrics]
+    for (field, rows, _), metric in zip(tables, len(fields) * [*metrics], strict=True):
+        if not len(rows):
+            raise UsageError(f"{metric} covers none of the queries of {field.dataset}, so there is nothing to compare.")
+    spans = [span_of(metric, field.results).of_differences() for field in fields for metric in metrics]
+    p = [
+        _p_of_pairs(values, field.units_of(rows), span)
+        for (field, rows, values), span in zip(tables, spans, strict=True)
+    ]
+    families = [range(len(tables))] if correction == "holm-all" else [[i] for i in range(len(tables))]
+    tests: list[PairTests] = []
+    for family in families:
+        values = [tables[i][2] for i in family]
+        tests += correct_pairs([p[i] for i in family], values, _references(fields[0]), _CORRECTIONS[correction])
+    return [tests[i : i + len(metrics)] for i in range(0, len(tests), len(metrics))]
+
+
+def _p_of_pairs(values: NDArray[np.float64], units: NDArray[np.int64], span: Span = ANY) -> NDArray[np.float64]:
+    """(pairs,) p-values of all pairs of systems; 1 where there are too few units for a conclusion."""
+    first, second = np.triu_indices(values.shape[1], 1)
+    return p_of_pairs(values, first, second, units, span=span) if enough_units(units) else np.ones(len(first))
+
+
+def _references(field: Field) -> NDArray[np.bool_]:
+    """(systems,) the references: all that were named but floors and oracles."""
+    references = np.array([competes(result) for result in field.results])
+    return references if references.any() else ~references
+
+
+def _name_family(references: int, metrics: int, datasets: int, correction: Correction) -> str:
+    """Which pairs are corrected together, in words."""
+    count = references * (references - 1) // 2
+    pairs = "one pair" if count < 2 else f"all {count} pairs"
+    if correction == "holm-all":
+        return f"{pairs}, {several(metrics, 'metric')} and {several(datasets, 'dataset')} together"
+    return f"{pairs} for each metric{' and dataset' if datasets > 1 else ''}"
 
 
 def _on_dataset(
     field: Field,
-    metrics: Sequence[str],
+    tests: Mapping[str, PairTests],
     question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
     variants: Variants,
@@ -230,7 +250,8 @@ def _on_dataset(
         for result in field.results:
             result.check_ids(dataset, ranking=False)
     most = usual(field.results)
-    reports = [_on_metric(field, metric, question) for metric in metrics]
+    first, *_ = tests
+    reports = [_on_metric(field, metric, tested, question) for metric, tested in tests.items()]
     if not field.catalogues:
         reports = [add_tried(report, field, variants) for report in reports]
     turned = {name for report in reports for pair in report.reversed for name in pair}
@@ -260,8 +281,8 @@ def _on_dataset(
             for name, result in zip(field.names, field.results, strict=True)
         ],
         metrics=reports,
-        slices=[item for name in question.slices for item in _by_slice(field, metrics[0], name, question, dataset)],
-        moves=_moves(field, metrics[0], question.moved, dataset),
+        slices=[item for name in question.slices for item in _by_slice(field, first, name, question, dataset)],
+        moves=_moves(field, first, question.moved, dataset),
         warnings=_unreached(field) + sorted(warnings),
         catalogues=[
             SystemCatalogue(system=name, change=catalogue.change)
@@ -293,29 +314,19 @@ def _direction(metric: str) -> float:
     return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
 
 
-def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> MetricReport:
+def _on_metric(field: Field, metric: str, tests: PairTests, question: ComparisonQuestion) -> MetricReport:
     rows, values = field.values(metric)
-    if not len(rows):
-        raise UsageError(f"{metric} covers none of the queries, so there is nothing to compare.")
-    sign, units, span = _direction(metric), field.units_of(rows), span_of(metric, field.results)
-    systems = values.shape[1]
-    # Whoever names systems chooses the family; floors and oracles are placed among the others.
-    references = np.array([competes(result) for result in field.results])
-    references |= not references.any()
-    pairs = np.ones((systems, systems))
-    if enough_units(units):
-        pairs = pairwise_tests(values, units=units, references=references, span=span.of_differences())
-    means = values.mean(axis=0)
-    groups = tiers(sign * means, pairs, LEVEL, references)
-    ranks = rank_intervals(sign * values, units=units, references=references)
-    ends = bca_intervals(values, units=units, span=span)
+    sign, units = _direction(metric), field.units_of(rows)
+    references, means = _references(field), values.mean(axis=0)
+    ranks = rank_ranges(sign * values, tests.p, references)
+    ends = bca_intervals(values, units=units, span=span_of(metric, field.results))
     standings = [
         Standing(
             system=name,
             mean=float(means[i]),
             low=number_or_none(ends[i, 0]),
             high=number_or_none(ends[i, 1]),
-            tier=int(groups[i]),
+            tier=int(ranks[i, 0]),
             rank_low=int(ranks[i, 0]),
             rank_high=int(ranks[i, 1]),
             reference=bool(references[i]),
@@ -328,9 +339,9 @@ def _on_metric(field: Field, metric: str, question: ComparisonQuestion) -> Metri
         higher_is_better=sign > 0,
         n=len(rows),
         units=_count_of(units),
-        standings=sorted(standings, key=lambda item: (-sign * item.mean, item.system)),
-        differences=_differences(field, values, units, metric, question),
-        pairs=pairs.tolist(),
+        standings=[standings[i] for i in rank_order(ranks, sign * means)],
+        differences=_differences(field, values, units, metric, question, tests.p[0, 1:], tests.sizes[0, 1:]),
+        pairs=tests.p.tolist(),
         reversed=[
             (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
             for i, j in reversals(field.results, metric)
@@ -348,10 +359,23 @@ def _differences(
     units: NDArray[np.int64],
     metric: str,
     question: ComparisonQuestion,
+    corrected: NDArray[np.float64],
+    sizes: NDArray[np.int64],
 ) -> list[SystemDifference]:
-    """Every system less the first; p-values not yet corrected."""
+    """Every system less the first.
+
+    Args:
+        field: the systems.
+        values: (queries, systems).
+        units: (queries,).
+        metric, question: what is asked.
+        corrected: (systems less one,) p-values of the pairs with the first.
+        sizes: (systems less one,) how many pairs each is corrected over.
+    """
     sign, span = _direction(metric), span_of(metric, field.results).of_differences()
     d = values[:, 1:] - values[:, :1]
+    others = np.arange(1, values.shape[1])
+    pairs = compare_pairs(values, others, np.zeros_like(others), corrected, sizes, units=units, span=span)
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     plain: Sequence[Independent | None] = [None] * d.shape[1]
     if question.independent:
@@ -364,17 +388,18 @@ def _differences(
         SystemDifference(
             system=name,
             **{part: getattr(pair, part) for part in ("difference", "low", "high", "p", "dz", "ties", "detectable")},
-            corrected=pair.p,
+            corrected=float(corrected[i]),
             p_t=float(t[i]),
             p_wilcoxon=float(signed_rank[i]),
             wins=pair.wins if sign > 0 else pair.losses,
             losses=pair.losses if sign > 0 else pair.wins,
             needed=needed[i],
             decided=pair.effective >= FEWEST_UNITS,
+            verdict=pair_verdict(sign * pair.difference, float(corrected[i]), pair.effective >= FEWEST_UNITS),
             margin=margins[i],
             independent=plain[i],
         )
-        for i, (name, pair) in enumerate(zip(field.names[1:], compare(d, units=units, span=span), strict=True))
+        for i, (name, pair) in enumerate(zip(field.names[1:], pairs, strict=True))
     ]
 
 
@@ -417,11 +442,17 @@ def _by_slice(
     dataset: Dataset | None,
 ) -> list[SliceReport]:
     assert dataset is not None
-    correct = _CORRECTIONS[question.correction]
     rows, values = field.values(metric)
-    reports = []
     groups = values_of(dataset, name, [field.query_ids[row] for row in rows])
-    for value, members in groups.items():
+    others, span = np.arange(1, values.shape[1]), span_of(metric, field.results).of_differences()
+    p = [
+        p_of_pairs(values[members], others, np.zeros_like(others), field.units_of(rows[members]), span=span)
+        for members in groups.values()
+    ]
+    corrected = _CORRECTIONS[question.correction](np.concatenate(p)).reshape(len(p), -1)
+    sizes = np.full(len(others), corrected.size)
+    reports = []
+    for (value, members), part in zip(groups.items(), corrected, strict=True):
         inside, units = values[members], field.units_of(rows[members])
         reports.append(
             SliceReport(
@@ -431,11 +462,10 @@ def _by_slice(
                 n=len(inside),
                 units=_count_of(units),
                 means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field, inside, units, metric, question),
+                differences=_differences(field, inside, units, metric, question, part, sizes),
             )
         )
-    corrected = iter(correct([item.p for report in reports for item in report.differences]).tolist())
-    return [_with_corrected(report, corrected) for report in reports]
+    return reports
 
 
 def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[QueryMoves]:
@@ -483,46 +513,44 @@ def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ran
 
 
 def _over_datasets(
-    fields: Sequence[Field], metrics: Sequence[str], datasets: Sequence[DatasetReport]
+    fields: Sequence[Field], metrics: Sequence[str], datasets: Sequence[DatasetReport], correction: Correction
 ) -> list[MacroReport]:
-    names = fields[0].names
-    tested = {
-        metric: [(item.dataset, report) for item in datasets for report in item.metrics if report.metric == metric]
-        for metric in metrics
-    }
+    names, references = fields[0].names, _references(fields[0])
     sources = [field.results[0].manifest.dataset.source for field in fields]
-    by_source: dict[str, list[int]] = {}
-    for i, source in enumerate(sources):
-        by_source.setdefault(source, []).append(i)
     reports = []
-    for metric in metrics:
+    for place, metric in enumerate(metrics):
+        sign = _direction(metric)
         taken = [field.values(metric) for field in fields]
         values = [table for _, table in taken]
         units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
-        means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
-        sign = _direction(metric)
         span = span_of(metric, [result for field in fields for result in field.results])
         intervals = macro_intervals(values, units=units, sources=sources, span=span)
-        ranks = average_ranks(sign * means)
+        # The tests are about these very datasets, whatever others there may be.
+        table, codes = macro_values([sign * part for part in values], units, sources)
+        p = _p_of_pairs(table, codes)
+        (tests,) = correct_pairs([p], [table], references, _CORRECTIONS[correction])
+        ranks = rank_ranges(table, tests.p, references)
         standings = [
             MacroStanding(
                 system=name,
                 mean=float(intervals[i, 0]),
                 low=number_or_none(intervals[i, 1]),
                 high=number_or_none(intervals[i, 2]),
-                rank=float(ranks[i]),
+                rank=float(ranks[i, 0]),
+                rank_low=int(ranks[i, 0]),
+                rank_high=int(ranks[i, 1]),
+                reference=bool(references[i]),
             )
             for i, name in enumerate(names)
         ]
-        best = _best(fields, metric, values, units, sources, tested[metric])
+        on_each = [(item.dataset, item.metrics[place]) for item in datasets]
+        best = _best(fields[0], metric, values, units, sources, tests.p, on_each)
         reports.append(
             MacroReport(
                 metric=metric,
                 datasets=[field.results[0].manifest.dataset.spec for field in fields],
                 sources=sources,
-                standings=sorted(standings, key=lambda item: (item.rank, item.system)),
-                friedman=friedman(means) if len(names) > 2 else None,
-                critical=nemenyi_difference(len(names), len(by_source)),
+                standings=[standings[i] for i in rank_order(ranks, sign * intervals[:, 0])],
                 best=best,
                 statement="" if best is None else best_sentence(best),
             )
@@ -531,58 +559,40 @@ def _over_datasets(
 
 
 def _best(
-    fields: Sequence[Field],
+    field: Field,
     metric: str,
     values: Sequence[NDArray[np.float64]],
     units: Sequence[NDArray[np.int64]],
     sources: Sequence[str],
+    p: NDArray[np.float64],
     reports: Sequence[tuple[str, MetricReport]],
 ) -> BestOverDatasets | None:
     """Who is best over the datasets; None for fewer than two systems that compete.
 
     Args:
-        fields: one for each dataset.
+        field: of any dataset: its systems.
         metric: by which.
         values, units, sources: for each dataset.
+        p: (systems, systems) corrected p-values over the datasets.
         reports: of each dataset: its name and what was found.
     """
-    names, results, sign = fields[0].names, fields[0].results, _direction(metric)
-    ranked = [i for i, result in enumerate(results) if not result.manifest.method.oracle]
-    compete = np.array([competes(results[i]) for i in ranked])
-    if compete.sum() < 2:
+    sign = _direction(metric)
+    ranked = [i for i, result in enumerate(field.results) if not result.manifest.method.oracle]
+    contenders = [i for i in ranked if competes(field.results[i])]
+    if len(contenders) < 2:
         return None
-    parts = [sign * part[:, ranked] for part in values]
-    table, codes = macro_values(parts, units, sources)
-    pairs = (
-        pairwise_tests(table, units=codes, references=compete) if enough_units(codes) else np.ones((len(ranked),) * 2)
-    )
-    contenders = np.flatnonzero(compete)
-    means = np.round(table[:, contenders].mean(axis=0), 12)
-    best = min(range(len(contenders)), key=lambda i: (-means[i], names[ranked[contenders[i]]]))
-    contending = [part[:, contenders] for part in parts]
-    leads = lead_intervals(contending, best, units, sources, span_of(metric, results).of_differences())
+    contending = [sign * part[:, contenders] for part in values]
+    means = np.round(macro_values(contending, units, sources)[0].mean(axis=0), 12)
+    chosen = [field.names[i] for i in contenders]
+    best = min(range(len(chosen)), key=lambda i: (-means[i], chosen[i]))
+    leads = lead_intervals(contending, best, units, sources, span_of(metric, field.results).of_differences())
     tests = [
         DatasetTests(
             dataset=name,
-            systems=[names[i] for i in ranked],
-            scores=part.mean(axis=0),
-            pairs=_smallest_p(report, names)[np.ix_(ranked, ranked)],
+            systems=[field.names[i] for i in ranked],
+            scores=sign * part[:, ranked].mean(axis=0),
+            pairs=np.array(report.pairs)[np.ix_(ranked, ranked)],
         )
-        for (name, report), part in zip(reports, parts, strict=True)
+        for (name, report), part in zip(reports, values, strict=True)
     ]
-    chosen = [names[ranked[i]] for i in contenders]
-    p = pairs[contenders[best], contenders]
-    return best_over_datasets(chosen, best, leads, p, len(set(sources)), tests)
-
-
-def _smallest_p(report: MetricReport, names: Sequence[str]) -> NDArray[np.float64]:
-    """(systems, systems) the smaller of the p-values by which a report calls a pair different.
-
-    Tiers and the signs of differences from the baseline are corrected over families of their own.
-    """
-    pairs = np.array(report.pairs)
-    for difference in report.differences:
-        if difference.decided:
-            i = names.index(difference.system)
-            pairs[0, i] = pairs[i, 0] = min(pairs[0, i], difference.corrected)
-    return pairs
+    return best_over_datasets(chosen, best, leads, p[contenders[best], contenders], len(set(sources)), tests)

@@ -18,7 +18,7 @@ from bench.comparison.tables import (
 from bench.comparison.tried import tried_sentences
 from bench.results.units import sample
 from bench.show import tables
-from bench.show.numbers import SAME, count, format_fixed, p_value
+from bench.show.numbers import SAME, count, format_fixed
 from bench.show.tables import Table, latex_text, markdown_text
 from bench.show.tables import markdown as markdown_table
 from bench.stats.macro import FEWEST_SOURCES
@@ -40,12 +40,21 @@ PLACED = "In parentheses: floors and oracles, each as if it alone were added to 
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
-def signs(report: Comparison) -> str:
-    """What the signs mean, and which comparisons were corrected together."""
-    correction = {"holm": "Holm", "benjamini-hochberg": "Benjamini-Hochberg"}[report.correction]
+def signs(report: Comparison, alone: bool = False) -> str:
+    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that.
+
+    Args:
+        report: the comparison.
+        alone: whether nothing else names the baseline.
+    """
+    differs = f"differs from {report.baseline}, " if alone else ""
+    correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
+    metrics = [metric.metric for metric in report.datasets[0].metrics]
+    several = len(metrics) > 1 and report.correction != "holm-all"
+    primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
-        f"† and ‡: differs from {report.baseline} with p < {LEVEL} and p < 0.01 (paired randomisation test, corrected "
-        f"by {correction} over a family of {report.family}).{_same(report)}"
+        f"†, ‡: {differs}p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
+        f"{correction}{primary}.{placed_note(report)}{_same(report)}"
     )
 
 
@@ -61,12 +70,13 @@ def _same(report: Comparison) -> str:
 
 def legend(report: Comparison) -> str:
     """What is in the tables."""
+    return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
+
+
+def placed_note(report: Comparison) -> str:
+    """What parentheses mean, with a space before it; nothing without them."""
     standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
-    return (
-        f"{signs(report)} Intervals are 95% intervals over groups of dependent queries, not corrected. No two systems "
-        "of a tier are told apart by paired randomisation tests of all pairs, corrected by Holm for each metric."
-        + ("" if all(item.reference for item in standings) else f" {PLACED}")
-    )
+    return "" if all(item.reference for item in standings) else f" {PLACED}"
 
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:
@@ -123,12 +133,6 @@ def _size(dataset: DatasetReport) -> str:
     return sample(dataset.n, dataset.units, dataset.effective, "judged query")
 
 
-def macro_sentence(macro: MacroReport) -> str:
-    """Whether ranks differ over datasets, and which of them do."""
-    test = "" if macro.friedman is None else f"Friedman p = {p_value(macro.friedman)}; "
-    return f"{test}mean ranks that differ by {format_fixed(macro.critical, 2)} or more differ (Nemenyi, 5%)."
-
-
 def few_sources(macro: MacroReport) -> list[str]:
     """What to say where intervals over datasets are too narrow."""
     return [FEW_SOURCES] if len(set(macro.sources)) < FEWEST_SOURCES else []
@@ -164,7 +168,7 @@ def markdown(report: Comparison) -> str:
         for macro in report.macro:
             parts.append(f"### {macro.metric}")
             parts += [markdown_text(macro.statement)] if macro.statement else []
-            parts += [" ".join([macro_sentence(macro), *few_sources(macro)]), markdown_table(macro_table(macro))]
+            parts += [*few_sources(macro), markdown_table(macro_table(macro))]
     return "\n\n".join(parts) + "\n"
 
 
@@ -219,7 +223,7 @@ def latex(report: Comparison, details: bool = False) -> str:
         comments += [f"{dataset.dataset}: {said}" for said in (*dataset.origin, *tried_sentences(dataset))]
     comments += [f"{macro.metric}: {macro.statement}" for macro in report.macro if macro.statement]
     base, on = (one_line(name, _CAPTION_NAME) for name in (report.baseline, report.datasets[0].dataset))
-    about = "by dataset, over all, and mean ranks" if report.macro else f"on {on}"
+    about = "by dataset and over all" if report.macro else f"on {on}"
     same = "" if report.margin is None else f" {SAME}: the same within {report.margin:g}."
     caption = latex_text(
         f"Means {'and 95% intervals ' if details else ''}{about}; the best is bold, the second underlined. "

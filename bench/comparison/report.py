@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
 SCHEMA_VERSION = 2
-Correction = Literal["holm", "benjamini-hochberg"]
+Correction = Literal["holm", "benjamini-hochberg", "holm-all"]
 
 
 class System(Record, Sparing):
@@ -39,8 +39,8 @@ class Standing(Record):
 
     Attributes:
         mean, low, high: over the queries, with its 95% interval, which takes units; no interval for a single unit.
-        tier: from 1; no test tells two references of a tier apart.
-        rank_low, rank_high: best and worst rank, 95% of the bootstrap's resamples of units lie between.
+        tier: old, the same as `rank_low`; the next version leaves it out.
+        rank_low, rank_high: best and worst rank that `MetricReport.pairs` leave open (`bench.stats.ranking`).
         reference: false for floors and oracles, which are placed as if each alone were added to the others.
         lenient: the mean where tools that read like a gold tool count as found; none where the result has none.
     """
@@ -90,8 +90,10 @@ class SystemDifference(Record):
     """A system less the baseline on the same queries.
 
     Attributes:
-        low, high: 95% interval of the mean difference, which takes units; not corrected for the family.
-        p: two-sided paired randomisation test, signs flipped by unit; `corrected` for the family.
+        low, high: interval of the mean difference, which takes units: those of a family hold their differences
+            together in 95% of cases. It holds zero just where `corrected` is at least 0.05.
+        p: two-sided paired randomisation test of this pair alone, signs flipped by unit.
+        corrected: `p` corrected for the family, as in `MetricReport.pairs`; of slices, for the values of the slice.
         decided: whether there are enough units for a conclusion.
         verdict: by `corrected`; `not decided` does not say that the two are the same.
         margin: whether they are the same within a margin, where one was given.
@@ -149,9 +151,9 @@ class MetricReport(Record, Sparing):
 
     Attributes:
         n, units: queries that the metric is taken on, and their units of independence.
-        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm over all
-            pairs of the references and this pair, in the order of the systems; 1 where there are too few units for a
-            conclusion.
+        pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected over all pairs of
+            the references and this pair, in the order of the systems; 1 where there are too few units for a
+            conclusion. Ranks, signs, verdicts and sentences follow from them.
         reversed: pairs of systems whose order depends on tools that read like a gold tool: the first has the better
             mean, and the second the better lenient mean.
         tried: the systems of which several variants are stored, or of whose baseline; left out where there are none.
@@ -291,7 +293,9 @@ class MacroStanding(Record):
     Attributes:
         mean, low, high: mean over sources of the mean over a source's datasets; the interval resamples sources, and
             units within their datasets. None where nothing is known about the spread.
-        rank: mean rank over sources (1 is best; ties share).
+        rank_low, rank_high: the ranks that tests on these datasets leave open.
+        reference: false for floors and oracles.
+        rank: old, the same as `rank_low`; the next version leaves it out.
     """
 
     system: str
@@ -299,6 +303,9 @@ class MacroStanding(Record):
     low: float | None
     high: float | None
     rank: float
+    rank_low: int = 0
+    rank_high: int = 0
+    reference: bool = True
 
 
 class MacroReport(Record):
@@ -306,8 +313,7 @@ class MacroReport(Record):
 
     Attributes:
         sources: of the datasets, in their order.
-        friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
-        critical: Nemenyi's critical difference of mean ranks at the 5% level.
+        friedman, critical: old and no longer computed; the next version leaves them out.
         best: who is best over the datasets; none for fewer than two contenders.
         statement: the same in a sentence; empty if there is none.
     """
@@ -316,8 +322,8 @@ class MacroReport(Record):
     datasets: list[str]
     sources: list[str]
     standings: list[MacroStanding]
-    friedman: float | None
-    critical: float
+    friedman: float | None = None
+    critical: float = 0.0
     best: BestOverDatasets | None = None
     statement: str = ""
 
@@ -326,7 +332,7 @@ class Comparison(Shown, Record):
     """What `bench compare` found.
 
     Attributes:
-        family: which comparisons were corrected together, in words.
+        family: which pairs were corrected together, in words.
         margin: the difference below which systems are called the same, if one was given.
     """
 
@@ -345,8 +351,9 @@ class Comparison(Shown, Record):
         """One row a dataset, metric and system.
 
         Columns: `dataset`, `split`, `metric`, `n`, `units`, `system`, `result_id`; `mean`, `low`, `high` with the 95%
-        interval; `tier` and the 95% interval of the rank, `rank_low` and `rank_high`; `baseline`, and the `difference`
-        to it with its interval, `p` (paired randomisation test), `corrected` (for the family), `p_t`, `p_wilcoxon`,
+        interval; the ranks that the tests leave open, from `rank_low` to `rank_high`, and `tier`, an old name of
+        `rank_low`; `baseline`, and the `difference` to it with its interval, `p` (paired randomisation test, alone),
+        `corrected` (for the family, which `Comparison.family` names), `p_t`, `p_wilcoxon`,
         `dz`, `wins`, `ties`, `losses`, `detectable`, `needed` and the `verdict` in words, with the 90% interval that
         decides about a margin, `margin_low` and `margin_high`, if one was given; all NaN for the baseline itself;
         `lenient`, the mean if tools that read like a gold tool count as found, NaN if the result has none; `variants`

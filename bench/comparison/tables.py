@@ -73,15 +73,14 @@ def differences(metric: MetricReport) -> dict[str, SystemDifference]:
 
 def metric_table(metric: MetricReport, baseline: str) -> Table:
     """All numbers of one metric, best first; the baseline has no difference."""
-    heads = ["system", "mean", "tier", "rank", f"less {baseline}", "p", "corrected", "dz", "W/T/L", "MDE"]
+    heads = ["system", "mean", "rank", f"less {baseline}", "p", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(2, len(heads)))
     for standing, d in _standings(metric):
         mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(d))
-        table.add(standing.system, mean, *_place(standing))
+        table.add(standing.system, mean, _rank(standing))
         if d is not None:
             table.extend(
                 estimate(d.difference, d.low, d.high, sign=True),
-                p_value(d.p),
                 p_value(d.corrected),
                 format_signed(d.dz, 2),
                 _counts(d),
@@ -91,19 +90,19 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
 
 
 def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
-    """All numbers of several metrics, narrow: intervals and corrected p-values are on lines of their own."""
-    heads = ["system", "mean", "tier", "rank", "difference", "p, corr.", "dz", "W/T/L", "MDE"]
+    """All numbers of several metrics, narrow: intervals and p-values of pairs alone are on lines of their own."""
+    heads = ["system", "mean", "rank", "difference", "p, alone", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d), below=_ends(standing))
-            table.add(standing.system, mean, *_place(standing))
+            table.add(standing.system, mean, _rank(standing))
             if d is not None:
                 ends = interval(d.low, d.high, "brackets", sign=True, none="")
                 table.extend(
                     Cell(format_signed(d.difference), below=(ends,) if ends else ()),
-                    Cell(p_value(d.p), below=(p_value(d.corrected),)),
+                    Cell(p_value(d.corrected), below=(p_value(d.p),)),
                     format_signed(d.dz, 2),
                     _counts(d),
                     format_fixed(d.detectable),
@@ -112,14 +111,14 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
 
 
 def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
-    """A line for each metric and system: mean and difference with their intervals, tier, and corrected p-value."""
-    heads = ["system", "mean", "95% interval", "tier", "difference", "95% interval", "p, corr."]
-    table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)))
+    """A line for each metric and system: mean and difference with their intervals, rank, and corrected p-value."""
+    heads = ["system", "mean", "95% interval", "rank", "difference", "95% interval", "p"]
+    table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)), tight=True)
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
         for standing, d in _standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d))
-            table.add(standing.system, mean, interval(standing.low, standing.high), _place(standing)[0])
+            table.add(standing.system, mean, interval(standing.low, standing.high), _rank(standing))
             if d is not None:
                 table.extend(format_signed(d.difference), interval(d.low, d.high, sign=True), p_value(d.corrected))
     return table
@@ -134,10 +133,8 @@ def _name_metric(metric: MetricReport, n: int) -> str:
     return metric.metric if metric.n == n else f"{metric.metric} (n={metric.n})"
 
 
-def _place(standing: Standing) -> tuple[str, str]:
-    """Tier and rank."""
-    interval_of_rank = ranks(standing.rank_low, standing.rank_high)
-    return placed(standing.tier, standing.reference), placed(interval_of_rank, standing.reference)
+def _rank(standing: Standing | MacroStanding) -> str:
+    return placed(ranks(standing.rank_low, standing.rank_high), standing.reference)
 
 
 def _ends(standing: Standing | MacroStanding) -> tuple[str, ...]:
@@ -215,11 +212,11 @@ def tool_lines(move: Move) -> list[str]:
 
 
 def macro_table(macro: MacroReport) -> Table:
-    """Mean ranks and means of one metric over all datasets."""
-    table = Table(["system", "mean rank", "mean of the datasets' means"], right=(1,))
+    """Ranks and means of one metric over all datasets."""
+    table = Table(["system", "rank", "mean of the datasets' means"], right=(1,))
     for standing in macro.standings:
         mean = estimate(standing.mean, standing.low, standing.high)
-        table.add(standing.system, format_fixed(standing.rank, 2), mean)
+        table.add(standing.system, _rank(standing), mean)
     return table
 
 
@@ -227,7 +224,7 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None, i
     """Means with signs of significance, the best and the second best of each column marked.
 
     On one dataset a column is a metric. On several it is a dataset, a metric has rows of its own, and the mean over all
-    datasets and the mean rank follow.
+    datasets and the rank follow.
 
     Args:
         report: the comparison.
@@ -280,7 +277,7 @@ def _grid_of(
         if intervals:
             means = {name: replace(cell, below=_ends(macro[name])) for name, cell in means.items()}
         for system in systems:
-            over: list[str | Cell] = [means[system], format_fixed(macro[system].rank, 2)] if system in macro else []
+            over: list[str | Cell] = [means[system], _rank(macro[system])] if system in macro else []
             table.add(system, *(column[system] for column in columns), *over)
     return table
 

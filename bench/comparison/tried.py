@@ -94,16 +94,17 @@ def _p_values(
         return {}
     taken = np.flatnonzero(tested | related)
     table = np.column_stack([columns[names[i]] for i in taken])
-    p = best_of_many(table, families[taken], [0], units=units)[:, 0].tolist()
+    p = best_of_many(table, families[taken], 0, units=units).tolist()
     return {names[i]: value for i, value in zip(taken.tolist(), p, strict=True) if tested[i]}
 
 
-def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = None) -> list[str]:
-    """A sentence for each system that is one of several variants, or is compared with one.
+def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = None, details: bool = False) -> list[str]:
+    """A sentence for each system that is one of several variants; with details, or is compared with one.
 
     Args:
         dataset: its report.
         metrics: those that are shown; None for all.
+        details: whether p-values that are corrected for variants and expected means are named, too.
     """
     shown = [metric for metric in dataset.metrics if metrics is None or metric.metric in metrics]
     sentences = []
@@ -125,7 +126,7 @@ def tried_sentences(dataset: DatasetReport, metrics: Collection[str] | None = No
         ]
         best = [metric.metric for metric, item in found if item.best]
         parts = [words_of(found[0][1].variants, dataset.split, [metric.metric for metric, _ in found], best)]
-        parts += [f"p corrected for variants (and alone): {', '.join(p)}"] if p else []
-        parts += [f"mean to expect on other queries (and here): {', '.join(means)}"] if means else []
-        sentences.append(f"{system.name}: {'; '.join(filter(None, parts))}")
+        parts += [f"p corrected for variants (and alone): {', '.join(p)}"] if p and details else []
+        parts += [f"mean to expect on other queries (and here): {', '.join(means)}"] if means and details else []
+        sentences += [f"{system.name}: {'; '.join(filter(None, parts))}"] if any(parts) else []
     return sentences

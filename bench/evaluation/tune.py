@@ -30,13 +30,14 @@ from bench.interface import History, Library, Method
 from bench.interface.parts import is_oracle, needs_history
 from bench.metrics import Metric
 from bench.metrics.evaluate import Scores, evaluate
-from bench.results.intervals import difference_span, means_and_intervals
+from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
 from bench.results.units import number_units, sample, unit_counts
 from bench.show.numbers import estimate, format_fixed, p_value, several
 from bench.show.objects import Shown, frame
 from bench.show.tables import Table, table_of
 from bench.stats.best_of_many import best_of_many
+from bench.stats.bounded import Span
 from bench.stats.noninferiority import PairVerdict, enough_units, pair_verdict
 from bench.stats.paired import compare
 
@@ -200,11 +201,13 @@ def tune_method(
     """What `tune` finds, with what was asked: the dev queries, or a part of train, held out by the seed."""
     derived, held_out = hold_out_dev(dataset, seed)
     points = tune(build, spec, grid, derived, metric, held_out=held_out, **more)
-    units = derived.units[derived.rows("dev")]
+    rows = derived.rows("dev")
+    units, gold = derived.units[rows], derived.gold.counts[rows]
     taken = ~np.isnan(points[0].queries)
-    value = means_and_intervals(Scores((metric,), points[0].queries[:, None]), units)[str(metric)]
+    value = means_and_intervals(Scores((metric,), points[0].queries[:, None]), units, gold)[str(metric)]
     default = _default_point(build, spec, points, derived, metric, held_out=held_out, **more)
-    against = None if default is None else _compare_with(default, points, metric, taken, number_units(units[taken]))
+    numbered = number_units(units[taken])
+    against = None if default is None else _compare_with(default, points, metric.span(gold), taken, numbered)
     return Tuning(spec, dataset.spec, str(metric), tuple(points), value, *unit_counts(units[taken]), against, held_out)
 
 
@@ -232,15 +235,16 @@ def _default_point(
 def _compare_with(
     default: GridPoint,
     points: Sequence[GridPoint],
-    metric: Metric,
+    span: Span,
     taken: NDArray[np.bool_],
     units: NDArray[np.int64],
 ) -> AgainstDefault:
     """The first of the points against the default, on the queries that the metric is taken on."""
     values = np.column_stack([point.queries[taken] for point in (default, *points)])
-    (pair,) = compare(values[:, [1]] - values[:, [0]], units=units, span=difference_span(metric))
+    (pair,) = compare(values[:, [1]] - values[:, [0]], units=units, span=span.of_differences())
     families = np.array([0, *(1 for _ in points)])
-    p = float(best_of_many(values, families, [0], units=units)[1, 0])
+    # No p is below that of the pair alone, which the range of the metric may have raised.
+    p = max(pair.p, float(best_of_many(values, families, 0, units=units)[1]))
     verdict = pair_verdict(pair.difference, p, enough_units(units))
     return AgainstDefault(str(default.method), default.score, pair.difference, pair.low, pair.high, p, verdict)
 

@@ -123,7 +123,7 @@ class Method(Usable):
     #: also at temperature 0. `--repeats` runs a method with chance several times: see `bench.base.config.repeat_seed`.
     has_chance: bool = False
     #: True for a method that looks at no query: what all others must beat. It is shown with the others' tests, and does
-    #: not compete with them (`bench.stats.tiers`).
+    #: not compete with them (`bench.stats.ranking`).
     is_floor: ClassVar[bool] = False
 
     name: str = ""

@@ -260,7 +260,7 @@ def reversals(rows: Sequence[Stored], metric: str) -> list[tuple[int, int]]:
     """Pairs of rows whose order by a metric depends on tools that read like a gold tool.
 
     Any change of the sign of the difference counts, however small, since a table puts rows in the order of their means;
-    which orders are established is for the tiers to say. Oracles are no competitors, and lenient means of other code do
+    which orders are established is for the ranks to say. Oracles are no competitors, and lenient means of other code do
     not compare.
 
     Returns:
@@ -392,7 +392,7 @@ def marks(result: Stored, usual: Usual) -> list[Mark]:
 
 
 def competes(result: Stored) -> bool:
-    """Whether a result's method is neither a floor nor an oracle: these have tests and tiers of their own."""
+    """Whether a result's method is neither a floor nor an oracle: these have tests and ranks of their own."""
     method = result.manifest.method
     return not method.oracle and (method.run_file is not None or not _is_floor(method.spec.partition("(")[0]))
 

@@ -250,7 +250,8 @@ def write_picture(path: Path, svg: str) -> None:
 
     form: Literal["png", "pdf"] = "png" if path.suffix.lower() == ".png" else "pdf"
     with replacing(path) as temporary:
-        typst.compile(_PAGE.encode(), temporary, format=form, ppi=_PNG_DENSITY, sys_inputs={"svg": svg})
+        made = typst.compile(_PAGE.encode(), format=form, ppi=_PNG_DENSITY, sys_inputs={"svg": svg})
+        temporary.write_bytes(made)
 
 
 def within_page(title: str, parts: Sequence[str], width: float, height: float) -> str:

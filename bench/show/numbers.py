@@ -1,6 +1,7 @@
 """Numbers as text: one form each, wherever a reader meets them.
 
-A metric has three decimals. What rounds to zero has no sign. Infinity and NaN are shown as no number.
+A metric has three decimals. What rounds to zero has no sign, but for ends of intervals. Infinity and NaN are shown as
+no number.
 """
 
 from __future__ import annotations
@@ -41,15 +42,20 @@ def _unsigned_zero(text: str) -> str:
 def interval(
     low: float | None, high: float | None, style: Style = "to", *, sign: bool = False, none: str = NONE
 ) -> str:
-    """An interval, as its style says; `sign` for that of a difference."""
+    """An interval, as its style says; `sign` for that of a difference, whose ends show their side of zero."""
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return none
     if style == "short":
         return "–".join(format_fixed(end, 2).removeprefix("0") for end in (low, high))
-    first, last = (format_signed(end) if sign else format_fixed(end) for end in (low, high))
+    first, last = (_signed_end(end) if sign else format_fixed(end) for end in (low, high))
     if style == "brackets":
         return f"[{first}, {last}]"
     return f"{first}–{last}" if style == "dash" else f"{first} to {last}"
+
+
+def _signed_end(end: float) -> str:
+    """`-0.000` ends short of zero; what is zero but for rounding has no sign."""
+    return f"{end:+.3f}" if 1e-12 <= abs(end) < 1e-3 else format_signed(end)
 
 
 def estimate(mean: float | None, low: float | None, high: float | None, *, sign: bool = False) -> str:
@@ -133,5 +139,5 @@ def ranks(low: int, high: int) -> str:
 
 
 def placed(text: object, reference: bool) -> str:
-    """A tier or rank; in parentheses where it is that of a challenger, which is placed as if it alone were added."""
+    """A rank; in parentheses where it is that of a challenger, which is placed as if it alone were added."""
     return str(text) if reference else f"({text})"

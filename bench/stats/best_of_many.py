@@ -16,7 +16,6 @@ best.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +32,13 @@ CHOICES = 1_000
 def best_of_many(
     values: NDArray[np.float64],
     families: NDArray[np.int64],
-    against: Sequence[int],
+    against: int,
     *,
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """Two-sided p-values of systems against others, corrected for every variant that was tried of either.
+    """Two-sided p-values of systems against one of them, corrected for every variant that was tried of either.
 
     The statistic of a pair is its mean difference by the standard deviation that it has over the sign vectors. p is the
     share of sign vectors, the same for all pairs, for which the largest statistic of any variant of the one against any
@@ -54,46 +53,47 @@ def best_of_many(
     Args:
         values: (queries, systems), finite.
         families: (systems,) the family of each system, by code: variants of one family were tried for one another.
-        against: positions of the systems that all others are compared with.
+        against: position of the system that all others are compared with.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
         flips: random sign vectors, where they are not enumerated.
         seed: of the random sign vectors.
 
     Returns:
-        (systems, against) p-values; 1 for identical values.
+        (systems,) p-values; 1 for identical values.
 
     Raises:
         ValueError: units are not numbered from 0 without a gap, or not one for each query.
     """
     order = np.argsort(families, kind="stable")
     table, codes = np.asarray(values, dtype=np.float64)[:, order], np.unique(families[order], return_inverse=True)[1]
-    places = [int(place) for place in np.argsort(order, kind="stable")[list(against)]]
+    baseline = int(np.argsort(order, kind="stable")[against])
     queries, systems = table.shape
     # All as differences from one system, in one unit: the whole numbers of a pair are differences of two of these.
-    table = table - table[:, [places[0]]]
+    table = table - table[:, [baseline]]
     _, unit = as_integers(table)
     whole = flipped_wholes(np.rint(table / unit.max()), dependence(units, queries))
     totals = whole.sum(axis=0)
-    # Systems of the families that are compared with, and how their differences from all systems spread.
-    rivals = np.flatnonzero(np.isin(codes, codes[places])).tolist()
-    slack = {rival: queries if rival == places[0] else 2 * queries for rival in rivals}
+    # Variants of the one that is compared with, and how their differences from all systems spread.
+    family = codes[baseline]
+    rivals = np.flatnonzero(codes == family).tolist()
+    slack = {rival: queries if rival == baseline else 2 * queries for rival in rivals}
     scales = {rival: _scales(whole - whole[:, [rival]], slack[rival] - queries) for rival in rivals}
-    found = np.column_stack([np.abs(totals - totals[place]) * scales[place] for place in places])
+    found = np.abs(totals - totals[baseline]) * scales[baseline]
     nonzero = whole.any(axis=1)
     enumerated = int(np.count_nonzero(nonzero)) <= MOST_ENUMERATED
     by_system = np.ascontiguousarray((whole[nonzero] if enumerated else whole).T)
     signs = by_system.shape[1]
     blocks = [every_sign_vector(signs)] if enumerated else sign_vectors(signs, flips, seed)
     starts = np.searchsorted(codes, np.arange(int(codes.max()) + 1))
-    hits, vectors = np.zeros((systems, len(places)), dtype=np.int64), 0
+    hits, vectors = np.zeros(systems, dtype=np.int64), 0
     for kept in blocks:
         # Rows of systems, which are contiguous.
         sums = by_system @ kept.astype(np.float64).T
         sums *= 2
         sums -= totals[:, None]
-        largest: dict[int, NDArray[np.float64]] = {}
-        own: dict[int, NDArray[np.float64]] = {}
+        largest = np.zeros((len(starts), len(kept)))
+        own = largest[0]
         for rival in rivals:
             apart = sums - sums[rival]
             np.abs(apart, out=apart)
@@ -101,22 +101,17 @@ def best_of_many(
             apart += slack[rival]
             apart *= scales[rival][:, None]
             by_family = np.maximum.reduceat(apart, starts, axis=0)
-            family = int(codes[rival])
-            own[rival] = by_family[family]
-            largest[family] = np.maximum(largest[family], by_family) if family in largest else by_family
-        for i, place in enumerate(places):
-            reached = largest[int(codes[place])].copy()
-            reached[codes[place]] = own[place]
-            hits[:, i] += [
-                np.count_nonzero(reached[code] >= value) for code, value in zip(codes, found[:, i], strict=True)
-            ]
+            own = by_family[family] if rival == baseline else own
+            largest = np.maximum(largest, by_family)
+        # Its own variants are compared with this one alone.
+        largest[family] = own
+        hits += [np.count_nonzero(largest[code] >= value) for code, value in zip(codes, found, strict=True)]
         vectors += len(kept)
     p = hits / vectors if enumerated else (1 + hits) / (1 + flips)
     dependent = dependence(units, queries)
-    for i, place in enumerate(places):
-        if dependent is not None:
-            p[:, i] = np.maximum(p[:, i], robust_t(table - table[:, [place]], dependent).p_values())
-        p[scales[place] == 0, i] = 1.0
+    if dependent is not None:
+        p = np.maximum(p, robust_t(table, dependent).p_values())
+    p[scales[baseline] == 0] = 1.0
     back: NDArray[np.float64] = p[np.argsort(order, kind="stable")]
     return back
 

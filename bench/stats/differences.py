@@ -90,7 +90,7 @@ def intervals_and_p_values(
     if _is_single(values, codes):
         return np.full((values.shape[1], 2), np.nan), p
     intervals = _stratified_intervals(values, centred, level, groups, seed, codes, span)
-    intervals = _agree(intervals, p < round(1 - level, _DECIMALS), weighted_values(values, groups).mean(axis=0))
+    intervals = agree(intervals, p < round(1 - level, _DECIMALS), weighted_values(values, groups).mean(axis=0))
     return span.clip(intervals), p
 
 
@@ -186,7 +186,7 @@ def _complete(
     if few.any():
         bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed)
         intervals[few] = hold_both(intervals[few], bounds)
-    return span.clip(_agree(intervals, p < round(1 - level, _DECIMALS), values.mean(axis=0)))
+    return span.clip(agree(intervals, p < round(1 - level, _DECIMALS), values.mean(axis=0)))
 
 
 def _stratified_intervals(
@@ -212,8 +212,8 @@ def hold_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[n
     return np.column_stack([np.fmin(one[:, 0], other[:, 0]), np.fmax(one[:, 1], other[:, 1])])
 
 
-def _agree(intervals: NDArray[np.float64], found: NDArray[np.bool_], means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Intervals that end short of zero, by the step to which they are rounded, just where a difference was found.
+def agree(intervals: NDArray[np.float64], found: NDArray[np.bool_], means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(columns, 2) intervals that end short of zero, by the step of rounding, just where a difference was found.
 
     They do so on their own but for bounds by the span, and for sign vectors that are enumerated by the test and random
     for the interval, where p is within their noise of the level.

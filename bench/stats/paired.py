@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bounded import ANY, Span
-from bench.stats.differences import intervals_and_p_values, pair_intervals
+from bench.stats.differences import agree, intervals_and_p_values, pair_intervals
 from bench.stats.exact import as_integers
+from bench.stats.noninferiority import LEVEL
 from bench.stats.power import minimum_detectable_effect
+from bench.stats.ranking import p_of_pairs
 from bench.stats.strata import centred_values, weighted_values
-from bench.stats.tiers import p_of_pairs
 from bench.stats.units import dependence, effective_units, robust_mean
 
 
@@ -25,7 +26,8 @@ class Paired:
         n: queries.
         difference: mean of d.
         low, high: its 95% interval, as of `bench.stats.differences.intervals_and_p_values`, which holds zero just where
-            p is at least 0.05; None where so few units say nothing, as a single one.
+            p is at least 0.05 (that of `compare_pairs`: the corrected p); None where so few units say nothing, as a
+            single one.
         p: two-sided test of a zero mean, as of the same.
         dz: difference / standard deviation of d; None where d does not vary.
         wins, ties, losses: queries on which the first is better, equal and worse.
@@ -92,24 +94,37 @@ def compare_pairs(
     values: NDArray[np.float64],
     first: NDArray[np.intp],
     second: NDArray[np.intp],
+    corrected: NDArray[np.float64],
+    sizes: NDArray[np.int64],
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
-    """`compare` of many pairs of systems, which share their sign vectors and the sums of each system.
+    """`compare` of pairs of systems that belong to families, with intervals that agree with the corrected p-values.
+
+    The intervals of a family of m pairs have the level 1 - 0.05 / m, so that together they hold all differences in 95%
+    of cases (Bonferroni). Where a stepwise correction such as Holm's finds a difference that they leave open, they end
+    short of zero: they hold zero just where the corrected p-value is at least 0.05.
 
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
+        corrected, sizes: (pairs,) as of `bench.stats.ranking.PairTests`.
         seed, units, span: as of `compare`, of first less second.
 
     Raises:
         ValueError: as of `compare`.
     """
     p = p_of_pairs(values, first, second, units, seed=seed, span=span)
-    intervals = pair_intervals(values, first, second, p, seed=seed, units=units, span=span)
+    differences, intervals = values[:, first] - values[:, second], np.empty((len(first), 2))
+    for size in np.unique(sizes):
+        part = sizes == size
+        level = 1 - LEVEL / float(size)
+        pairs = first[part], second[part], p[part]
+        intervals[part] = pair_intervals(values, *pairs, level, seed=seed, units=units, span=span)
+    intervals = agree(intervals, corrected < LEVEL, differences.mean(axis=0))
     groups = np.zeros(len(values), dtype=np.int64)
-    return _describe(values[:, first] - values[:, second], groups, dependence(units, len(values)), intervals, p)
+    return _describe(differences, groups, dependence(units, len(values)), intervals, p)
 
 
 def _describe(

@@ -1,1 +1,1 @@
-"""What the site shows: results grouped into boards, with ranks, tiers, means over datasets and marks. No HTML."""
+"""What the site shows: results grouped into boards, with ranks, means over datasets and marks. No HTML."""

@@ -77,7 +77,8 @@ def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRo
     standing = board.standing
     at = {row.key: standing.ids.index(row.key) for row in every}
     first = next((row for row in rows if standing.references[at[row.key]]), rows[0])
-    better = [row for row in rows[: rows.index(first)] if standing.pairs[at[row.key], at[first.key]] < LEVEL]
+    p, ahead = standing.pairs[at[first.key]], standing.means > standing.means[at[first.key]]
+    better = [row for row in rows if p[at[row.key]] < LEVEL and ahead[at[row.key]]]
     best = better[0] if better else first
     alike = standing.ties(at[best.key])
     ties = tuple(row for row in rows if alike[at[row.key]])
@@ -86,7 +87,7 @@ def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRo
 
 
 def _competes(row: OverallRow) -> bool:
-    return row.tier is not None and competes(row.row.result)
+    return row.ranks is not None and competes(row.row.result)
 
 
 def _learns(row: OverallRow) -> bool:

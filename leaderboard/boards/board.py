@@ -148,8 +148,9 @@ class Board:
         units: (judged queries,) the unit of independence of each, by code from 0; None for older versions of the
             protocol, which knew none.
         current: of the current protocol; others are kept and not ranked.
-        rows: best first by the first of RANKED, oracles last.
-        standings: metric -> tiers and ranks of the rows that are ranked by it; besides those of RANKED, the metric of
+        rows: by the best rank that they may have by the first of RANKED, then by mean; those without one after these,
+            and oracles last.
+        standings: metric -> tests and ranks of the rows that are ranked by it; besides those of RANKED, the metric of
             queries that no tool answers, where they are enough.
         superseded: older answers to the same questions.
     """
@@ -368,7 +369,14 @@ def assemble(
                     references_of([rows[i] for i in same]),
                     span_of(metric).of_differences(),
                 )
-    return board
+    return replace(board, rows=_order_rows(rows, board.standings.get(RANKED[0])))
+
+
+def _order_rows(rows: Sequence[Row], standing: RankedSystems | None) -> tuple[Row, ...]:
+    """Rows in the order of a standing; those that it does not have keep theirs, oracles last."""
+    order = [] if standing is None else [standing.ids[i] for i in standing.order()]
+    places = {name: place for place, name in enumerate(order)}
+    return tuple(sorted(rows, key=lambda row: (row.oracle, places.get(row.id, len(places)))))
 
 
 def _judged_units(result: StoredResult) -> NDArray[np.int64]:

@@ -93,8 +93,8 @@ class PickerBoard:
             asked.
         faults: why it is not fit to judge rankings, each without a full stop; empty if it is.
         rows: best first, those that know the gold last; of an unfit picker by base and number of tools.
-        standing: tiers and ranks of the rows that do not know the gold, but for those that repeat another one; None
-            for an unfit picker.
+        standing: tests and ranks of the rows that do not know the gold, but for those that repeat another one; None for
+            an unfit picker.
     """
 
     picker: Picker
@@ -177,14 +177,17 @@ def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Re
         for one in kept
         if not one.row.row.oracle and not one.row.same_as
     }
-    standing = None
+    standing, order = None, dict[str, int]()
     if right and not faults:
         units = number_units(kept[0].choices.units)
         standing = rank_systems(list(right), np.column_stack(list(right.values())), units, span=SHARE.of_differences())
+        order = {name: int(best) for name, best in zip(standing.ids, standing.ranks[:, 0], strict=True)}
 
     def place(row: ChoiceRow) -> tuple[object, ...]:
         told = (row.base.casefold(), row.shown is None, row.shown or 0, row.row.id)
-        return (row.row.oracle, *told) if faults else (row.row.oracle, -row.accuracy.mean, *told)
+        return (
+            (row.row.oracle, *told) if faults else (row.row.oracle, order.get(row.row.id, 0), -row.accuracy.mean, *told)
+        )
 
     return PickerBoard(
         picker=picker,

@@ -30,7 +30,7 @@ class NoMatch:
 
     Attributes:
         rows: those that have `METRIC`, best first; oracles before them.
-        standing: tiers, ranks and p-values of the rows that are no oracles, as `bench compare` has them; None
+        standing: ranks and p-values of the rows that are no oracles, as `bench compare` has them; None
             where too few groups of queries have no gold.
         left: the other rows, with the reason.
         groups: units of independence among the queries without gold.
@@ -83,6 +83,8 @@ def no_match(board: Board) -> NoMatch | None:
                 number_units(np.unique(names, return_inverse=True)[1]),
                 references_of(ranked),
             )
+            order = [standing.ids[i] for i in standing.order()]
+            rows.sort(key=lambda row: (not row.oracle, row.id in order and order.index(row.id)))
     return NoMatch(tuple(rows), standing, tuple(left), groups)
 
 

@@ -1,4 +1,4 @@
-"""The board over the datasets of a view: macro means with two-level intervals, tiers and ranks."""
+"""The board over the datasets of a view: macro means with two-level intervals, and ranks."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class OverallRow:
 
     Attributes:
         cells: (datasets,) its mean on each, and the row that it is in; None where it has none.
-        lacks: names of the datasets that it has no result on. Such a method has no mean, tier or rank: a mean over
+        lacks: names of the datasets that it has no result on. Such a method has no mean and no rank: a mean over
             other data than the others' would not compare.
         mean, low, high: over sources.
-        tier, best, worst: None where it is not ranked; oracles are not.
+        ranks: the best and worst that tests leave open; None where it is not ranked; oracles are not.
         reference: whether it is a reference system; the others are placed among these.
         n, failed: queries of the datasets that it has.
     """
@@ -51,9 +51,7 @@ class OverallRow:
     high: float | None
     n: int
     failed: int
-    tier: int | None
-    best: int | None
-    worst: int | None
+    ranks: tuple[int, int] | None
     reference: bool
 
 
@@ -65,10 +63,10 @@ class Overall:
         view: what is ranked on.
         boards: the datasets, in the order of columns: those of the view that have such queries.
         places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
-        standing: tiers, ranks and p-values of the ranked ones; None if there is none.
+        standing: ranks and p-values of the ranked ones; None if there is none.
         declared: whether there are two reference systems; otherwise all methods compete among themselves.
         limit: whether values were too many to be kept: those of all rows, or, where there are reference systems, those
-            of the challengers, which then have no tier and rank.
+            of the challengers, which then have no rank.
         best: who is best of the references over all queries, systems by their keys; None for fewer than two, for a kind
             of queries, with the limit, and where a dataset has no tests.
     """
@@ -266,9 +264,10 @@ class _Taken:
         return [[rows[key][place].samples[self.kind] for key in keys] for place in range(len(self.boards))]
 
 
-def _order(place: OverallRow) -> tuple[bool, bool, int, float, str]:
-    """Ranked ones by their mean, then oracles; then those that lack datasets, by how many they lack."""
-    return bool(place.lacks), place.row.oracle, len(place.lacks), -(place.mean or 0.0), place.key
+def _order(place: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
+    """Ranked ones by their best rank and mean, then oracles; then those that lack datasets, by how many they lack."""
+    last = place.ranks is None, place.ranks[0] if place.ranks else 0, -(place.mean or 0.0), place.key
+    return bool(place.lacks), place.row.oracle, len(place.lacks), *last
 
 
 def _spans(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, limit: bool) -> dict[str, NDArray[np.float64]]:
@@ -304,14 +303,14 @@ def _standing(
     taken: _Taken,
     limit: bool,
 ) -> RankedSystems:
-    """Tiers and ranks of methods that have all datasets, by their means over sources, on these very datasets.
+    """Tests and ranks of methods that have all datasets, by their means over sources, on these very datasets.
 
-    The units of all datasets are resampled, each dataset's among themselves: the tiers say who is better on these
-    datasets, whatever others there may be.
+    The signs of the units of all datasets are flipped: the ranks say who is better on these datasets, whatever others
+    there may be.
     """
     own = np.array([references[key] for key in ranked])
     if limit:
-        # The rows have no values, so only the sources' means can be resampled: too few of them for conclusions.
+        # The rows have no values, so there are only the sources' means to test: too few of them for conclusions.
         means = np.array([[item.means[taken.column] for item in items] for items in taken.samples(rows, ranked)])
         units = np.unique(taken.sources, return_inverse=True)[1].astype(np.int64)
         return rank_systems(ranked, means, units, own)
@@ -374,11 +373,7 @@ def _place(
     ]
     mean, low, high = (None, None, None) if span is None else map(float, span)
     at = None if standing is None else standing.place(key)
-    tier, best, worst = (
-        (None, None, None)
-        if standing is None or at is None
-        else (int(standing.tier[at]), int(standing.ranks[at, 0]), int(standing.ranks[at, 1]))
-    )
+    ranks = None if standing is None or at is None else (int(standing.ranks[at, 0]), int(standing.ranks[at, 1]))
     return OverallRow(
         key=key,
         row=next(iter(by_place.values())),
@@ -389,9 +384,7 @@ def _place(
         high=high,
         n=sum(row.samples[kind].n for row in by_place.values()),
         failed=sum(row.result.metrics.n_failed for row in by_place.values()),
-        tier=tier,
-        best=best,
-        worst=worst,
+        ranks=ranks,
         reference=standing is not None and at is not None and bool(standing.references[at]),
     )
 

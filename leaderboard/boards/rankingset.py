@@ -5,7 +5,7 @@ datasets once took half of the datasets out of the ranking and put another metho
 version, `ranking_set.toml`, which a site names. A method that lacks a dataset of it is not ranked.
 
 Nor must the family of tests: near-copies under other names would make every difference insignificant. So there are
-reference systems, whose tests no other result changes (`bench.stats.tiers`).
+reference systems, whose tests no other result changes (`bench.stats.ranking`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A board's methods among the queries of one value of a slice: an order, intervals and tiers of their own.
+"""A board's methods among the queries of one value of a slice: an order, intervals and ranks of their own.
 
-Means are those of `bench show --by`, and so are their intervals. Tiers are made from these queries alone as those of
+Means are those of `bench show --by`, and so are their intervals. Ranks are made from these queries alone as those of
 the board are, and corrected for the other pairs of the same value.
 """
 
@@ -34,7 +34,7 @@ class Inside:
         rows: best first.
         means: (rows,).
         spans: (rows, 2) 95% intervals of the means; NaN where there is none.
-        standing: tiers and ranks of the rows; None where there are too few groups for conclusions.
+        standing: tests and ranks of the rows; None where there are too few groups for conclusions.
     """
 
     value: str
@@ -47,8 +47,8 @@ class Inside:
 
     @property
     def ties(self) -> int:
-        """How many others of the first tier no test tells apart from the best method."""
-        return 0 if self.standing is None else int((self.standing.ties(0) & (self.standing.tier == 1)).sum())
+        """How many others no test tells apart from the best method."""
+        return 0 if self.standing is None else int(self.standing.ties(self.standing.order()[0]).sum())
 
 
 def slice_masks(data: BoardData, query_ids: Sequence[str]) -> dict[str, dict[str, NDArray[np.bool_]]]:
@@ -80,13 +80,13 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
     for value, mask in masks.items():
         units = number_units(board.units[mask])
         means = values[mask].mean(axis=0)
-        order = np.argsort(-means, kind="stable")
-        slice_values, groups = values[mask][:, order], int(units.max()) + 1
-        names = [rows[i] for i in order]
-        standing = None
+        slice_values, groups = values[mask], int(units.max()) + 1
+        standing, order = None, np.argsort(-means, kind="stable").tolist()
         if enough_units(units):
             of_both = span.of_differences()
-            standing = rank_systems([row.id for row in names], slice_values, units, references[order], of_both)
-        spans = bca_intervals(slice_values, seed=BOOTSTRAP_SEED, units=units, span=span)
-        inside.append(Inside(value, len(slice_values), groups, tuple(names), means[order], spans, standing))
+            standing = rank_systems([row.id for row in rows], slice_values, units, references, of_both)
+            order = standing.order()
+        spans = bca_intervals(slice_values[:, order], seed=BOOTSTRAP_SEED, units=units, span=span)
+        names = tuple(rows[i] for i in order)
+        inside.append(Inside(value, len(slice_values), groups, names, means[order], spans, standing))
     return inside

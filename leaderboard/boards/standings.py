@@ -1,8 +1,8 @@
-"""Tiers, rank intervals and macro intervals within the time budget of a site build.
+"""Tests, ranks and macro intervals within the time budget of a site build.
 
 Up to a size that most boards are far from, the numbers are those of `bench.stats`, and so those of `bench compare`.
-Beyond it, resampling takes minutes for one board, and what it converges to takes its place: means over resampled units
-are normal around the means found. The pages name it where it was done.
+Beyond it, flipping signs takes minutes for one board, and what it converges to takes its place: sums with flipped signs
+are normal. The pages name it where it was done.
 """
 
 from __future__ import annotations
@@ -17,15 +17,10 @@ from bench.stats.bounded import ANY, Span
 from bench.stats.macro import combined_intervals, hull
 from bench.stats.noninferiority import LEVEL, enough_units
 from bench.stats.randomisation import FLIPS
-from bench.stats.tiers import correct_pairs, pairwise_tests, rank_intervals, tiers
+from bench.stats.ranking import PairTests, column_means, correct_pairs, pairwise_tests, rank_order, rank_ranges
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.
 _FLIPPED = 40_000_000_000
-_MOST = 10_000
-_FEWEST = 1_000
-_DRAWN = 400_000_000
-_COMPARED = 80_000_000
-_RANK_DRAWS = 2_000
 _MACRO_DRAWS = 10_000
 
 
@@ -36,13 +31,13 @@ class RankedSystems:
     Attributes:
         ids: (systems,) what the systems are called.
         references: (systems,) which are references; the others are placed among them, each as if it alone were added
-            (`bench.stats.tiers`).
+            (`bench.stats.ranking`).
         means: (systems,).
-        tier: (systems,) from 1.
-        ranks: (systems, 2) best and worst rank, 95% of the resamples of units lie between.
+        ranks: (systems, 2) best and worst rank that `pairs` leave open (`rank_ranges`).
         pairs: (systems, systems) p-values of the paired randomisation test of every pair, corrected by Holm
             (`correct_pairs`); 1 where there are too few units for a conclusion, and nan for pairs of two challengers
             where there are too many to be tested.
+        sizes: (systems, systems) how many pairs each was corrected over.
         n, units: queries, and their units of independence.
         exact: whether they are those of `bench compare`; False where the limit of many units was taken.
         decided: whether the units are enough for a conclusion (`bench.stats.noninferiority.enough_units`).
@@ -51,9 +46,9 @@ class RankedSystems:
     ids: tuple[str, ...]
     references: NDArray[np.bool_]
     means: NDArray[np.float64]
-    tier: NDArray[np.int64]
     ranks: NDArray[np.int64]
     pairs: NDArray[np.float64]
+    sizes: NDArray[np.int64]
     n: int
     units: int
     exact: bool
@@ -69,14 +64,18 @@ class RankedSystems:
         ties[system] = False
         return ties
 
+    def order(self) -> list[int]:
+        """Positions by the best rank that systems may have, those with the same one by their means, best first."""
+        return rank_order(self.ranks, self.means)
+
     def best(self, most: int) -> list[int]:
         """Positions of the best references and, where there is room, of the best challengers: `most`, best first.
 
         However many challengers there are, they push no reference out.
         """
-        order = np.argsort(-self.means, kind="stable")
-        kept = [*order[self.references[order]], *order[~self.references[order]]][:most]
-        return [place for place in order.tolist() if place in kept]
+        order = self.order()
+        kept = sorted(order, key=lambda place: not self.references[place])[:most]
+        return [place for place in order if place in kept]
 
 
 def rank_systems(
@@ -86,7 +85,7 @@ def rank_systems(
     references: NDArray[np.bool_] | None = None,
     span: Span = ANY,
 ) -> RankedSystems:
-    """Tiers and ranks of systems on the same queries.
+    """Tests and ranks of systems on the same queries.
 
     How they are computed depends on the references alone: challengers cannot make a board too large for exact tests.
 
@@ -101,28 +100,21 @@ def rank_systems(
     own = np.ones(systems, dtype=np.bool_) if references is None or not references.any() else references
     size = int(own.sum())
     exact = FLIPS * count * size * (size - 1) // 2 <= _FLIPPED
-    if exact:
-        pairs = np.ones((systems, systems))
-        if decided:
-            every = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
-            pairs = pairwise_tests(values, units=units, references=own, challengers=every, span=span)
-        # Each reference is held against all others in every resample.
-        resamples = min(_MOST, _DRAWN // (count * size), _COMPARED // size**2)
-        ranks = rank_intervals(values, resamples=max(_FEWEST, resamples), units=units, references=own)
+    if not exact:
+        tests = pairs_limit(values, units, own)
     else:
-        pairs, ranks = pairs_limit(values, units, own), ranks_limit(values, units, own)
-    if not decided:
-        # Nothing is decided: not even that a floor is one.
-        pairs = np.ones_like(pairs)
-    # Columns one by one: the bits of a mean do not depend on how many others there are.
-    means = np.array([column.mean() for column in np.ascontiguousarray(values.T)])
+        every = FLIPS * count * systems * (systems - 1) // 2 <= _FLIPPED
+        flips = FLIPS if decided else 1
+        tests = pairwise_tests(values, units, own, flips, challengers=every, span=span)
+    # With too few units nothing is decided: not even that a floor is one.
+    pairs = tests.p if decided else np.ones_like(tests.p)
     return RankedSystems(
         ids=tuple(ids),
         references=own,
-        means=means,
-        tier=tiers(means, pairs, references=own),
-        ranks=ranks,
+        means=column_means(values),
+        ranks=rank_ranges(values, pairs, own),
         pairs=pairs,
+        sizes=tests.sizes,
         n=len(values),
         units=count,
         exact=exact,
@@ -170,70 +162,10 @@ def mean_errors(
     return means, np.sqrt((residuals * residuals / (1 - sizes / n)[:, None]).sum(axis=0)) / n
 
 
-def _covariance(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(systems, systems) covariance of the means of resampled units."""
-    sums, sizes = unit_totals(values, units)
-    centred = sums - sizes[:, None] * values.mean(axis=0)
-    covariance: NDArray[np.float64] = centred.T @ centred / len(values) ** 2
-    return covariance
-
-
-def ranks_limit(
-    values: NDArray[np.float64], units: NDArray[np.int64], references: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
-    """The ranks of `rank_intervals` in the limit of many units: means of resamples are normal, with their covariance.
-
-    Args:
-        values: (queries, systems), finite.
-        units: (queries,) by code from 0.
-        references: (systems,) which are references; all systems if None.
-
-    Returns:
-        (systems, 2) best and worst rank.
-    """
-    systems = values.shape[1]
-    own = np.ones(systems, dtype=np.bool_) if references is None else references
-    board = np.flatnonzero(own)
-    sizes, directions = np.linalg.eigh(_covariance(values[:, board], units))
-    # The symmetric root, without what rounding alone has put there: it does not hang on which basis was found of a
-    # space of equal sizes, so that neither the machine nor its number of threads shows in the ranks.
-    sizes[sizes < 1e-12 * sizes.max(initial=0.0)] = 0.0
-    steps = (directions * np.sqrt(sizes)) @ directions.T
-    normal = np.random.default_rng(0).standard_normal((_RANK_DRAWS, len(board)))
-    # Rounded, so that systems of the same values tie.
-    drawn = np.round(values[:, board].mean(axis=0) + normal @ steps.T, 9)
-    order = np.argsort(-drawn, axis=1)
-    placed = np.take_along_axis(-drawn, order, axis=1)
-    first = np.ones(drawn.shape, dtype=np.bool_)
-    first[:, 1:] = placed[:, 1:] != placed[:, :-1]
-    last = np.ones_like(first)
-    last[:, :-1] = first[:, 1:]
-    # Ranks of a group of equals: the place of its first member, and that of its last.
-    ranks = np.arange(1, len(board) + 1)
-    best, worst = np.empty((2, _RANK_DRAWS, systems), dtype=np.int64)
-    np.put_along_axis(best, board[order], np.maximum.accumulate(np.where(first, ranks, 0), axis=1), axis=1)
-    ends = np.where(last, ranks, len(board) + 1)
-    np.put_along_axis(worst, board[order], np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1], axis=1)
-    roots = np.sqrt(sizes)
-    inverse = (directions * np.divide(1, roots, out=np.zeros_like(roots), where=roots > 0)) @ directions.T
-    alone = np.random.default_rng(1).standard_normal(_RANK_DRAWS)
-    for challenger in np.flatnonzero(~own):
-        # Its mean given those of the references; what is left of its variance is its own.
-        joint = _covariance(values[:, [*board, challenger]], units)[-1]
-        weights = inverse @ joint[:-1]
-        left = joint[-1] - weights @ weights
-        noise = alone * np.sqrt(left if left > 1e-12 * joint[-1] else 0.0)
-        mine = np.round(values[:, challenger].mean() + normal @ weights + noise, 9)[:, None]
-        best[:, challenger] = 1 + np.count_nonzero(drawn > mine, axis=1)
-        worst[:, challenger] = 1 + np.count_nonzero(drawn >= mine, axis=1)
-    low = np.quantile(best, 0.025, axis=0, method="lower")
-    return np.column_stack([low, np.quantile(worst, 0.975, axis=0, method="higher")]).astype(np.int64)
-
-
 def pairs_limit(
     values: NDArray[np.float64], units: NDArray[np.int64], references: NDArray[np.bool_] | None = None
-) -> NDArray[np.float64]:
-    """The p-values of `pairwise_tests` in the limit of many units: sums with flipped signs are normal.
+) -> PairTests:
+    """The tests of `pairwise_tests` in the limit of many units: sums with flipped signs are normal.
 
     Flipping the signs of units gives the sum of a pair's differences the variance Σ d_g², with the sums d_g of units.
 
@@ -243,7 +175,7 @@ def pairs_limit(
         references: (systems,) which are references; all systems if None.
 
     Returns:
-        (systems, systems), symmetric, with a diagonal of 1; nan for pairs of two challengers.
+        Tests; nan for pairs of two challengers.
     """
     from scipy.stats import norm
 
@@ -267,7 +199,7 @@ def pairs_limit(
     # Of the values, the correction asks only which systems have the same: numbers stand for them, which sort faster.
     numbers: dict[bytes, int] = {}
     copies = [numbers.setdefault(column.tobytes(), len(numbers)) for column in np.ascontiguousarray(values.T)]
-    return correct_pairs(np.minimum(p, 1.0), np.array([copies], dtype=np.float64), own)
+    return correct_pairs([np.minimum(p, 1.0)], [np.array([copies], dtype=np.float64)], own)[0]
 
 
 def over_datasets_limit(

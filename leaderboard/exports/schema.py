@@ -25,8 +25,8 @@ class ExportedStanding(Record):
         systems: those that are ranked: ids of results, or of an overall board the rows' systems.
         references: those that the others are placed among, each as if it alone were added; empty in files of versions
             that had none.
-        tiers: of each, from 1.
-        ranks: of each, the best and worst rank, between which 95% of the resamples lie.
+        tiers: old, the best rank of each; the next version leaves it out.
+        ranks: of each, the best and worst rank that `p` leaves open.
         p: p[i][j] is the p-value of systems i and i + 1 + j: paired randomisation tests, corrected by Holm over the
             references and this pair; 1 where there are too few units for a conclusion, null for two systems that are
             no references where there are too many to be tested.
@@ -78,7 +78,8 @@ class ExportedRow(Record):
         system: its method and setting.
         mean, low, high: the mean over sources of the means over their datasets, with its interval; null where it lacks
             a dataset, and the interval where too few units leave it open.
-        tier, best_rank, worst_rank: null where it is not ranked.
+        best_rank, worst_rank: the ranks that the tests leave open; null where it is not ranked.
+        tier: old, the same as `best_rank`; the next version leaves it out.
         results, means: for each dataset the result's id and its mean; null where it has none.
     """
 

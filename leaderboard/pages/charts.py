@@ -26,7 +26,7 @@ from bench.show.figures import (
     tip,
     within_page,
 )
-from bench.show.numbers import format_fixed, interval, placed
+from bench.show.numbers import format_fixed, interval, placed, ranks
 
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520
@@ -54,13 +54,13 @@ _PLACES = [np.array([*_NEXT, *_LED[0]]), np.array(_LED[1])]
 
 @dataclass(frozen=True)
 class Bar:
-    """A mean with its interval and tier; that of a challenger is in parentheses."""
+    """A mean with its interval and its best and worst rank; those of a challenger are in parentheses."""
 
     name: str
     mean: float
     low: float | None
     high: float | None
-    tier: int | None
+    ranks: tuple[int, int] | None
     reference: bool = True
 
 
@@ -109,8 +109,8 @@ MARKERS = {
 }
 
 
-def tier_picture(title: str, bars: Sequence[Bar]) -> str:
-    """A row for each method, best first: its mean and interval; every second tier has a ground of its own."""
+def rank_picture(title: str, bars: Sequence[Bar]) -> str:
+    """A row for each method, best first: the ranks that it may have, its mean and interval."""
     if not bars:
         return ""
     # Of a single group of queries there is no interval: its ends are not numbers.
@@ -124,11 +124,8 @@ def tier_picture(title: str, bars: Sequence[Bar]) -> str:
     parts = []
     for i, bar in enumerate(bars):
         y = top + _ROW * i
-        if bar.tier is not None and bar.tier % 2 == 0:
-            parts.append(f'<rect class="band" x="0" y="{y}" width="{WIDTH}" height="{_ROW}"/>')
-        before = None if i == 0 else (bars[i - 1].tier, bars[i - 1].reference)
-        if bar.tier is not None and before != (bar.tier, bar.reference):
-            parts.append(text(4, y + 16, placed(f"tier {bar.tier}", bar.reference), "note"))
+        if bar.ranks is not None:
+            parts.append(text(4, y + 16, placed(ranks(*bar.ranks), bar.reference), "note"))
     parts += columns(ticks(low, high), x, top, bottom)
     names = fit_names([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):

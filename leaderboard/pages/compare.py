@@ -16,18 +16,7 @@ from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.names import apart
-from bench.leaderboard.boards.pairs import (
-    BOARD_P,
-    DIFFERENCE,
-    HIGH,
-    LOSSES,
-    LOW,
-    METRIC,
-    TRIED_P,
-    WINS,
-    P,
-    Pairs,
-)
+from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOSSES, LOW, METRIC, WINS, P, Pairs
 from bench.leaderboard.pages.explorer import Explorer, compared_rows, script_call
 from bench.leaderboard.pages.registry import Content, Page
 from bench.leaderboard.writer import Writer
@@ -50,8 +39,6 @@ class Line:
     low: float | None
     high: float | None
     p: float
-    board_p: float
-    tried_p: float | None
     wins: int
     losses: int
     decided: bool
@@ -92,16 +79,16 @@ def _listed(pair: NDArray[np.float64], decided: bool) -> list[float | str | None
     """A pair as the script has it."""
     return [
         *(_round_or_none(value, _DIGITS) for value in pair[[DIFFERENCE, LOW, HIGH]].tolist()),
-        *(_round_or_none(value, _P_DIGITS) for value in pair[[P, BOARD_P]].tolist()),
+        _round_or_none(float(pair[P]), _P_DIGITS),
         *(int(value) for value in pair[[WINS, LOSSES]].tolist()),
-        _round_or_none(float(pair[TRIED_P]), _P_DIGITS),
         # Before anything is rounded.
-        pair_verdict(pair[DIFFERENCE], pair[BOARD_P], decided),
+        pair_verdict(pair[DIFFERENCE], pair[P], decided),
     ]
 
 
 def _round_or_none(value: float, digits: int) -> float | None:
-    return None if math.isnan(value) else round(value, digits)
+    # What would round to zero keeps its sign: an interval may end just short of zero.
+    return None if math.isnan(value) else round(value, digits) or value
 
 
 def _values(content: Content) -> dict[str, Any]:
@@ -147,7 +134,7 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     numbers = pairs.between(rows[second].id, rows[first].id)
     if numbers is None:
         return None
-    difference, low, high, p, board_p, wins, losses, *_ = numbers.tolist()
+    difference, low, high, p, wins, losses = numbers.tolist()
     looked = {row.id for row in compared_rows(board)}
     decided = board.standings[METRIC].decided
     return Line(
@@ -158,12 +145,10 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
         low=None if np.isnan(low) else low,
         high=None if np.isnan(high) else high,
         p=p,
-        board_p=board_p,
-        tried_p=_round_or_none(float(numbers[TRIED_P]), _P_DIGITS),
         wins=int(wins),
         losses=int(losses),
         decided=decided,
-        verdict=pair_verdict(difference, board_p, decided),
+        verdict=pair_verdict(difference, p, decided),
         shown={rows[first].id, rows[second].id} <= looked,
     )
 

@@ -75,7 +75,7 @@ def write_dataset(
     ranked = 0 if standing is None else len(standing.ids)
     costs = _costs(board)
     recall = _curves(board)
-    sections = [("Board", "#board"), ("Tiers", "#tiers" if standing else ""), ("Cost", "#cost" if costs else "")]
+    sections = [("Board", "#board"), ("Ranks", "#ranks" if standing else ""), ("Cost", "#cost" if costs else "")]
     sections += [("Curves", "#curves" if recall["picture"] else ""), ("The dataset", "#card")]
     sections += [("Queries", f"../e/{board.slug}.html" if explorer else "")]
     sections += [("Slices", f"../{sliced}" if sliced else "")]
@@ -111,7 +111,7 @@ def write_dataset(
         standing=standing,
         fewest=FEWEST_UNITS,
         level=LEVEL,
-        tiers=[_tiers(board, ranked_systems) for name in RANKED if (ranked_systems := board.standings.get(name))],
+        ranks_by=[_ranks(board, ranked_systems) for name in RANKED if (ranked_systems := board.standings.get(name))],
         shown=min(ranked, MOST_SHOWN),
         hidden=max(0, ranked - MOST_SHOWN),
         challengers=0 if standing is None else int((~standing.references).sum()),
@@ -143,20 +143,20 @@ def write_dataset(
         writer.put(f"e/{board.slug}.html", render("explorer", "../", board=board, explorer=explorer))
 
 
-def _tiers(board: Board, standing: RankedSystems) -> dict[str, Any]:
+def _ranks(board: Board, standing: RankedSystems) -> dict[str, Any]:
     metric = next(name for name in RANKED if board.standings.get(name) is standing)
     rows = {row.id: row for row in board.rows}
     order = standing.best(MOST_SHOWN)
     bars = []
     for i in order:
-        row, tier, own = rows[standing.ids[i]], int(standing.tier[i]), bool(standing.references[i])
+        row, (best, worst), own = rows[standing.ids[i]], standing.ranks[i].tolist(), bool(standing.references[i])
         value = row.result.metrics.metrics[metric]
-        bars.append(charts.Bar(row.title, value.mean, value.low, value.high, tier, own))
+        bars.append(charts.Bar(row.title, value.mean, value.low, value.high, (best, worst), own))
     return {
         "metric": metric,
         "names": [label(rows[standing.ids[i]].title, 60) for i in order],
         "pairs": standing.pairs[np.ix_(order, order)].tolist(),
-        "picture": picture(charts.tier_picture(f"{metric} on {board.name}", bars)),
+        "picture": picture(charts.rank_picture(f"{metric} on {board.name}", bars)),
     }
 
 

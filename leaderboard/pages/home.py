@@ -56,10 +56,10 @@ def _write(content: Content, writer: Writer) -> None:
             ],
             metrics=[(other.metric, place) for other, place in view if other.kind == board.kind],
             kinds=[(other.kind, place) for other, place in view if other.metric == board.metric],
-            ranked=sum(place.tier is not None for place in board.places),
+            ranked=sum(place.ranks is not None for place in board.places),
             partial=sum(bool(place.lacks) for place in board.places),
-            challengers=sum(place.tier is not None and not place.reference for place in board.places),
-            unplaced=sum(place.tier is None and not place.lacks and not place.row.oracle for place in board.places),
+            challengers=sum(place.ranks is not None and not place.reference for place in board.places),
+            unplaced=sum(place.ranks is None and not place.lacks and not place.row.oracle for place in board.places),
             sources=len({item.source for item in board.boards}),
             fragments=fragments(board.view, content.absent),
             unranked=content.unranked,
@@ -87,7 +87,7 @@ def _write(content: Content, writer: Writer) -> None:
 
 def _best_of(board: Overall) -> dict[str, int]:
     """Key of the best of several ranked variants of a method -> how many they are."""
-    ranked = [place for place in board.places if place.tier is not None and not place.row.oracle]
+    ranked = [place for place in board.places if place.ranks is not None and not place.row.oracle]
     counts = Counter(place.row.family for place in ranked)
     best = {place.row.family: place.key for place in reversed(ranked)}
     return {key: counts[family] for family, key in best.items() if counts[family] > 1}
@@ -95,17 +95,17 @@ def _best_of(board: Overall) -> dict[str, int]:
 
 def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Markup]]:
     """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
-    rows = [row for row in board.places if row.tier is not None and row.mean is not None]
+    rows = [row for row in board.places if row.ranks is not None and row.mean is not None]
     standing = board.standing
     best = set() if standing is None else {standing.ids[i] for i in standing.best(_MOST_SHOWN)}
     bars = [
-        charts.Bar(names[row.key], row.mean or 0.0, row.low, row.high, row.tier, row.reference)
+        charts.Bar(names[row.key], row.mean or 0.0, row.low, row.high, row.ranks, row.reference)
         for row in rows
         if row.key in best
     ]
     metric, quality = board.metric, f"mean {board.metric}"
-    drawn_tiers = charts.tier_picture(f"{metric} of all methods", bars)
-    pictures = [(f"{metric}: means over sources, 95% intervals, tiers", drawn_tiers)]
+    ranked = charts.rank_picture(f"{metric} of all methods", bars)
+    pictures = [(f"{metric}: means over sources, 95% intervals, ranks", ranked)]
     for what, unit, text, cost_of in (
         ("latency", "latency of one query", numbers.duration, latency_of),
         ("tokens", "tokens of the top five tools", numbers.count, tokens_of),
@@ -148,15 +148,19 @@ def _flags(boards: Sequence[Board]) -> dict[str, str]:
 
 
 def _best(board: Overall) -> list[set[str]]:
-    """For each dataset, the ids of the results in its first tier; only known for all queries together.
+    """For each dataset, the ids of the results that may be first; only known for all queries together.
 
     Nobody is best where there are too few units for a conclusion.
     """
     if board.kind != "all":
         return [set() for _ in board.boards]
     standings = [item.standings.get(board.metric) for item in board.boards]
-    known = [(found.ids, found.tier) if found is not None and found.decided else ((), ()) for found in standings]
-    return [{name for name, tier in zip(ids, tiers, strict=True) if tier == 1} for ids, tiers in known]
+    return [
+        {name for name, best in zip(found.ids, found.ranks[:, 0], strict=True) if best == 1 and found.decided}
+        if found is not None
+        else set()
+        for found in standings
+    ]
 
 
 def _path(board: Overall, content: Content) -> str:

@@ -1,4 +1,4 @@
-"""The page of a board's slices: who is best among the queries of each value, with intervals and tiers of their own."""
+"""The page of a board's slices: who is best among the queries of each value, with intervals and ranks of their own."""
 
 from __future__ import annotations
 

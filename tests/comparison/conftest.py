@@ -54,7 +54,6 @@ def make() -> Make:
         names: Sequence[str] = ("base", "other", "third"),
         means: Sequence[float] = (0.5, 0.7, 0.4),
         corrected: Sequence[float] = (0.004, 0.03),
-        tiers: Sequence[int] = (2, 1, 2),
         text: str = "find a train",
         macro: bool = False,
     ) -> Comparison:
@@ -66,7 +65,7 @@ def make() -> Make:
                 mean=means[i],
                 low=means[i] - 0.03,
                 high=means[i] + 0.03,
-                tier=tiers[i],
+                tier=rank,
                 rank_low=rank,
                 rank_high=min(rank + 1, len(names)),
             )
@@ -95,20 +94,27 @@ def make() -> Make:
         ]
         move = Move(query_id="q1", text=text, system=1.0, baseline=0.0)
         ranks = [
-            MacroStanding(system=names[i], mean=means[i], low=0.1, high=0.9, rank=k + 1.25) for k, i in enumerate(order)
+            MacroStanding(
+                system=names[i],
+                mean=means[i],
+                low=0.1,
+                high=0.9,
+                rank=k + 1,
+                rank_low=k + 1,
+                rank_high=min(k + 2, size),
+            )
+            for k, i in enumerate(order)
         ]
         over = MacroReport(
             metric="recall@5",
             datasets=["tiny", "other"],
             sources=["tiny", "other"],
             standings=ranks,
-            friedman=0.04,
-            critical=1.5,
         )
         return Comparison(
             baseline=names[0],
             correction="holm",
-            family=f"{size - 1} comparisons with {names[0]}: {size - 1} systems x 1 metric",
+            family=f"all {size * (size - 1) // 2} pairs for each metric",
             level=0.05,
             datasets=[
                 DatasetReport(

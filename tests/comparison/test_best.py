@@ -15,7 +15,7 @@ from bench.comparison.report import BestOverDatasets, Lead, WorseOn
 from bench.stats.bounded import Span
 from bench.stats.differences import intervals_and_p_values
 from bench.stats.macro import FEWEST_SOURCES, lead_intervals, macro_values
-from bench.stats.tiers import pairwise_tests
+from bench.stats.ranking import pairwise_tests
 
 
 def found(*leads: Lead, datasets: int = 6, sources: int = 6, worse: Sequence[WorseOn] = ()) -> BestOverDatasets:
@@ -78,11 +78,11 @@ def statement(
     names = [chr(ord("a") + i) for i in range(parts[0].shape[1])]
     table, codes = macro_values(parts, units, sources)
     best = int(np.round(table.mean(axis=0), 12).argmax())
-    pairs = [pairwise_tests(part, code, flips=2000) for part, code in zip(parts, units, strict=True)]
+    pairs = [pairwise_tests(part, code, flips=2000).p for part, code in zip(parts, units, strict=True)]
     tests = [
         DatasetTests(f"d{i}", names, part.mean(axis=0), p) for i, (part, p) in enumerate(zip(parts, pairs, strict=True))
     ]
-    p = pairwise_tests(table, codes, flips=2000)[best]
+    p = pairwise_tests(table, codes, flips=2000).p[best]
     leads = lead_intervals(parts, best, units, sources, Span(-1.0, 1.0))
     return best_over_datasets(names, best, leads, p, len(set(sources)), tests), pairs
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 from bench.comparison.compare import ComparisonQuestion, compare_fields
 from bench.comparison.render import latex
-from bench.comparison.report import Comparison, MetricReport
+from bench.comparison.report import Comparison, Correction, MetricReport
 from bench.comparison.systems import Field, on_same_queries
 from bench.data.card import Card
 from bench.data.dataset import Dataset
@@ -22,6 +21,7 @@ from bench.data.tables import Query, Tables, Tool
 from bench.evaluation.external import score_run_file
 from bench.results.store import StoredResult
 from bench.stats.power import minimum_detectable_effect
+from bench.stats.ranking import p_of_pairs
 from bench.stats.units import robust_mean
 
 TOOLS = [f"t{i:02}" for i in range(30)]
@@ -106,14 +106,11 @@ def test_the_number_of_queries_needed_is_that_of_the_sample_standard_deviation(s
     assert checked == 2
 
 
-def test_where_less_is_better_the_smallest_mean_is_first_in_order_tier_and_ranks(
-    small: Dataset, tmp_path: Path
-) -> None:
+def test_where_less_is_better_the_smallest_mean_is_first_in_order_and_ranks(small: Dataset, tmp_path: Path) -> None:
     part = field(small, tmp_path)
     result = report(compare_fields([part], ComparisonQuestion((SIZE,)), lambda _: small), SIZE)
     assert not result.higher_is_better
     assert [item.system for item in result.standings] == ["none", "few", "many"]
-    assert [item.tier for item in result.standings] == [1, 2, 3]
     assert [(item.rank_low, item.rank_high) for item in result.standings] == [(1, 1), (2, 2), (3, 3)]
     wins = {item.system: (item.wins, item.losses) for item in result.differences}
     assert wins["none"][0] > wins["none"][1]
@@ -155,13 +152,37 @@ def test_metrics_are_shared_if_every_result_has_them(small: Dataset, tmp_path: P
     assert on_same_queries([sets, more]).shared_metrics(["recall@5", SIZE]) == ["recall@5", SIZE]
 
 
-def test_p_values_of_all_metrics_are_one_family(small: Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("correction", ["holm", "benjamini-hochberg", "holm-all"])
+def test_everything_that_is_said_of_a_pair_has_one_p_value(
+    correction: Correction, small: Dataset, tmp_path: Path
+) -> None:
+    asked = ComparisonQuestion(("mrr@10", "recall@1", SIZE), correction=correction)
     part = field(small, tmp_path)
-    result = compare_fields([part], ComparisonQuestion(("mrr@10", "recall@1", SIZE)), lambda _: small)
-    every = [item for metric in result.datasets[0].metrics for item in metric.differences]
-    assert [item.corrected for item in every] == pytest.approx(step_down([item.p for item in every]))
-    assert any(item.corrected > item.p for item in every)
-    assert result.family == "6 comparisons with few: 2 systems x 3 metrics"
+    result = compare_fields([part], asked, lambda _: small)
+    first, second = np.triu_indices(3, 1)
+    tables = [part.values(item.metric) for item in result.datasets[0].metrics]
+    alone = [p_of_pairs(values, first, second, part.units_of(rows)) for rows, values in tables]
+    named = "all 3 pairs, 3 metrics and 1 dataset together" if "all" in correction else "all 3 pairs for each metric"
+    assert result.family == named
+    for place, metric in enumerate(result.datasets[0].metrics):
+        pairs = np.array(metric.pairs)
+        if correction == "holm":
+            assert pairs[first, second].tolist() == pytest.approx(step_down(alone[place].tolist()))
+        if correction == "holm-all":
+            every = step_down(np.concatenate(alone).tolist())
+            assert pairs[first, second].tolist() == pytest.approx(every[3 * place : 3 * place + 3])
+        names = [system.name for system in result.datasets[0].systems]
+        ranks = {item.system: (item.rank_low, item.rank_high) for item in metric.standings}
+        for item in metric.differences:
+            p = pairs[0, names.index(item.system)]
+            assert item.corrected == p
+            assert (item.verdict != "not decided") == (p < 0.05)
+            assert (item.low or 0.0) <= item.difference <= (item.high or 0.0)
+            assert ((item.low or 0.0) > 0 or (item.high or 0.0) < 0) == (p < 0.05)
+            better, worse = (item.system, names[0]) if item.verdict == "better" else (names[0], item.system)
+            if item.verdict != "not decided":
+                assert ranks[better][0] < ranks[worse][0]
+                assert ranks[better][1] < ranks[worse][1]
 
 
 def test_slices_are_a_family_of_their_own(small: Dataset, tmp_path: Path) -> None:
@@ -198,12 +219,7 @@ def test_over_datasets_the_best_has_the_first_rank_in_either_direction(names: tu
         assert [item.system for item in macro.standings] == (
             ["none", "few", "many"] if len(names) > 2 else ["none", "few"]
         )
-        assert [item.rank for item in macro.standings] == list(range(1, len(names) + 1))
+        assert [item.rank_low for item in macro.standings] == list(range(1, len(names) + 1))
+        assert [item.rank for item in macro.standings] == [item.rank_low for item in macro.standings]
         means = {name: np.mean([values(row, metric)[name].mean() for row in fields]) for name in names}
         assert {item.system: item.mean for item in macro.standings} == pytest.approx(means)
-        if len(names) == 2:
-            # Two systems are one pair: the sign test has nothing to add to their comparison.
-            assert macro.friedman is None
-        else:
-            table = np.array([[values(row, metric)[name].mean() for name in names] for row in fields])
-            assert macro.friedman == pytest.approx(stats.friedmanchisquare(*table.T).pvalue)

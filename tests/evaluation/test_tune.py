@@ -28,6 +28,7 @@ from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.units import number_units
 from bench.search.topk import top_k
+from bench.stats.bounded import Span
 from bench.stats.paired import compare
 
 CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
@@ -168,7 +169,7 @@ def test_p_is_that_of_compare_for_a_single_point_and_allows_for_the_choice() -> 
     )
     units = dataset.units[dataset.rows("dev")]
     taken = ~np.isnan(best)
-    (pair,) = compare((best - default)[taken, None], units=number_units(units[taken]), span=(-1, 1))
+    (pair,) = compare((best - default)[taken, None], units=number_units(units[taken]), span=Span(-1, 1))
     assert (one.difference, one.low, one.high) == pytest.approx((pair.difference, pair.low, pair.high))
     assert one.p == pair.p
     assert one.method == "bm25"

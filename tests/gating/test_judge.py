@@ -79,6 +79,8 @@ def test_where_less_is_better_a_rise_is_the_loss_and_the_floor_a_ceiling(judged:
     assert [rule.verdict for rule in up.rules] == ["regression", "regression"]
     margin = up.rules[0]
     assert (margin.difference, margin.worse) == (0.9, 180)
+    assert margin.lower is not None
+    assert margin.upper is not None
     assert 0.8 < margin.lower < 0.9 < margin.upper < 1
     down = judged({"size_diff": larger}, {"size_diff": sizes}, policy)
     assert [rule.verdict for rule in down.rules] == ["pass", "pass"]

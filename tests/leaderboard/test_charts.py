@@ -53,7 +53,7 @@ def test_every_line_of_a_grid_is_between_the_axes(points: list[charts.ChartPoint
     drawn = [
         (charts.cost_picture("t", points, "cost", "quality", str), 52, charts.WIDTH - 16, 330 + 9 * 16),
         (charts.curves("t", [lines], "recall@k"), 52, charts.WIDTH - 200, 330),
-        (charts.tier_picture("t", bars), 267, charts.WIDTH - 16, 14 + 24 * len(bars)),
+        (charts.rank_picture("t", bars), 267, charts.WIDTH - 16, 14 + 24 * len(bars)),
     ]
     for svg, left, right, bottom in drawn:
         for x, y in re.findall(r'class="grid" d="M(-?[\d.]+),(-?[\d.]+)[HV]', svg):
@@ -70,9 +70,11 @@ def test_a_name_is_led_to_from_the_end_of_its_curve() -> None:
 
 
 @given(st.lists(st.tuples(_UNIT, _UNIT, _UNIT, st.integers(1, 5)), min_size=1, max_size=40))
-def test_a_tier_picture_has_a_dot_for_each_method(rows: list[tuple[float, float, float, int]]) -> None:
-    bars = [charts.Bar(f"m{i}", mean, min(mean, a), max(mean, b), tier) for i, (mean, a, b, tier) in enumerate(rows)]
-    root = ElementTree.fromstring(charts.tier_picture("t", bars))
+def test_a_rank_picture_has_a_dot_for_each_method(rows: list[tuple[float, float, float, int]]) -> None:
+    bars = [
+        charts.Bar(f"m{i}", mean, min(mean, a), max(mean, b), (rank, 9)) for i, (mean, a, b, rank) in enumerate(rows)
+    ]
+    root = ElementTree.fromstring(charts.rank_picture("t", bars))
     dots = root.findall("circle")
     assert len(dots) == len(bars)
     # Between the names and the border.
@@ -140,11 +142,11 @@ def test_curves_end_where_they_still_differ() -> None:
 
 
 def test_names_are_text_and_nothing_else() -> None:
-    bar = charts.Bar(HOSTILE, 0.5, 0.4, 0.6, 1)
+    bar = charts.Bar(HOSTILE, 0.5, 0.4, 0.6, (1, 2))
     point = charts.ChartPoint(HOSTILE, 1.0, 0.5)
     line = charts.Series(HOSTILE, ((1, 0.2), (5, 0.4)))
     for svg in (
-        charts.tier_picture(HOSTILE, [bar]),
+        charts.rank_picture(HOSTILE, [bar]),
         charts.cost_picture(HOSTILE, [point], HOSTILE, HOSTILE, lambda value: HOSTILE),
         charts.curves(HOSTILE, [line], HOSTILE),
         charts.steps(HOSTILE, [(1.0, 0.5)], HOSTILE, HOSTILE),
@@ -176,15 +178,15 @@ def test_the_area_under_drawn_steps_is_that_of_the_function(pairs: list[tuple[in
 
 def test_what_cannot_be_drawn_is_left_out() -> None:
     assert charts.steps("t", [], "across", "up") == ""
-    assert charts.tier_picture("t", []) == ""
+    assert charts.rank_picture("t", []) == ""
     assert charts.curves("t", [charts.Series("a", ((5, 0.1),))], "recall@k") == ""
     assert charts.cost_picture("t", [charts.ChartPoint("free", 0.0, 0.5)], "c", "q", str) == ""
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
 def test_methods_that_are_all_the_same_can_be_drawn(value: float) -> None:
-    bars = [charts.Bar(f"m{i}", value, value, value, 1) for i in range(3)]
-    assert charts.tier_picture("t", bars).count("<circle") == 3
+    bars = [charts.Bar(f"m{i}", value, value, value, (1, 3)) for i in range(3)]
+    assert charts.rank_picture("t", bars).count("<circle") == 3
 
 
 @given(st.floats(-6, 6), st.floats(0.04, 8))

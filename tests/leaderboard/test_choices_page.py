@@ -86,9 +86,9 @@ def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     text = choice_site.page("choices.html").text
     unfit, fit = text.split(">first <small>")[1].split(">reads <small>")
     assert "not fit to judge" in unfit
-    assert ">tier<" not in unfit
+    assert ">rank<" not in unfit
     assert "not fit to judge" not in fit
-    assert ">tier<" in fit
+    assert ">rank<" in fit
 
 
 def test_a_row_that_shows_what_another_shows_has_no_rank(results: Path, tmp_path: Path) -> None:

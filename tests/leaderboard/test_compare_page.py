@@ -45,41 +45,22 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
     pairs = pairs_module.pairs_of(board)
     assert pairs is not None
     rows = {row.id: row for row in board.rows}
-    # The two best in both directions, and the best and a floor.
+    # The two best in both directions, and the best and a floor: among the same systems.
     ids = pairs.ids
     for base, other in [(ids[0], ids[1]), (ids[1], ids[0]), (ids[-1], ids[0])]:
-        told = compare(rows[base].result.folder, rows[other].result.folder, metrics=[METRIC], moved=0)
-        (item,) = told.datasets[0].metrics[0].differences
+        others = [rows[name].result.folder for name in ids if name != base]
+        told = compare(rows[base].result.folder, *others, metrics=[METRIC], moved=0)
+        names = {system.result_id: system.name for system in told.datasets[0].systems}
+        (item,) = (item for item in told.datasets[0].metrics[0].differences if item.system == names[other])
         result = between(pairs, other, base)
         assert result[pairs_module.DIFFERENCE] == pytest.approx(item.difference, abs=1e-12)
         assert result[[pairs_module.LOW, pairs_module.HIGH]].tolist() == pytest.approx([item.low, item.high], abs=1e-9)
-        assert result[pairs_module.P] == item.p
         assert (result[pairs_module.WINS], result[pairs_module.LOSSES]) == (item.wins, item.losses)
         standing = board.standings[METRIC]
         on_board = standing.pairs[standing.place(other), standing.place(base)]
-        assert result[pairs_module.BOARD_P] == on_board
+        assert result[pairs_module.P] == item.corrected == on_board
     assert pairs.between(ids[0], ids[0]) is None
     assert pairs.between(ids[0], "elsewhere") is None
-
-
-def test_a_pair_with_one_of_several_variants_has_the_p_of_the_best_of_many() -> None:
-    learnt = "tgr(discriminator=models/dependency-discriminator, graph=discriminator)"
-    board = board_of_kept("apibank", "tgr", "tgr(graph=manual)", learnt, "dense", "bm25")
-    pairs = pairs_module.pairs_of(board)
-    assert pairs is not None
-    variants = [row for row in board.rows if row.family == "tgr"]
-    dense, bm25 = (next(row for row in board.rows if row.name == name) for name in ("dense", "bm25"))
-    assert len(variants) == 3
-    for row in variants:
-        told = compare(dense.result.folder, row.result.folder, metrics=[METRIC], moved=0)
-        p = {item.system: item.p for item in told.datasets[0].metrics[0].tried}
-        assert between(pairs, row.id, dense.id)[pairs_module.TRIED_P] == p[row.name]
-        assert between(pairs, dense.id, row.id)[pairs_module.TRIED_P] == p[row.name]
-    # Of two methods of one variant each there is nothing to correct, nor of two variants of one method.
-    assert np.isnan(between(pairs, dense.id, bm25.id)[pairs_module.TRIED_P])
-    assert np.isnan(between(pairs, variants[0].id, variants[1].id)[pairs_module.TRIED_P])
-    best = [row for row in variants if any(mark.text == "best of 3 on test" for mark in row.marks)]
-    assert [row.id for row in best] == [max(variants, key=lambda row: row.result.metrics.metrics[METRIC].mean).id]
 
 
 def test_boards_too_large_for_single_tests_have_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +88,7 @@ def test_the_script_says_what_the_page_says_of_a_pair_at_the_level() -> None:
     board = board_of_kept("apibank", "bm25", "tfidf")
     pairs = pairs_module.pairs_of(board)
     assert pairs is not None
-    pairs.numbers[0, [pairs_module.DIFFERENCE, pairs_module.BOARD_P]] = 0.1, 0.05 - 1e-10
+    pairs.numbers[0, [pairs_module.DIFFERENCE, pairs_module.P]] = 0.1, 0.05 - 1e-10
     first, second = (next(row for row in board.rows if row.id == name) for name in pairs.ids)
     writer = Written()
     write_pairs(board, pairs, None, writer)  # type: ignore[arg-type]
@@ -116,7 +97,7 @@ def test_the_script_says_what_the_page_says_of_a_pair_at_the_level() -> None:
     line = _line(board, pairs, second.key, first.key)
     assert line is not None
     # Rounded for a browser, the p-value is 0.05.
-    assert data["pairs"][0][pairs_module.BOARD_P] == 0.05
+    assert data["pairs"][0][pairs_module.P] == 0.05
     assert data["pairs"][0][-1] == line.verdict == "better"
 
 
@@ -135,7 +116,7 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(ready_sit
         result = between(pairs, rows[name].id, rows["bm25"].id)
         assert values[0].startswith(board.name)
         assert float(values[2]) == pytest.approx(result[pairs_module.DIFFERENCE], abs=5e-4)
-        assert [int(values[6]), int(values[7])] == result[[pairs_module.WINS, pairs_module.LOSSES]].tolist()
+        assert [int(values[5]), int(values[6])] == result[[pairs_module.WINS, pairs_module.LOSSES]].tolist()
     assert not browser.run("return document.getElementById('presets').checkVisibility()")
     # The address holds names of methods, the page what readers call them.
     heads = browser.run("return [...document.querySelectorAll('#compared h2')].map(head => head.textContent)")
@@ -151,12 +132,12 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(ready_sit
 def test_differences_turn_with_the_pair() -> None:
     numbers = np.array(
         [
-            [0.1, -0.05, 0.2, 0.03, 0.06, 5, 2, 0.04],
-            [0.3, 0.1, 0.5, 0.01, 0.02, 9, 1, 0.02],
-            [0.2, np.nan, np.nan, 1, 1, 4, 4, np.nan],
+            [0.1, -0.05, 0.2, 0.06, 5, 2],
+            [0.3, 0.1, 0.5, 0.02, 9, 1],
+            [0.2, np.nan, np.nan, 1, 4, 4],
         ]
     )
     pairs = pairs_module.Pairs(("a", "b", "c"), numbers)
     assert between(pairs, "a", "c").tolist() == numbers[1].tolist()
-    assert between(pairs, "b", "a").tolist() == [-0.1, -0.2, 0.05, 0.03, 0.06, 2, 5, 0.04]
+    assert between(pairs, "b", "a").tolist() == [-0.1, -0.2, 0.05, 0.06, 2, 5]
     assert between(pairs, "b", "c")[0] == 0.2

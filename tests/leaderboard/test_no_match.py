@@ -31,7 +31,7 @@ def test_few_queries_without_gold_are_shown_and_decide_nothing(ready_site: Built
     assert means == sorted(means, reverse=True)
     assert {(row.family, reason) for row, reason in result.left} == {("random", "no scores"), ("oracle", "no scores")}
     page = ready_site.only("n/*.html")
-    assert "There are no tiers" in " ".join(page.texts)
+    assert "There are no ranks" in " ".join(page.texts)
     assert {f"../r/{row.id}.html" for row in board.rows} <= set(page.links)
     assert f"../n/{board.slug}.html" in ready_site.only("d/*.html").links
     assert f"n/{board.slug}.html" in ready_site.page("index.html").links
@@ -53,29 +53,30 @@ def test_p_values_are_those_of_the_command(
     capsys.readouterr()
     assert command(["compare", second, first, "-m", "auroc", "--json"]) == 0
     assert repr(float(result.standing.pairs[0, 1])) in json.dumps(json.loads(capsys.readouterr().out))
-    assert result.standing.tier.tolist() == [1, 1 if result.standing.pairs[0, 1] >= 0.05 else 2]
+    apart = result.standing.pairs[0, 1] < 0.05
+    assert result.standing.ranks.tolist() == ([[1, 1], [2, 2]] if apart else [[1, 2], [1, 2]])
     # Others can check them, also after a build that had nothing to do.
     for folder in (site, build()):
         (exported,) = json.loads((folder.folder / "results.json").read_text("utf-8"))["boards"]
         (told,) = [item for item in exported["standings"] if item["metric"] == "auroc"]
         assert told["p"][0] == [result.standing.pairs[0, 1]]
-        assert (told["systems"], told["tiers"]) == ([first, second], result.standing.tier.tolist())
+        assert (told["systems"], told["ranks"]) == ([first, second], result.standing.ranks.tolist())
 
 
-def test_no_two_of_a_tier_differ(tmp_path: Path) -> None:
+def test_rows_are_in_the_order_of_their_ranks(tmp_path: Path) -> None:
     names = ("bm25", "bm25-fields", "dense", "hybrid", "names", "oracle", "random", "rrf", "tfidf", "coverage")
     board = board_of_kept("github-mcp", *names)
     result = no_match(board)
     assert result is not None
     standing = result.standing
     assert standing is not None
-    same = standing.tier[:, None] == standing.tier
-    assert (standing.pairs[same] >= 0.05).all()
-    assert len(set(standing.tier.tolist())) > 1
+    best = [standing.ranks[standing.place(row.id), 0] for row in result.rows]
+    assert best == sorted(best)
+    assert len(set(best)) > 1
     assert {row.family for row, _ in result.left} == {"oracle", "random", "coverage"}
     page = written(tmp_path, lambda writer: write_no_match(board, [], writer))("n/*.html")
-    assert "tier" in page.texts
-    assert "There are no tiers" not in " ".join(page.texts)
+    assert "rank" in page.texts
+    assert "There are no ranks" not in " ".join(page.texts)
 
 
 def test_an_edited_column_takes_the_page_away_and_is_told(few: Path, build: Callable[..., Built]) -> None:

@@ -37,8 +37,8 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
 from bench.stats.macro import macro_intervals, macro_values
 from bench.stats.noninferiority import enough_units
+from bench.stats.ranking import pairwise_tests
 from bench.stats.robust_t import robust_t
-from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import robust_mean, unit_sums
 from bench.validation.ceilings import ceilings
 
@@ -58,7 +58,7 @@ def two_datasets(site_of: Callable[..., Any], starter_results: Path) -> Any:
     return site_of("two-datasets", prepare, quick=True)
 
 
-def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready_site: Any) -> None:
+def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_rank(ready_site: Any) -> None:
     board = ready_site.board
     order = [row.name for row in board.rows]
     assert order[-1] == "oracle"
@@ -66,7 +66,7 @@ def test_a_board_is_ranked_and_an_oracle_stands_last_without_a_tier(ready_site: 
     recall_5 = board.standings["recall@5"]
     assert len(recall_5.ids) == 4
     assert board.rows[-1].id not in recall_5.ids
-    assert recall_5.tier[recall_5.place(board.rows[0].id)] == 1
+    assert recall_5.ranks[recall_5.place(board.rows[0].id), 0] == 1
 
 
 def test_numbers_are_those_of_the_result(ready_site: Any) -> None:
@@ -139,9 +139,9 @@ def test_a_method_that_lacks_a_dataset_has_no_mean(two_datasets: Any) -> None:
     assert "lacks apibank" in {value for name, value in home.attributes if name == "title"}
 
 
-def test_the_first_tier_of_a_dataset_is_bold_where_all_queries_count(ready_site: Any) -> None:
+def test_what_may_be_first_on_a_dataset_is_bold_where_all_queries_count(ready_site: Any) -> None:
     recall_5 = ready_site.board.standings["recall@5"]
-    first = {name for name, tier in zip(recall_5.ids, recall_5.tier, strict=True) if tier == 1}
+    first = {name for name, best in zip(recall_5.ids, recall_5.ranks[:, 0], strict=True) if best == 1}
     assert 0 < len(first) < len(recall_5.ids)
 
     def bold(page: str) -> set[str]:
@@ -275,7 +275,7 @@ def test_a_board_links_to_each_of_its_sections(
         page = site.only("d/*.html")
         assert ("cost" in page.ids) == cost
         linked = {link[1:] for link in page.links if link.startswith("#")}
-        for section in ("board", "tiers", "cost", "curves", "card"):
+        for section in ("board", "ranks", "cost", "curves", "card"):
             assert (section in linked) == (section in page.ids)
 
 
@@ -325,11 +325,10 @@ def test_limits_agree_with_what_they_are_the_limits_of() -> None:
     values = np.clip(random.normal(skill, 0.3, (1500, 8)) + random.normal(0, 0.2, (1500, 1)), 0, 1)
     values[:, 3] = values[:, 2]
     units = np.arange(1500) // 3
-    pairs = standings.pairs_limit(values, units)
+    pairs = standings.pairs_limit(values, units).p
     assert np.median(pairs) > 0.05
     assert (pairs < 0.05).any()
-    assert np.abs(pairs - pairwise_tests(values, units=units)).max() < 0.03
-    assert np.abs(standings.ranks_limit(values, units) - rank_intervals(values, units=units)).max() <= 1
+    assert np.abs(pairs - pairwise_tests(values, units=units).p).max() < 0.03
     parts, member = [values, values[:699] * 0.5, values[:900] * 0.8], [units, units[:699], units[:900]]
     sources = ["one", "two", "two"]
     means = np.array([part.mean(axis=0) for part in parts])
@@ -363,17 +362,16 @@ def test_quick_errors_are_those_of_the_statistics(values: Any, seed: int, alone:
 def test_a_limit_of_systems_that_are_alike_finds_no_difference() -> None:
     values = np.tile(np.random.default_rng(0).random((50, 1)), (1, 4))
     units = np.arange(50) // 2
-    assert (standings.pairs_limit(values, units) == 1).all()
-    assert (standings.ranks_limit(values, units) == [1, 4]).all()
+    assert (standings.pairs_limit(values, units).p == 1).all()
 
 
 def test_too_few_units_decide_nothing() -> None:
     random = np.random.default_rng(1)
     values = np.column_stack([np.full(190, 0.9), np.full(190, 0.1)]) + random.normal(0, 0.01, (190, 2))
     few = standings.rank_systems(["a", "b"], values, np.arange(190) // 10)
-    assert (few.units, few.tier.tolist(), few.pairs.min()) == (19, [1, 1], 1.0)
+    assert (few.units, few.ranks.tolist(), few.pairs.min()) == (19, [[1, 2]] * 2, 1.0)
     enough = standings.rank_systems(["a", "b"], values, np.minimum(np.arange(190) // 9, 20))
-    assert (enough.units, enough.tier.tolist()) == (21, [1, 2])
+    assert (enough.units, enough.ranks.tolist()) == (21, [[1, 1], [2, 2]])
 
 
 def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +28,13 @@ from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
 from bench.leaderboard.boards import overall as overall_module
 from bench.leaderboard.boards import rankingset, standings, tables
+from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOW, METRIC, P, pairs_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.registry import load_dataset
 from bench.results.comparability import competes
 from bench.results.store import StoredResult
-from bench.stats.tiers import correct_pairs, pairwise_tests
+from bench.stats.noninferiority import pair_verdict
+from bench.stats.ranking import correct_pairs, pairwise_tests
 
 FLOORS = {"popularity", "random", "random-bundle"}
 #: Ranked methods that learn from past queries where there are some.
@@ -123,7 +126,7 @@ def _rows(ranking: Any, only: frozenset[str] | None = None) -> list[tuple[str, f
 def _standing(ranking: Any, only: frozenset[str]) -> tuple[dict[str, tuple[Any, ...]], list[list[float]]]:
     """What each of these systems has, and the p-values of their pairs."""
     places = {
-        place.key: (place.tier, place.best, place.worst, place.low, place.high, place.lacks, place.reference)
+        place.key: (place.ranks, place.low, place.high, place.lacks, place.reference)
         for place in ranking.places
         if place.key in only
     }
@@ -261,18 +264,69 @@ def test_whatever_is_added_the_others_keep_their_order_and_their_means(
     after = _ranking(_boards(added))
     assert _rows(after, _honest()) == _rows(_before())
     assert _standing(after, _honest()) == _standing(_before(), _honest())
-    tiers = [place.tier for place in after.places if place.reference]
-    assert tiers == sorted(tiers)
+    first = [place.ranks[0] for place in after.places if place.ranks]
+    assert first == sorted(first)
+
+
+def _contradictions(standing: standings.RankedSystems) -> list[tuple[str, str, str]]:
+    """Pairs with a reference of which the ranks say another thing than the p-value, and what."""
+    found = []
+    for i, j in itertools.combinations(range(len(standing.ids)), 2):
+        first, second = (i, j) if standing.means[i] > standing.means[j] else (j, i)
+        (best, worst), (other_best, other_worst) = standing.ranks[first].tolist(), standing.ranks[second].tolist()
+        both, names = standing.references[i] and standing.references[j], (standing.ids[first], standing.ids[second])
+        if standing.pairs[i, j] < 0.05:
+            # References do not count challengers, which may thus be better and share the first rank.
+            if (best, worst) >= (other_best, other_worst) if both else best > other_best:
+                found.append((*names, "shown to be better, with no better ranks"))
+        elif (standing.references[i] or standing.references[j]) and (worst < other_best or other_worst < best):
+            found.append((*names, "not told apart, with other ranks"))
+    order = standing.order()
+    if [standing.ranks[i, 0] for i in order] != sorted(standing.ranks[:, 0]):
+        found.append(("", "", "not in the order of the first ranks"))
+    return found
+
+
+def _contradictions_of(board: Any) -> list[tuple[str, str, str]]:
+    """Of all standings of a board, and of what is said of pairs on its compare page."""
+    found = [item for standing in board.standings.values() for item in _contradictions(standing)]
+    pairs = pairs_of(board)
+    if pairs is None:
+        return found
+    standing = board.standings[METRIC]
+    for one, other in itertools.combinations(pairs.ids, 2):
+        numbers = pairs.between(one, other)
+        if numbers is None:
+            continue
+        p = standing.pairs[standing.place(one), standing.place(other)]
+        verdict = pair_verdict(numbers[DIFFERENCE], p, standing.decided)
+        if numbers[P] != p or (verdict != "not decided") != (p < 0.05):
+            found.append((one, other, "other p-values"))
+        if np.isfinite(numbers[[LOW, HIGH]]).all() and (numbers[LOW] > 0 or numbers[HIGH] < 0) != (p < 0.05):
+            found.append((one, other, "an interval that contradicts p"))
+    return found
+
+
+@pytest.mark.parametrize("spec", ["apibank", "starter"])
+def test_nothing_that_a_board_says_of_a_pair_contradicts_another_statement(spec: str) -> None:
+    members, values = _kept(spec)
+    assert not _contradictions_of(board_module.assemble(members, values))
 
 
 @pytest.mark.parametrize("metric", board_module.RANKED)
-def test_systems_share_a_tier_only_if_no_pair_in_it_is_significant(metric: str) -> None:
-    standing = _ranking(_boards({}), metric).standing
-    assert standing is not None
-    own = standing.references
-    same = standing.tier[own][:, None] == standing.tier[own][None, :]
-    assert standing.pairs[np.ix_(own, own)][same].min() >= 0.05
-    assert same.sum() > len(same)
+def test_nor_does_what_is_said_over_datasets(metric: str) -> None:
+    assert not _contradictions(_ranking(_boards({}), metric).standing)
+
+
+@pytest.mark.slow("the kept results")
+def test_nothing_on_the_whole_board_contradicts_another_statement() -> None:
+    folder, count = KEPT, 0
+    for members in board_module.read_results(folder)[0]:
+        board, _ = board_module.make_board(members, folder, verify=False)
+        assert board is not None
+        assert not _contradictions_of(board), board.name
+        count += len(board.standings)
+    assert count > 200
 
 
 @settings(max_examples=25, deadline=None)
@@ -283,7 +337,7 @@ def test_systems_share_a_tier_only_if_no_pair_in_it_is_significant(metric: str) 
     st.sampled_from([0.0, 0.1, 0.4]),
     st.integers(0, 3),
 )
-def test_tiers_of_simulated_boards_hold_no_significant_pair_of_references(
+def test_ranks_of_simulated_boards_follow_from_the_p_values(
     systems: int, queries: int, seed: int, spread: float, challengers: int
 ) -> None:
     random = np.random.default_rng(seed)
@@ -293,9 +347,11 @@ def test_tiers_of_simulated_boards_hold_no_significant_pair_of_references(
     ranked = standings.rank_systems([str(i) for i in range(systems)], values, np.arange(queries), own)
     assert np.array_equal(ranked.pairs, ranked.pairs.T)
     for system in range(systems):
-        # Of its tier, no reference before a system is known to be better.
-        before = own & (ranked.means > ranked.means[system]) & (ranked.tier == ranked.tier[system])
-        assert (ranked.pairs[system, before] >= 0.05).all()
+        shown = own & (ranked.pairs[system] < 0.05)
+        assert ranked.ranks[system, 0] == 1 + (shown & (ranked.means > ranked.means[system])).sum()
+        copy = own[system] or any((values[:, system] == values[:, i]).all() for i in np.flatnonzero(own))
+        count = own.sum() + (not copy)
+        assert ranked.ranks[system, 1] == count - (shown & (ranked.means < ranked.means[system])).sum()
 
 
 def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
@@ -306,12 +362,13 @@ def test_answers_name_the_best_that_fits_and_everybody_who_ties() -> None:
     assert by_question["Best trained"].best.key in LEARNERS
     pairs, ids = ranking.standing.pairs, ranking.standing.ids
     for answer in by_question.values():
-        # With those outside, everybody of the best one's tier is named.
-        same = {row.key for row in ranking.places if row.tier == answer.best.tier and row is not answer.best}
+        # With those outside, everybody who is not told apart from the best one is named.
+        at = ids.index(answer.best.key)
+        same = {ids[i] for i in np.flatnonzero(pairs[at] >= 0.05) if i != at and ids[i] not in FLOORS}
         ties, outside = ({row.key for row in rows} for rows in (answer.ties, answer.outside))
-        assert same <= ties | outside
+        assert same == ties | outside
         assert not ties & outside
-        rest = [row for row in ranking.places if row.tier and row.key.partition("(")[0] not in FLOORS | LEARNERS]
+        rest = [row for row in ranking.places if row.ranks and row.key.partition("(")[0] not in FLOORS | LEARNERS]
         if answer.question == "Best without training":
             assert answer.others == len(rest) - 1
             assert answer.best.mean == max(row.mean for row in rest)
@@ -336,7 +393,7 @@ def test_the_statement_agrees_with_the_overall_table_and_every_dataset(tmp_path:
     ranking = _ranking(collected)
     best, standing = ranking.best, ranking.standing
     rows = {row.key: row for row in ranking.places}
-    compete = [row.key for row in ranking.places if row.tier and row.key not in FLOORS]
+    compete = [row.key for row in ranking.places if row.ranks and row.key not in FLOORS]
     assert best.system == compete[0]
     assert {lead.system for lead in best.leads} == set(compete[1:])
     assert (best.sources, len(best.datasets)) == (3, 4)
@@ -346,7 +403,7 @@ def test_the_statement_agrees_with_the_overall_table_and_every_dataset(tmp_path:
         assert lead.difference == pytest.approx(rows[best.system].mean - rows[lead.system].mean)
         assert (lead.verdict == "not told apart") == (standing.pairs[first, other] >= 0.05)
         assert lead.low < lead.difference < lead.high
-        if rows[lead.system].tier == 1:
+        if rows[lead.system].ranks[0] == 1:
             assert lead.verdict == "not told apart"
     worse = set()
     for place, board in enumerate(ranking.boards):
@@ -389,17 +446,18 @@ def test_a_challenger_is_the_answer_only_if_it_is_known_to_be_better_than_the_be
 def test_pairs_of_references_know_nothing_of_challengers_and_copies_have_their_p_values() -> None:
     random = np.random.default_rng(5)
     values = (random.random((80, 4)) < [0.7, 0.55, 0.5, 0.3]).astype(np.float64)
-    alone = pairwise_tests(values)
+    alone = pairwise_tests(values).p
     noise = (random.random((80, 30)) < 0.1).astype(np.float64)
     copies = np.repeat(values[:, :1], 10, axis=1)
     references = np.array([True] * 4 + [False] * 40)
-    crowded = pairwise_tests(np.column_stack([values, noise, copies]), references=references, challengers=False)
+    crowded = pairwise_tests(np.column_stack([values, noise, copies]), references=references, challengers=False).p
     assert np.array_equal(crowded[:4, :4], alone)
     assert (crowded[0, 34:] == 1).all()
     assert np.array_equal(crowded[1, 34:], np.full(10, alone[0, 1]))
     assert np.isnan(crowded[4:34, 34:]).all()
     # By hand: three systems, two of which are one, have a single pair.
-    assert correct_pairs(np.array([1.0, 0.03, 0.03]), np.array([[1, 1, 0], [0, 0, 1.0]])).tolist() == [
+    (tests,) = correct_pairs([np.array([1.0, 0.03, 0.03])], [np.array([[1, 1, 0], [0, 0, 1.0]])])
+    assert tests.p.tolist() == [
         [1.0, 1.0, 0.03],
         [1.0, 1.0, 0.03],
         [0.03, 0.03, 1.0],
@@ -423,11 +481,11 @@ def test_the_site_has_of_references_and_a_challenger_what_bench_compare_has_of_t
             assert metric.pairs == recall_5.pairs[np.ix_(at, at)].tolist()
         else:
             assert metric.pairs[at.index(challenger)] == recall_5.pairs[challenger, at].tolist()
-        said = {item.system: (item.tier, item.rank_low, item.rank_high) for item in metric.standings}
+        said = {item.system: (item.rank_low, item.rank_high) for item in metric.standings}
         names = [system.name for system in report.datasets[0].systems]
         for i, name in zip(at, names, strict=True):
             if challenger in (None, i):
-                assert said[name] == (recall_5.tier[i], *recall_5.ranks[i])
+                assert said[name] == tuple(recall_5.ranks[i])
 
 
 def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: Built) -> None:
@@ -437,15 +495,15 @@ def test_the_export_has_the_rankings_and_the_p_values_of_all_pairs(ready_site: B
     for standing in board["standings"]:
         values = made.standings[standing["metric"]]
         assert standing["systems"] == list(values.ids)
-        assert standing["tiers"] == values.tier.tolist()
+        assert standing["ranks"] == values.ranks.tolist()
+        assert standing["tiers"] == values.ranks[:, 0].tolist()
         assert standing["references"] == [values.ids[i] for i in np.flatnonzero(values.references)]
         for first, row in enumerate(standing["p"]):
             assert row == values.pairs[first, first + 1 :].tolist()
     first = export["overall"][0]
     assert (first["metric"], first["queries"], first["ranking_set"]) == ("recall@5", "all", "")
-    assert [row["mean"] for row in first["rows"] if row["tier"]] == sorted(
-        (row["mean"] for row in first["rows"] if row["tier"]), reverse=True
-    )
+    order = [(row["best_rank"], -row["mean"]) for row in first["rows"] if row["best_rank"]]
+    assert order == sorted(order)
     assert len(first["rows"]) == len(made.rows)
 
 
@@ -516,7 +574,7 @@ def test_challengers_without_values_leave_the_references_as_they_are() -> None:
     assert _rows(part, references) == _rows(whole, references)
     assert _standing(part, references) == _standing(whole, references)
     (mine,) = (place for place in part.places if place.key == "mine")
-    assert mine.tier is None
+    assert mine.ranks is None
     assert mine.mean == pytest.approx(next(place.mean for place in whole.places if place.key == "mine"))
 
 
@@ -586,7 +644,7 @@ def _exported(site: Built) -> list[tuple[Any, ...]]:
         own = [i for i, name in enumerate(standing["systems"]) if name in standing["references"]]
         assert len(own) == len(FIVE)
         p = [[standing["p"][i][j - i - 1] for j in own if j > i] for i in own]
-        found.append((*([standing[part][i] for i in own] for part in ("systems", "tiers", "ranks")), p))
+        found.append((*([standing[part][i] for i in own] for part in ("systems", "ranks")), p))
     for item in export["overall"]:
         rows = [row for row in item["rows"] if row["system"] in FIVE]
         assert len(rows) == len(FIVE)

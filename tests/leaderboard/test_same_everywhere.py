@@ -115,7 +115,7 @@ def test_pages_and_pictures_write_numbers_as_the_commands_do() -> None:
         assert (filters["num"](value), filters["signed"](value)) == (format_fixed(value), format_signed(value))
     for p in (0.0, 0.0009, 0.04, 0.9999):
         assert filters["p"](p) == p_value(p)
-    svg = charts.tier_picture("t", [charts.Bar("a", 0.12345, 0.1, 0.2, 1)])
+    svg = charts.rank_picture("t", [charts.Bar("a", 0.12345, 0.1, 0.2, (1, 1))])
     assert f"a: {format_fixed(0.12345)} ({interval(0.1, 0.2, 'dash')})" in svg
 
 

@@ -61,26 +61,27 @@ def test_a_slice_of_all_queries_has_the_numbers_of_the_board() -> None:
     order = [recall_5.ids.index(row.id) for row in all_of_them.rows]
     assert all_of_them.means == pytest.approx(recall_5.means[order], abs=1e-15)
     assert all_of_them.standing is not None
-    for part in ("tier", "ranks"):
-        assert getattr(all_of_them.standing, part).tolist() == getattr(recall_5, part)[order].tolist()
-    assert np.array_equal(all_of_them.standing.pairs, recall_5.pairs[np.ix_(order, order)])
+    mine = [all_of_them.standing.ids.index(row.id) for row in all_of_them.rows]
+    assert all_of_them.standing.ranks[mine].tolist() == recall_5.ranks[order].tolist()
+    assert np.array_equal(all_of_them.standing.pairs[np.ix_(mine, mine)], recall_5.pairs[np.ix_(order, order)])
 
 
-def test_each_value_has_an_order_of_its_own_and_no_two_of_a_tier_differ(tmp_path: Path) -> None:
+def test_each_value_has_an_order_of_its_own(tmp_path: Path) -> None:
     names = ("bm25", "bm25-fields", "dense", "hybrid", "random", "names", "recommended", "rrf", "server-first", "tfidf")
     board = board_of_kept("starter", *names)
     chosen = {name: masks(board, name) for name in ("gold", "tool", "length")}
     orders = set()
     for values in chosen.values():
         for item, mask in zip(slices.inside_slices(board, values), values.values(), strict=True):
-            assert item.means.tolist() == sorted(item.means.tolist(), reverse=True)
             orders.add(tuple(row.id for row in item.rows))
             if item.standing is None:
                 assert board.units is not None
                 assert not enough_units(number_units(board.units[mask]))
+                assert item.means.tolist() == sorted(item.means.tolist(), reverse=True)
                 continue
-            same = item.standing.tier[:, None] == item.standing.tier
-            assert (item.standing.pairs[same] >= 0.05).all()
+            best = [item.standing.ranks[item.standing.ids.index(row.id), 0] for row in item.rows]
+            order = [*zip(best, -item.means, strict=True)]
+            assert order == sorted(order)
     assert len(orders) > 3
     words = " ".join(written(tmp_path, lambda writer: write_slices(board, chosen, writer))("s/*.html").texts)
     assert "too few groups for conclusions" in words

@@ -102,12 +102,12 @@ def test_the_best_untrained_method_of_a_dataset_and_whether_its_lead_is_real(bro
     assert "training queries0" in facts
     rows = browser.run(
         "return [...document.querySelectorAll('#rows tbody tr:not(.oracle)')]"
-        ".map(row => [row.cells[0].textContent, row.cells[2].textContent, row.cells[3].textContent])"
+        ".map(row => [row.cells[0].textContent, row.cells[1].textContent])"
     )
-    assert rows[0][0] == "1"
+    assert rows[0][0].startswith("1–")
     assert "Recommended" in rows[0][1]
-    # Others are in its tier: its lead is not established.
-    assert [tier for tier, *_ in rows].count("1") > 1
+    # Others may be first, too: its lead is not established.
+    assert sum(rank.startswith("1–") for rank, _ in rows) > 1
 
 
 def test_queries_on_which_one_method_beats_another_by_a_metric(browser: Browser, click: Visitor) -> None:

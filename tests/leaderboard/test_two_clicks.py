@@ -64,10 +64,10 @@ def test_every_number_of_a_row_is_two_clicks_from_the_command(full_site: Built) 
     for path in sorted(site.folder.glob("*.html")):
         if not path.name.startswith(("index", "overall-")):
             continue
-        rows = [row for row in Cells(path.read_text("utf-8"), "overall").rows if row and row[0][0] != "tier"]
+        rows = [row for row in Cells(path.read_text("utf-8"), "overall").rows if row and row[0][0] != "rank"]
         assert len(rows) == 5
         for row in rows:
-            name = row[2][0]
+            name = row[1][0]
             ids = {
                 item.id
                 for board in boards

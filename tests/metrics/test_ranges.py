@@ -48,7 +48,11 @@ def test_intervals_lie_in_the_range_of_their_metric_and_have_a_width(name: str, 
             for ends, among in (((found.low, found.high), span), ((pair.low, pair.high), of_both)):
                 if ends[0] is not None and ends[1] is not None:
                     assert among.low <= ends[0] < ends[1] <= among.high
-            assert bounds.lower is None or of_both.low <= bounds.lower < bounds.upper <= of_both.high
+            assert (
+                bounds.lower is None
+                or bounds.upper is None
+                or of_both.low <= bounds.lower < bounds.upper <= of_both.high
+            )
             # Nothing passes on equal values alone.
             if first == rest:
                 assert bounds.verdict == "inconclusive"

@@ -30,8 +30,8 @@ def zeros(table: Values) -> Values:
 def best_of_many(variants: Values, baselines: Values, **more: Any) -> Values:
     """(variants,) p against the first baseline, the variants being one family and the baselines another."""
     families = np.array([0] * variants.shape[1] + [1] * baselines.shape[1])
-    p = best_of_families(np.column_stack([variants, baselines]), families, [variants.shape[1]], **more)
-    return p[: variants.shape[1], 0]
+    p = best_of_families(np.column_stack([variants, baselines]), families, variants.shape[1], **more)
+    return p[: variants.shape[1]]
 
 
 def test_by_hand() -> None:
@@ -134,8 +134,7 @@ def test_families_are_tested_side_by_side_as_each_for_itself() -> None:
     random = np.random.default_rng(2)
     table = random.integers(0, 5, (40, 7)) / 4
     families = np.array([4, 9, 4, 2, 9, 4, 7])
-    p = best_of_families(table, families, [1, 3, 0], flips=999)
-    assert p.shape == (7, 3)
+    p = np.column_stack([best_of_families(table, families, against, flips=999) for against in (1, 3, 0)])
     nines, fours = [1, 4], [0, 2, 5]
     assert p[fours, 0].tolist() == best_of_many(table[:, fours], table[:, nines], flips=999).tolist()
     # Who is compared with whom does not count.

@@ -23,8 +23,8 @@ from bench.stats.noninferiority import at_least, enough_units, non_inferiority, 
 from bench.stats.paired import compare
 from bench.stats.power import minimum_detectable_effect, needed_units, queries_needed
 from bench.stats.randomisation import randomisation_test
+from bench.stats.ranking import pairwise_tests
 from bench.stats.robust_t import robust_t
-from bench.stats.tiers import pairwise_tests, rank_intervals
 from bench.stats.units import effective_units, robust_mean, singletons, unit_sums
 
 Values: TypeAlias = NDArray[np.float64]
@@ -37,8 +37,7 @@ STATISTICS: dict[str, Callable[[Values, Units], object]] = {
     "randomisation": lambda x, u: randomisation_test(x, flips=2000, units=u).tolist(),
     "comparisons": lambda x, u: compare(x, units=u),
     "comparisons of groups": lambda x, u: compare(x, STRATA, units=u),
-    "ranks": lambda x, u: rank_intervals(x, resamples=500, units=u).tolist(),
-    "tests of pairs": lambda x, u: pairwise_tests(x, u, flips=2000).tolist(),
+    "tests of pairs": lambda x, u: pairwise_tests(x, u, flips=2000).p.tolist(),
     "macro means": lambda x, u: macro_intervals([x, x[:9]], resamples=500, units=[u, None]).tolist(),
     "t": lambda x, u: paired_t(x, u).tolist(),
     "signed ranks": lambda x, u: wilcoxon(x, u).tolist(),
@@ -219,7 +218,7 @@ def test_tests_of_pairs_are_those_of_their_differences_to_the_last_bit(shape: st
     values[:12, 4] += 0.5  # so few differences that the last pair is enumerated
     units = random.integers(0, 40, 150) if dependent else None
     units = None if units is None else np.unique(units, return_inverse=True)[1]
-    result = pairwise_tests(values, units, flips=1500, seed=2)
+    result = pairwise_tests(values, units, flips=1500, seed=2).p
     first, second = np.triu_indices(5, 1)
     assert (
         result[first, second].tolist()
@@ -237,35 +236,16 @@ def test_so_are_they_for_any_table(systems: int, queries: int, seed: int) -> Non
     units = np.unique(random.integers(0, queries, queries), return_inverse=True)[1]
     first, second = np.triu_indices(systems, 1)
     each = holm(expected_p_values(values[:, first] - values[:, second], units, 300, 0))
-    assert pairwise_tests(values, units, flips=300)[first, second].tolist() == each.tolist()
+    assert pairwise_tests(values, units, flips=300).p[first, second].tolist() == each.tolist()
 
 
 def test_tests_of_few_systems() -> None:
-    assert pairwise_tests(np.ones((3, 1))).tolist() == [[1.0]]
-    assert pairwise_tests(np.ones((3, 2))).tolist() == [[1.0, 1.0], [1.0, 1.0]]
-    assert pairwise_tests(np.array([[1.0, 0.0, 0.5]] * 8))[0].tolist() == [1.0, 3 * 2 / 2**8, 3 * 2 / 2**8]
+    assert pairwise_tests(np.ones((3, 1))).p.tolist() == [[1.0]]
+    assert pairwise_tests(np.ones((3, 2))).p.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert pairwise_tests(np.array([[1.0, 0.0, 0.5]] * 8)).p[0].tolist() == [1.0, 3 * 2 / 2**8, 3 * 2 / 2**8]
     for values in (np.zeros((0, 2)), np.zeros((2, 0)), np.zeros(3), np.array([[np.nan, 1.0]])):
         with pytest.raises(ValueError, match="finite numbers"):
             pairwise_tests(values)
-
-
-def test_ranks_of_units_are_those_of_their_sums() -> None:
-    random = np.random.default_rng(5)
-    sums = random.integers(0, 9, (30, 4)).astype(float)
-    units = np.repeat(np.arange(30), random.integers(1, 6, 30))
-    values = np.zeros((len(units), 4))
-    # All of a unit's sum is with its first query.
-    values[np.flatnonzero(np.diff(units, prepend=-1))] = sums
-    intervals = rank_intervals(values, resamples=2000, units=units)
-    assert intervals.tolist() == rank_intervals(sums, resamples=2000).tolist()
-    one = np.zeros(len(units), dtype=np.int64)
-    assert rank_intervals(values, resamples=2000, units=one).tolist() == [[1, 4]] * 4
-
-
-def test_identical_systems_share_their_ranks_whatever_the_units() -> None:
-    base = np.resize([0.1, 0.2, 0.3], 30)
-    values = np.column_stack([base, (base * 3) / 3, base + 1e-16])
-    assert rank_intervals(values, units=np.arange(30) // 4).tolist() == [[1, 3]] * 3
 
 
 def test_the_t_test_of_units_by_hand() -> None:

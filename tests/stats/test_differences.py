@@ -17,6 +17,7 @@ from bench.stats.differences import (
 )
 from bench.stats.paired import compare, compare_pairs
 from bench.stats.randomisation import randomisation_test
+from bench.stats.ranking import p_of_pairs
 from bench.stats.robust_t import robust_t
 
 Values = NDArray[np.float64]
@@ -196,11 +197,15 @@ def test_many_pairs_are_compared_as_each_alone(dependent: bool, span: Span) -> N
     values[:7, 4] = 1 - values[:7, 3]
     units = np.unique(random.integers(0, 40, 90), return_inverse=True)[1].astype(np.int64) if dependent else None
     first, second = np.triu_indices(5, 1)
-    together = compare_pairs(values, first, second, units=units, span=span)
+    sizes = np.ones(len(first), dtype=np.int64)
     alone = compare(values[:, first] - values[:, second], units=units, span=span)
+    p = np.array([pair.p for pair in alone])
+    together = compare_pairs(values, first, second, p, sizes, units=units, span=span)
     assert together == alone
     # The other way round, the same with the sign turned.
-    for pair, back in zip(together, compare_pairs(values, second, first, units=units, span=span), strict=True):
+    for pair, back in zip(
+        together, compare_pairs(values, second, first, p, sizes, units=units, span=span), strict=True
+    ):
         assert (back.p, back.wins, back.losses) == (pair.p, pair.losses, pair.wins)
         assert (back.low, back.high) == (-(pair.high or 0.0), -(pair.low or 0.0))
 
@@ -212,11 +217,13 @@ def test_small_gains_do_not_tell_two_apart_where_a_sample_may_lack_a_large_loss(
     first, second = np.array([1, 2]), np.array([0, 0])
     flips = randomisation_test(table[:, 1:])
     assert flips == pytest.approx([2 / 2**8] * 2)
-    small, large = compare_pairs(table, first, second, span=Span(-1, 1))
+    sizes = np.ones(2, dtype=np.int64)
+    p = p_of_pairs(table, first, second, span=Span(-1, 1))
+    small, large = compare_pairs(table, first, second, p, sizes, span=Span(-1, 1))
     assert small.p >= 0.05
     assert small.low is not None
     assert small.low < 0
     # Eight whole gains outweigh one loss that is not there; nor is there such a loss where the range is not known.
     assert (large.p, large.low is not None and large.low > 0) == (flips[1], True)
-    assert [pair.p for pair in compare_pairs(table, first, second)] == flips.tolist()
+    assert p_of_pairs(table, first, second).tolist() == flips.tolist()
     assert [pair.p for pair in compare(table[:, 1:], span=Span(-1, 1))] == [small.p, large.p]

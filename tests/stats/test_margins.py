@@ -32,6 +32,10 @@ def test_no_stored_pair_gets_two_verdicts(dataset: str) -> None:
     span = SHARE.of_differences()
     there, back = (non_inferiority(sign * differences, 0.02, units=units, span=span) for sign in (1, -1))
     for one, other in zip(there, back, strict=True):
+        assert one.lower is not None
+        assert one.upper is not None
+        assert other.lower is not None
+        assert other.upper is not None
         assert (one.lower, one.upper) == pytest.approx((-other.upper, -other.lower), abs=1e-9)
         assert one.lower < one.mean < one.upper
         said = {judge_interval(each.lower, each.upper, 0.02, enough_units(units)) for each in (one, other)}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from scipy.stats import bootstrap, norm
 
 from bench.stats.bounded import Span
@@ -65,13 +66,13 @@ def test_where_all_differ_alike_nothing_is_known_of_the_spread(value: float, n: 
     assert item.detectable is item.needed is None
     # A range of the values says how far another one may lie.
     (bounded,) = non_inferiority(np.full((n, 1), value), 0.02, span=Span(-1, 1))
-    assert n == 1 or bounded.lower < bounded.upper
+    assert n == 1 or (bounded.lower is not None and bounded.upper is not None and bounded.lower < bounded.upper)
 
 
 @pytest.mark.parametrize("value", [-0.5, 0.5])
 def test_fewer_queries_than_the_fewest_decide_nothing(value: float) -> None:
     assert FEWEST_UNITS == 30
-    spread = value + 0.1 * (np.arange(FEWEST_UNITS) % 2)
+    spread: NDArray[np.float64] = value + 0.1 * (np.arange(FEWEST_UNITS, dtype=np.float64) % 2)
     for n in (2, FEWEST_UNITS - 1):
         item = one(spread[:n], 0.02)
         assert (item.verdict, item.needed) == ("inconclusive", FEWEST_UNITS)
@@ -82,13 +83,14 @@ def test_fewer_queries_than_the_fewest_decide_nothing(value: float) -> None:
 @pytest.mark.parametrize("n", [2, 5, 10, 20, 30])
 def test_a_mean_below_its_floor_passes_on_few_queries_no_more_often_than_stated(n: int) -> None:
     """Of two queries both have a one in 64 of 100 samples, where the mean is 0.8: no proof of a mean of 0.85."""
-    sampled = (np.random.default_rng(1).random((n, 400)) < 0.80).astype(float)
+    sampled: NDArray[np.float64] = (np.random.default_rng(1).random((n, 400)) < 0.80).astype(np.float64)
     passed = sum(item.verdict == "pass" for item in at_least(sampled, 0.85))
     assert passed / 400 <= 0.05
 
 
 def test_a_floor_is_reached_by_a_bound_that_is_not_below_it() -> None:
     (item,) = at_least((SPREAD + 0.5)[:, None], 0.5)
+    assert item.lower is not None
     assert at_least((SPREAD + 0.5)[:, None], item.lower)[0].verdict == "pass"
     spread = (SPREAD + 0.5)[:, None]
     assert [at_least(spread, floor)[0].verdict for floor in (0.48, 0.5, 0.52)] == ["pass", "inconclusive", "regression"]

@@ -35,6 +35,8 @@
     const text = Math.abs(value).toFixed(3);
     return Number(text) === 0 ? text : (value < 0 ? "-" : "+") + text;
   };
+  /* The end of an interval that is not zero has a sign, so that it shows on which side of zero it lies. */
+  const end = (value) => Math.abs(value) >= 1e-12 && Math.abs(value) < 5e-4 ? (value < 0 ? "-" : "+") + "0.000" : signed(value);
   const shownP = (p) => p < 0.001 ? "<.001" : p >= 0.9995 ? "1" : p.toFixed(3).replace(/^0/, "");
   const turned = { better: "worse", worse: "better" };
   /* The second of two rows less the first. Pairs are stored for i < j, row by row. */
@@ -42,9 +44,9 @@
     const i = Math.min(first, second), j = Math.max(first, second), n = found.rows.length;
     const pair = found.pairs[i * n - i * (i + 1) / 2 + j - i - 1];
     if (!pair) return null;
-    const [d, low, high, p, board, wins, losses, tried, verdict] = pair;
-    return second < first ? { d, low, high, p, board, tried, wins, losses, verdict }
-      : { d: -d, low: high === null ? null : -high, high: low === null ? null : -low, p, board, tried, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
+    const [d, low, high, p, wins, losses, verdict] = pair;
+    return second < first ? { d, low, high, p, wins, losses, verdict }
+      : { d: -d, low: high === null ? null : -high, high: low === null ? null : -low, p, wins: losses, losses: wins, verdict: turned[verdict] ?? verdict };
   };
   const table = (base, other) => {
     const made = make("section");
@@ -80,9 +82,8 @@
       if (!board.ranked) head.append(make("small", "not in the ranking"));
       row.append(head, make("td", verdict, verdict === "better" ? "good" : verdict === "worse" ? "bad" : ""));
       row.append(make("td", signed(pair.d), "n"));
-      row.append(make("td", pair.low === null || pair.high === null ? "" : `${signed(pair.low)} to ${signed(pair.high)}`, "n q"));
-      for (const p of [pair.p, pair.board]) row.append(make("td", found.decided ? shownP(p) : "", "n"));
-      if (found.decided && pair.tried !== null) row.cells[4].append(make("small", shownP(pair.tried)));
+      row.append(make("td", pair.low === null || pair.high === null ? "" : `${end(pair.low)} to ${end(pair.high)}`, "n q"));
+      row.append(make("td", found.decided ? shownP(pair.p) : "", "n"));
       for (const count of [pair.wins, pair.losses]) row.append(make("td", count.toLocaleString("en"), "n"));
       const look = make("td");
       if (found.rows[one][2] && found.rows[two][2]) {
@@ -96,7 +97,7 @@
     made.append(make("p", `On the datasets of the ranking: better on ${tally.better}, not decided on ${tally["not decided"]}, worse on ${tally.worse}.`));
     area.append(grid);
     const part = make("details");
-    part.append(make("summary", "Commands that print these numbers"), make("pre", commands.join("\n")));
+    part.append(make("summary", "Commands that compare the two alone"), make("pre", commands.join("\n")));
     made.append(area, part);
     return made;
   };

@@ -1,0 +1,317 @@
+"""Ranks of systems, read off the corrected tests of their pairs, on a scale that no entrant can change.
+
+A system may have any rank that the tests leave open: from 1 plus the number of references that are shown to be better
+to the number of systems less the references that are shown to be worse (rank confidence sets: Al Mohamad, Goeman and
+van Zwet 2019; Mogstad, Romano, Shaikh and Wilhelm 2024). Holm's method (Holm 1979) makes all statements on the pairs of
+a family true together in 95% of cases, and so all ranks with them. Nothing else is said of a pair: whatever speaks of
+it reads `PairTests`.
+
+Some systems are references, the others challengers. The references are tested against each other: all pairs are one
+family. A challenger is placed as if it alone were added to them, and a pair of two challengers is tested as if these
+two were. So each pair is corrected on the board of the references and the pair itself: the error rate of each such
+board is controlled, and nothing that a challenger does changes a number of a reference or of another challenger. Where
+all systems are references, this is the usual family of all pairs.
+
+A family of all entrants can be flooded: with S systems a p-value is multiplied by up to S (S - 1) / 2, so near-copies
+of one system under other names make every difference insignificant. The alternatives fail under some attack:
+
+- Clusters of systems by their answers: copies with a little more noise than the threshold of the clustering are systems
+  of their own again.
+- Hypotheses in the order of entry with alpha spending or investing (Foster and Stine 2008; Javanmard and Montanari
+  2018): whoever enters first spends what those after need, and a late system pays for all before it.
+- The distribution of the largest statistic (Westfall and Young 1993): near-copies cost next to nothing, as it knows the
+  dependence of the tests; but it still grows with systems that are noise, which depend on nothing.
+
+A scale that does not depend on who enters is what Blum and Hardt (2015) rest on, too: their Ladder compares an entry
+with what stands, and not with all other entries. The promise is about one entry: of two hundred that are alike, some
+will be placed too high, at the level of the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.stats.bounded import ANY, Span
+from bench.stats.differences import withhold
+from bench.stats.exact import as_integers
+from bench.stats.multiple import holm
+from bench.stats.noninferiority import LEVEL
+from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, enumerated_p, extreme_sums, flipped_wholes, sign_vectors
+from bench.stats.robust_t import robust_t
+from bench.stats.units import dependence, whole_sums
+
+#: Numbers in a block of sums of pairs: as many as stay in the cache of a core.
+_BLOCK = 1 << 17
+#: Differences of pairs in memory at once.
+_DIFFERENCES = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class PairTests:
+    """Tests of pairs of systems by one metric.
+
+    Attributes:
+        alone: (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems, nan for pairs that
+            are not tested.
+        p: (systems, systems) the same, corrected for the family of each pair.
+        sizes: (systems, systems) how many pairs that family has.
+    """
+
+    alone: NDArray[np.float64]
+    p: NDArray[np.float64]
+    sizes: NDArray[np.int64]
+
+
+def _reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+    if references is None or not np.any(references):
+        return np.ones(systems, dtype=np.bool_)
+    return np.asarray(references, dtype=np.bool_)
+
+
+def pairwise_tests(
+    values: NDArray[np.float64],
+    units: NDArray[np.int64] | None = None,
+    references: NDArray[np.bool_] | None = None,
+    flips: int = FLIPS,
+    seed: int = 0,
+    challengers: bool = True,
+    span: Span = ANY,
+) -> PairTests:
+    """Two-sided tests of all pairs of systems (`p_of_pairs`), corrected by `correct_pairs`.
+
+    Args:
+        values: (queries, systems), finite.
+        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
+            queries.
+        references: (systems,) which are references; all systems if None or if there is none.
+        flips: random sign vectors, where they are not enumerated.
+        seed: of the random sign vectors.
+        challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
+            the challengers.
+        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
+
+    Raises:
+        ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
+            a gap, or not one for each query.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    systems = table.shape[-1] if table.ndim else 0
+    first, second = np.triu_indices(systems, 1)
+    own = _reference_mask(references, systems)
+    tested = own[first] | own[second] | challengers
+    p = np.full(len(first), np.nan)
+    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed, span)
+    return correct_pairs([p], [table], references)[0]
+
+
+def p_of_pairs(
+    values: NDArray[np.float64],
+    first: NDArray[np.intp],
+    second: NDArray[np.intp],
+    units: NDArray[np.int64] | None = None,
+    flips: int = FLIPS,
+    seed: int = 0,
+    span: Span = ANY,
+) -> NDArray[np.float64]:
+    """Two-sided p-values of pairs of systems, each as if no other were tested.
+
+    Each pair has the p-value of `bench.stats.differences.intervals_and_p_values` to the last bit. All pairs share their
+    sign vectors e, and e · (x - y) is e · x - e · y: one product for each system replaces one for each pair.
+
+    Args:
+        values: (queries, systems), finite.
+        first, second: (pairs,) columns.
+        units, flips, seed, span: as `pairwise_tests`.
+
+    Returns:
+        (pairs,) not corrected; 1 for identical systems.
+
+    Raises:
+        ValueError: as `pairwise_tests`.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or not table.size or not np.isfinite(table).all():
+        raise ValueError("values must be a table of finite numbers, one row for each query, one column for each system")
+    queries = len(table)
+    codes = dependence(units, queries)
+    # One unit for all systems, since their sums are subtracted.
+    unit = float(as_integers(table)[1].max())
+    sums = np.rint(table / unit)
+    if codes is not None:
+        sums = whole_sums(sums, codes)
+    p = np.ones(len(first))
+    totals, scales, slacks = np.empty((3, len(first)))
+    sampled = np.zeros(len(first), dtype=bool)
+    for pair, (one, other) in enumerate(zip(first, second, strict=True)):
+        flipped, scale = _pair(table, int(one), int(other), codes)
+        nonzero = flipped[flipped != 0]
+        if len(nonzero) <= MOST_ENUMERATED:
+            p[pair] = enumerated_p(nonzero, queries)
+            continue
+        sampled[pair] = True
+        totals[pair], scales[pair] = flipped.sum(), scale
+        # By how much any signed sum of the systems' whole numbers differs from that of the pair's, in the former's
+        # unit; one more for the rounding of this very arithmetic.
+        slacks[pair] = np.abs(flipped * (scale / unit) - (sums[:, one] - sums[:, other])).sum() + 1
+    if sampled.any():
+        pairs = np.flatnonzero(sampled)
+        border = (np.abs(totals[pairs]) - queries) * (scales[pairs] / unit)
+        hits = np.zeros(len(pairs), dtype=np.int64)
+        whole_totals = sums.sum(axis=0)
+        rows = max(1, _BLOCK // len(pairs))
+        upper, lower = (border + slacks[pairs])[:, None], (border - slacks[pairs])[:, None]
+        for kept in sign_vectors(len(sums), flips, seed):
+            products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
+            for start in range(0, len(kept), rows):
+                block = np.ascontiguousarray(products[start : start + rows].T)
+                # In place: most of the time goes by in moving these tables.
+                apart = block[first[pairs]]
+                apart -= block[second[pairs]]
+                np.abs(apart, out=apart)
+                sure = np.count_nonzero(apart >= upper, axis=1)
+                hits += sure
+                for which in np.flatnonzero(np.count_nonzero(apart >= lower, axis=1) != sure):
+                    undecided = (apart[which] >= lower[which]) & (apart[which] < upper[which])
+                    flipped, _ = _pair(table, int(first[pairs[which]]), int(second[pairs[which]]), codes)
+                    signs = kept[start : start + rows][undecided]
+                    exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
+                    hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
+        p[pairs] = (1 + hits) / (1 + flips)
+    if codes is not None:
+        p = np.maximum(p, _robust_p_values(table, first, second, codes))
+    found = np.flatnonzero(p < LEVEL) if span.bounds_values else np.zeros(0, dtype=np.intp)
+    p[found] = withhold(p[found], table[:, first[found]] - table[:, second[found]], seed, codes, span)
+    return p
+
+
+def _robust_p_values(
+    table: NDArray[np.float64], first: NDArray[np.int64], second: NDArray[np.int64], codes: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """(pairs,) p-values of Student's t with skewness taken out, of dependent queries."""
+    p = np.ones(len(first))
+    step = max(1, _DIFFERENCES // len(table))
+    for start in range(0, len(first), step):
+        pairs = slice(start, start + step)
+        p[pairs] = robust_t(table[:, first[pairs]] - table[:, second[pairs]], codes).p_values()
+    return p
+
+
+def correct_pairs(
+    p: Sequence[NDArray[np.float64]],
+    values: Sequence[NDArray[np.float64]],
+    references: NDArray[np.bool_] | None = None,
+    correct: Callable[[NDArray[np.float64]], NDArray[np.float64]] = holm,
+) -> list[PairTests]:
+    """The tests of pairs of systems, each corrected on the board of the references and the pair.
+
+    For two references this is the board of the references; for a reference and a challenger, that of the references
+    and this challenger. A copy of a reference under another name has the p-values of that reference: systems of the
+    same values are one system on a board.
+
+    Args:
+        p: for each table of one family, such as a metric, (pairs,) not corrected, in the order of
+            `np.triu_indices(systems, 1)`; nan for pairs of two challengers that are not tested.
+        values: for each table, (queries, systems).
+        references: (systems,) which are references; all systems if None or if there is none.
+        correct: of a family, such as `bench.stats.multiple.holm`.
+
+    Returns:
+        For each table.
+    """
+    systems = values[0].shape[1]
+    first, second = np.triu_indices(systems, 1)
+    tests = []
+    for table in p:
+        raw = np.ones((systems, systems))
+        raw[first, second] = raw[second, first] = table
+        tests.append(PairTests(raw, raw.copy(), np.ones((systems, systems), dtype=np.int64)))
+    twins = [np.unique(table, axis=1, return_inverse=True)[1].ravel() for table in values]
+    own = _reference_mask(references, systems)
+    board, others = np.flatnonzero(own), np.flatnonzero(~own)
+
+    def correct_board(added: list[int], rows: slice, columns: slice) -> None:
+        """Correct on the board of the references and those added; keep the pairs of some rows and columns of it."""
+        members = np.append(board, added).astype(np.intp)
+        one, other = np.ix_(members[rows], members[columns])
+        corrected, size = _correct_board([item.alone for item in tests], twins, members, correct)
+        for item, whole in zip(tests, corrected, strict=True):
+            item.p[one, other] = whole[rows, columns]
+            item.p[other.T, one.T] = whole[rows, columns].T
+            item.sizes[one, other] = size
+            item.sizes[other.T, one.T] = size
+
+    correct_board([], slice(None), slice(None))
+    for place, challenger in enumerate(others.tolist()):
+        correct_board([challenger], slice(-1, None), slice(-1))
+        for other in others[:place][~np.isnan(tests[0].alone[challenger, others[:place]])].tolist():
+            correct_board([other, challenger], slice(-1, None), slice(-2, -1))
+    return tests
+
+
+def _correct_board(
+    raw: Sequence[NDArray[np.float64]],
+    twins: Sequence[NDArray[np.intp]],
+    members: NDArray[np.intp],
+    correct: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> tuple[list[NDArray[np.float64]], int]:
+    """(members, members) the p-values of each table of a board, corrected over all pairs of its distinct systems.
+
+    Also their number.
+    """
+    boards = []
+    for table, names in zip(raw, twins, strict=True):
+        _, distinct, places = np.unique(names[members], return_index=True, return_inverse=True)
+        single = table[np.ix_(members[distinct], members[distinct])]
+        boards.append((single, *np.triu_indices(len(distinct), 1), places))
+    family = [single[first, second] for single, first, second, _ in boards]
+    parts = np.split(correct(np.concatenate(family)), np.cumsum([len(part) for part in family])[:-1])
+    for (single, first, second, _), part in zip(boards, parts, strict=True):
+        single[first, second] = single[second, first] = part
+    return [single[np.ix_(places, places)] for single, _, _, places in boards], max(1, sum(map(len, family)))
+
+
+def rank_ranges(
+    values: NDArray[np.float64], p: NDArray[np.float64], references: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """The ranks that a system may have by the corrected tests of its pairs with the references.
+
+    Systems of the same values have the same ranks. A challenger is ranked among the references and itself.
+
+    Args:
+        values: (queries, systems), finite; higher is better.
+        p: (systems, systems) as `PairTests.p`; those of two challengers are not read.
+        references: (systems,) which are references; all systems if None or if there is none.
+
+    Returns:
+        (systems, 2) best and worst rank: 1 plus the number of references that are shown to be better (p < 0.05), and
+        the number of systems less the references that are shown to be worse.
+    """
+    own, means = _reference_mask(references, values.shape[1]), column_means(values)
+    twins = np.unique(values, axis=1, return_inverse=True)[1].ravel()
+    # A copy of a reference is no further system.
+    systems = own.sum() + ~np.isin(twins, twins[own])
+    shown, apart = (p < LEVEL) & own, means - means[:, None]
+    return np.column_stack([1 + (shown & (apart > 0)).sum(axis=1), systems - (shown & (apart < 0)).sum(axis=1)])
+
+
+def column_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(columns,) means, one by one: the bits of a mean do not depend on how many others there are."""
+    return np.array([column.mean() for column in np.ascontiguousarray(values.T)])
+
+
+def rank_order(ranks: NDArray[np.int64], means: NDArray[np.float64]) -> list[int]:
+    """Positions of systems by the best rank that they may have, those with the same one by their means, best first."""
+    order: list[int] = np.lexsort((-means, ranks[:, 0])).tolist()
+    return order
+
+
+def _pair(
+    table: NDArray[np.float64], one: int, other: int, codes: NDArray[np.int64] | None
+) -> tuple[NDArray[np.float64], float]:
+    """The whole numbers of a pair whose signs are flipped, and their unit."""
+    whole, unit = as_integers((table[:, one] - table[:, other])[:, None])
+    return flipped_wholes(whole, codes)[:, 0], float(unit[0])
