@@ -10,14 +10,17 @@ from typing import Any, TypeVar
 import click
 
 from bench.base.bars import progress
-from bench.base.errors import UnavailableError
+from bench.base.errors import UnavailableError, UsageError
 from bench.base.paths import results_folder
+from bench.base.text import label
 from bench.cli.help import Group, more_option
 from bench.cli.options import FOLDER, json_option, results_option
 from bench.cli.output import print_json, say
+from bench.leaderboard.boards.rankingset import RankingSet, list_references, read_ranking_set, write_references
 from bench.leaderboard.pages.registry import pages
 from bench.leaderboard.serve import open_server, state_of, watch
 from bench.leaderboard.site import Site, build_site
+from bench.show.numbers import several
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
 _baselines_option = more_option(
@@ -28,6 +31,12 @@ _baselines_option = more_option(
 )
 _policy_option = more_option(
     "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
+)
+_ranking_set_option = more_option(
+    "--ranking-set",
+    type=_REPORT,
+    default=None,
+    help="TOML file with the datasets to rank on and the reference systems [default: the public set, without any].",
 )
 
 
@@ -56,12 +65,7 @@ def command() -> None:
     help="Write rankings and per-query values for download [default: up to a million lines per result].",
 )
 @more_option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
-@more_option(
-    "--ranking-set",
-    type=_REPORT,
-    default=None,
-    help="TOML file with the datasets to rank on [default: the public set].",
-)
+@_ranking_set_option
 @_baselines_option
 @_policy_option
 @more_option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
@@ -110,16 +114,45 @@ def build(
         raise UnavailableError(f"the site is incomplete: {first.rstrip('.')}{also}; do not publish it.")
 
 
+@command.command("references")
+@click.argument("path", metavar="FILE", type=_REPORT)
+@results_option
+def references(path: Path, results: Path | None) -> None:
+    """List the reference systems of a board in FILE, a ranking set. All other results are compared with these.
+
+    Listed are the results of the methods that FILE names under `systems`, by default of the registered methods at their
+    defaults, with the usual settings. Nothing shows that these methods made them: use only results that you made, or
+    that `bench submit check --rerun` accepted, and read the changes before you commit FILE.
+    """
+    folder = results or results_folder()
+    chosen = read_ranking_set(path) if path.exists() else RankingSet()
+    listed, rejected = list_references(folder, chosen.systems)
+    for item in rejected:
+        say(f"rejected: {item.where}: {item.reason}")
+    if not listed:
+        raise UsageError(f"{folder} has no results of such methods; name your methods under `systems` in {path}.")
+    write_references(path, listed)
+    digests = {item.manifest.result_id: item.manifest.digest for item in listed}
+    for item in listed:
+        if chosen.references.get(item.manifest.result_id) != item.manifest.digest:
+            click.echo(f"listed: {label(item.label)} ({item.manifest.result_id})")
+    for result_id in chosen.references.keys() - digests.keys():
+        click.echo(f"no longer listed: {result_id}")
+    click.echo(f"{several(len(listed), 'reference system')}: {path}")
+
+
 @command.command("serve")
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
 @_files_options
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
+@_ranking_set_option
 @_baselines_option
 @_policy_option
 @results_option
 def serve(
     out: Path,
     port: int,
+    ranking_set: Path | None,
     baselines: Path | None,
     policy: Path | None,
     results: Path | None,
@@ -134,7 +167,8 @@ def serve(
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
-        click.echo(_summary(build_site(folder, out, _given_files(files), baselines=baselines, policy=policy)))
+        given = {"ranking_set": ranking_set, "baselines": baselines, "policy": policy}
+        click.echo(_summary(build_site(folder, out, _given_files(files), **given)))
 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
