@@ -326,7 +326,8 @@ def assemble(
     leads = {name: [doubtful_leads(pair, name)[0] for pair in ahead] for name in COLUMNS}
     newest = max(scale, key=lambda item: item.manifest.environment.created)
     turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0], rivals)
-    chosen = best_marks(sound, shown, RANKED[0])
+    # A reference system was not chosen for being the best of those that others have added.
+    chosen = [None if i in own else mark for i, mark in enumerate(best_marks(sound, shown, RANKED[0]))]
     rows = [
         _row(
             result,

@@ -166,7 +166,8 @@ def list_references(results: Path, systems: Sequence[str] | None) -> tuple[list[
     names = method_names() if systems is None else systems
     groups, rejected = read_results(results)
     listed = []
-    for members in groups:
+    for group in groups:
+        members = [item for item in group if not is_choice(item)]
         usual = {
             manifest.result_id: manifest.digest
             for item in members
@@ -175,10 +176,9 @@ def list_references(results: Path, systems: Sequence[str] | None) -> tuple[list[
             and (manifest.depth, manifest.repeats) == (DEFAULT_DEPTH, 1)
             and competes(item)
         }
-        if usual and not is_choice(members[0]):
+        if usual:
             board, wrong = make_board(members, results, False, (), usual, {})
-            rejected += wrong
-            rows = () if board is None or not board.current else board.rows
+            rows, rejected = () if board is None else board.rows, [*rejected, *wrong]
             listed += [row.result for row in rows if row.reference and not row.setting]
     return listed, rejected
 
