@@ -256,7 +256,7 @@ def attack_board(results: Path, listed: References, attacks: list[str], count: i
     specs = [row.result.manifest.method.spec for row in rows]
 
     def rules() -> dict[str, References]:
-        by_name = {item.manifest.result_id: item.manifest.digest for item in list_references(results, None)[0]}
+        by_name = {item.manifest.result_id: item.manifest.digest for item in list_references(results)[0]}
         return {"all": {}, "by name": by_name, "listed": listed}
 
     before = {rule: told_of(boards(results, references)[0], honest) for rule, references in rules().items()}

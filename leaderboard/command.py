@@ -12,11 +12,13 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.paths import results_folder
+from bench.base.spec import parse
 from bench.base.text import label
 from bench.cli.help import Group, more_option
-from bench.cli.options import FOLDER, json_option, results_option
+from bench.cli.options import FOLDER, complete_methods, json_option, results_option
 from bench.cli.output import print_json, say
-from bench.leaderboard.boards.rankingset import RankingSet, list_references, read_ranking_set, write_references
+from bench.leaderboard.boards.board import is_reference_system
+from bench.leaderboard.boards.rankingset import list_references, write_references
 from bench.leaderboard.pages.registry import pages
 from bench.leaderboard.serve import open_server, state_of, watch
 from bench.leaderboard.site import Site, build_site
@@ -116,27 +118,26 @@ def build(
 
 @command.command("references")
 @click.argument("path", metavar="FILE", type=_REPORT)
+@click.argument("methods", metavar="[METHOD]...", nargs=-1, shell_complete=complete_methods)
 @results_option
-def references(path: Path, results: Path | None) -> None:
+def references(path: Path, methods: tuple[str, ...], results: Path | None) -> None:
     """List the reference systems of a board in FILE, a ranking set. All other results are compared with these.
 
-    Listed are the results of the methods that FILE names under `systems`, by default of the registered methods at their
-    defaults, with the usual settings. Nothing shows that these methods made them: use only results that you made, or
-    that `bench submit check --rerun` accepted, and read the changes before you commit FILE.
+    They are the results of each METHOD with the usual settings; by default of all registered methods at their defaults.
+    Nothing shows that a method made what has its name: use only results that you made, or that `bench submit check
+    --rerun` accepted, and read the changes before you commit FILE.
     """
     folder = results or results_folder()
-    chosen = read_ranking_set(path) if path.exists() else RankingSet()
-    listed, rejected = list_references(folder, chosen.systems)
+    listed, rejected = list_references(folder, [str(parse(text)) for text in methods])
     for item in rejected:
         say(f"rejected: {item.where}: {item.reason}")
     if not listed:
-        raise UsageError(f"{folder} has no results of such methods; name your methods under `systems` in {path}.")
-    write_references(path, listed)
-    digests = {item.manifest.result_id: item.manifest.digest for item in listed}
+        raise UsageError(f"{folder} has no results of these methods with the usual settings; name other methods.")
+    before = write_references(path, listed)
     for item in listed:
-        if chosen.references.get(item.manifest.result_id) != item.manifest.digest:
+        if not is_reference_system(item, before):
             click.echo(f"listed: {label(item.label)} ({item.manifest.result_id})")
-    for result_id in chosen.references.keys() - digests.keys():
+    for result_id in sorted(before.keys() - {item.manifest.result_id for item in listed}):
         click.echo(f"no longer listed: {result_id}")
     click.echo(f"{several(len(listed), 'reference system')}: {path}")
 

@@ -73,11 +73,7 @@ def pairs_of(board: Board) -> Pairs | None:
     numbers = np.full((len(first), len(_TURNED)), np.nan)
     tested = np.flatnonzero(~np.isnan(corrected))
     comparisons = compare_pairs(values, first[tested], second[tested], units=board.units, span=span)
-    families = number_families([rows[name].result for name in ids])
-    # A reference system was not chosen among its variants: others could add some.
-    own = np.flatnonzero([rows[name].reference for name in ids])
-    families[own] = len(ids) + own
-    tried = _tried(values, families, board.units)
+    tried = _tried(values, number_families([rows[name].result for name in ids]), board.units)
     numbers[tested] = [
         [
             pair.difference,

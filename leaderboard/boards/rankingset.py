@@ -19,15 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from bench.base.errors import ResultError, UsageError
 from bench.base.paths import write_text
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.records import StrictRecord, read_toml, toml_table
-from bench.base.spec import parse
 from bench.base.text import label
-from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
+from bench.leaderboard.boards.board import Board, References, Rejected, is_reference_system, make_board, read_results
 from bench.leaderboard.boards.libraries import standalone
 from bench.registry import method_names
 from bench.results.choices import is_choice
@@ -37,7 +36,6 @@ from bench.results.store import MANIFEST, StoredResult
 #: The set that boards are ranked by where no other is given.
 DECLARED = Path(__file__).with_name("ranking_set.toml")
 _NAME = "the ranking set"
-_ANEW = "list the results anew with `bench leaderboard references`"
 #: The table of references in a ranking set, as `write_references` writes it.
 _TABLE = re.compile(r"^\[references\]\n(?:[0-9a-f]+ = .*\n|\n)*", re.MULTILINE)
 
@@ -72,15 +70,12 @@ class RankingSet(StrictRecord):
         views: the first is the ranking; the others rank on parts of the data.
         content: spec -> the content hash that counts; a dataset without one counts with the content that is at hand,
             else with that of most results.
-        systems: specs of the methods whose results `list_references` lists; by default the registered methods at their
-            defaults.
         references: the reference systems: id of a result -> digest of its manifest.
     """
 
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
     views: list[DeclaredView] = Field(min_length=1)
     content: dict[str, str] = {}
-    systems: list[str] | None = Field(default=None, min_length=2)
     references: dict[_ResultId, _Digest] = {}
 
     @model_validator(mode="before")
@@ -89,17 +84,6 @@ class RankingSet(StrictRecord):
         if not isinstance(given, dict) or given.keys() & {"version", "views", "content"}:
             return given
         return toml_table(DECLARED, _NAME, UsageError) | given
-
-    @field_validator("systems")
-    @classmethod
-    def _as_results_have_them(cls, given: list[str] | None) -> list[str] | None:
-        if given is None:
-            return None
-        specs = [_canonical(text) for text in given]
-        for spec in specs:
-            if specs.count(spec) > 1:
-                raise ValueError(f"the system {spec} is named twice")
-        return specs
 
     @model_validator(mode="after")
     def _consistent(self) -> RankingSet:
@@ -112,13 +96,6 @@ class RankingSet(StrictRecord):
                 if view.datasets.count(spec) > 1:
                     raise ValueError(f"the view {view.name} names {spec} twice")
         return self
-
-
-def _canonical(text: str) -> str:
-    try:
-        return str(parse(text))
-    except UsageError as error:
-        raise ValueError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -153,7 +130,7 @@ def read_ranking_set(path: Path = DECLARED) -> RankingSet:
     return read_toml(RankingSet, path, _NAME, UsageError)
 
 
-def list_references(results: Path, systems: Sequence[str] | None) -> tuple[list[StoredResult], list[Rejected]]:
+def list_references(results: Path, methods: Sequence[str] = ()) -> tuple[list[StoredResult], list[Rejected]]:
     """The results of a folder that its maintainers can list as reference systems, and what cannot be read.
 
     They are those of some methods in the usual run: the tool text of the dataset's card, depth 100, one repeat, no cut,
@@ -161,9 +138,9 @@ def list_references(results: Path, systems: Sequence[str] | None) -> tuple[list[
 
     Args:
         results: the folder.
-        systems: specs of the methods; None for all registered ones at their defaults.
+        methods: their specs; by default all registered ones at their defaults.
     """
-    names = method_names() if systems is None else systems
+    names = methods or method_names()
     groups, rejected = read_results(results)
     listed = []
     for group in groups:
@@ -183,8 +160,11 @@ def list_references(results: Path, systems: Sequence[str] | None) -> tuple[list[
     return listed, rejected
 
 
-def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
+def write_references(path: Path, listed: Sequence[StoredResult]) -> References:
     """List results as the reference systems of a ranking set, in place of those that it has; all else stays as it is.
+
+    Returns:
+        Those that it had.
 
     Raises:
         UsageError: the set cannot be read, or its table of references is not in the form that this function writes.
@@ -204,6 +184,7 @@ def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
     if not same:
         raise UsageError(f"cannot change the references of {path}: write them as a last table, [references], id by id.")
     write_text(path, text)
+    return before.references
 
 
 def check_references(
@@ -219,11 +200,8 @@ def check_references(
         rejected: what it does not show, and why.
 
     Raises:
-        UsageError: the set names systems and lists no results.
         ResultError: a listed result is gone, was altered, or cannot be a reference system.
     """
-    if chosen.systems and not chosen.references:
-        raise UsageError(f"{path} names systems and lists no results of them as references: {_ANEW} {path}`.")
     by_id = {item.manifest.result_id: item for item in there}
     faults = []
     for result_id in chosen.references:
@@ -240,18 +218,19 @@ def check_references(
         lines = path.read_text("utf-8").splitlines()
         line = next((i for i, text in enumerate(lines, 1) if result_id in text), 1)
         raise ResultError(
-            f"the reference system {result_id} ({path}, line {line}) {what}{more}. Restore it, or {_ANEW} {path}`."
+            f"the reference system {result_id} ({path}, line {line}) {what}{more}. Restore it, or list the results "
+            f"anew with `bench leaderboard references {path}`."
         )
 
 
 def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str, Board]:
     """The board that counts for each dataset: today's protocol, all queries, the content that is named.
 
-    Where no content is named it is the board with most results, and of these the one with the smallest slug: the
-    newest result does not decide, since anybody can add one.
+    Where no content is named it is the board with most reference systems, then with most results, then the one with the
+    smallest slug: the newest result does not decide, since anybody can add one.
     """
     by_spec: dict[str, Board] = {}
-    for board in sorted(boards, key=lambda item: (-len(item.rows), item.slug)):
+    for board in sorted(boards, key=lambda item: (-sum(row.reference for row in item.rows), -len(item.rows), item.slug)):
         usual = board.current and board.limit is None and board.split in {"test", "all"}
         if usual and content.get(board.spec, board.content_hash) == board.content_hash:
             by_spec.setdefault(board.spec, board)
