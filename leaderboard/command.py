@@ -13,11 +13,9 @@ from bench.base.bars import progress
 from bench.base.errors import UnavailableError, UsageError
 from bench.base.paths import results_folder
 from bench.base.spec import parse
-from bench.base.text import label
 from bench.cli.help import Group, more_option
 from bench.cli.options import FOLDER, complete_methods, json_option, results_option
 from bench.cli.output import print_json, say
-from bench.leaderboard.boards.board import is_reference_system
 from bench.leaderboard.boards.rankingset import list_references, write_references
 from bench.leaderboard.pages.registry import pages
 from bench.leaderboard.serve import open_server, state_of, watch
@@ -133,12 +131,7 @@ def references(path: Path, methods: tuple[str, ...], results: Path | None) -> No
         say(f"rejected: {item.where}: {item.reason}")
     if not listed:
         raise UsageError(f"{folder} has no results of these methods with the usual settings; name other methods.")
-    before = write_references(path, listed)
-    for item in listed:
-        if not is_reference_system(item, before):
-            click.echo(f"listed: {label(item.label)} ({item.manifest.result_id})")
-    for result_id in sorted(before.keys() - {item.manifest.result_id for item in listed}):
-        click.echo(f"no longer listed: {result_id}")
+    write_references(path, listed)
     click.echo(f"{several(len(listed), 'reference system')}: {path}")
 
 

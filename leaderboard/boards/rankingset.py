@@ -26,7 +26,7 @@ from bench.base.paths import write_text
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.records import StrictRecord, read_toml, toml_table
 from bench.base.text import label
-from bench.leaderboard.boards.board import Board, References, Rejected, is_reference_system, make_board, read_results
+from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
 from bench.leaderboard.boards.libraries import standalone
 from bench.registry import method_names
 from bench.results.choices import is_choice
@@ -160,11 +160,8 @@ def list_references(results: Path, methods: Sequence[str] = ()) -> tuple[list[St
     return listed, rejected
 
 
-def write_references(path: Path, listed: Sequence[StoredResult]) -> References:
+def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
     """List results as the reference systems of a ranking set, in place of those that it has; all else stays as it is.
-
-    Returns:
-        Those that it had.
 
     Raises:
         UsageError: the set cannot be read, or its table of references is not in the form that this function writes.
@@ -184,7 +181,6 @@ def write_references(path: Path, listed: Sequence[StoredResult]) -> References:
     if not same:
         raise UsageError(f"cannot change the references of {path}: write them as a last table, [references], id by id.")
     write_text(path, text)
-    return before.references
 
 
 def check_references(
@@ -230,7 +226,9 @@ def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str
     smallest slug: the newest result does not decide, since anybody can add one.
     """
     by_spec: dict[str, Board] = {}
-    for board in sorted(boards, key=lambda item: (-sum(row.reference for row in item.rows), -len(item.rows), item.slug)):
+    for board in sorted(
+        boards, key=lambda item: (-sum(row.reference for row in item.rows), -len(item.rows), item.slug)
+    ):
         usual = board.current and board.limit is None and board.split in {"test", "all"}
         if usual and content.get(board.spec, board.content_hash) == board.content_hash:
             by_spec.setdefault(board.spec, board)
