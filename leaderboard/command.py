@@ -161,8 +161,8 @@ def serve(
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
-        given = {"ranking_set": ranking_set, "baselines": baselines, "policy": policy}
-        click.echo(_summary(build_site(folder, out, _given_files(files), **given)))
+        site = build_site(folder, out, _given_files(files), ranking_set=ranking_set, baselines=baselines, policy=policy)
+        click.echo(_summary(site))
 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -216,11 +216,11 @@ def read_results(
         if not _RESULT_ID.fullmatch(result_id):
             rejected.append(Rejected(where, f"its id {label(result_id, 60)!r} is not a valid result id."))
             continue
-        other = good.get(result_id)
-        if other is None or (is_reference_system(item, references) and not is_reference_system(other, references)):
-            good[result_id], item = item, other
-        if item is not None:
-            where, shown = place_of(item.folder, results), place_of(good[result_id].folder, results)
+        first = good.setdefault(result_id, item)
+        if first is not item:
+            if is_reference_system(item, references) and not is_reference_system(first, references):
+                good[result_id], first, item = item, item, first
+            where, shown = place_of(item.folder, results), place_of(first.folder, results)
             rejected.append(Rejected(where, f"its id {result_id} is also the id of {shown}, which is shown."))
     rejected += _unfinished_results(results)
     groups = comparable([good[key] for key in sorted(good, key=lambda key: str(good[key].folder))])

@@ -81,6 +81,8 @@ class RankingSet(StrictRecord):
     @model_validator(mode="before")
     @classmethod
     def _with_views(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "systems" in given:
+            raise ValueError("`systems` makes no references: list results with `bench leaderboard references`")
         if not isinstance(given, dict) or given.keys() & {"version", "views", "content"}:
             return given
         return toml_table(DECLARED, _NAME, UsageError) | given
@@ -167,7 +169,7 @@ def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
         UsageError: the set cannot be read, or its table of references is not in the form that this function writes.
         StorageError: the file cannot be written.
     """
-    text, before = "", RankingSet()
+    text, before = "", RankingSet.model_validate({})
     if path.exists():
         before, text = read_ranking_set(path), path.read_text("utf-8-sig")
     order = sorted(listed, key=lambda item: (item.manifest.dataset.spec, item.label, item.manifest.result_id))
