@@ -27,7 +27,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -201,32 +201,22 @@ def boards(results: Path, references: References) -> tuple[dict[str, Board], int
     return made, len(rejected)
 
 
-@dataclass
-class Told:
-    """What boards say of honest results: how many pairs of them are significant, and all of each row but its place."""
-
-    pairs: int = 0
-    rows: dict[str, list[Any]] = field(default_factory=dict)
-
-
-def told_of(made: Mapping[str, Board], honest: frozenset[str]) -> Told:
-    """What some boards say of honest results, beside other honest results."""
-    told = Told()
+def told_of(made: Mapping[str, Board], honest: frozenset[str]) -> tuple[int, dict[str, list[Any]]]:
+    """What boards say of honest results beside each other: how many pairs of them are significant, and each row."""
+    pairs, rows = 0, dict[str, list[Any]]()
     for board in made.values():
         for row in board.rows:
             if row.id in honest:
-                told.rows[row.id] = [row.key, row.marks, sorted(row.doubtful), sorted(row.older), board.source]
+                rows[row.id] = [row.key, row.marks, sorted(row.doubtful), sorted(row.older), board.source]
         for metric, standing in board.standings.items():
             own = [i for i, name in enumerate(standing.ids) if name in honest]
-            arrays = [
-                value for item in fields(standing) if isinstance(value := getattr(standing, item.name), np.ndarray)
-            ]
+            arrays = [value for value in vars(standing).values() if isinstance(value, np.ndarray)]
             for i in own:
                 of_row = [array[i, own] if array.shape == standing.pairs.shape else array[i] for array in arrays]
-                told.rows[standing.ids[i]].append([part.tolist() for part in of_row])
+                rows[standing.ids[i]].append([part.tolist() for part in of_row])
             if metric == METRIC:
-                told.pairs += int((standing.pairs[np.ix_(own, own)][np.triu_indices(len(own), 1)] < LEVEL).sum())
-    return told
+                pairs += int((standing.pairs[np.ix_(own, own)][np.triu_indices(len(own), 1)] < LEVEL).sum())
+    return pairs, rows
 
 
 def main() -> None:
@@ -255,22 +245,29 @@ def attack_board(results: Path, listed: References, attacks: list[str], count: i
     table = [values for row in rows if (values := check_values(row.result, RANKED, False, [])[0]) is not None]
     specs = [row.result.manifest.method.spec for row in rows]
 
-    def rules() -> dict[str, References]:
+    def tell() -> dict[str, tuple[int, int, dict[str, list[Any]]]]:
+        """By each rule: how many results are refused, and what is told of the honest ones."""
         by_name = {item.manifest.result_id: item.manifest.digest for item in list_references(results)[0]}
-        return {"all": {}, "by name": by_name, "listed": listed}
+        told = {}
+        for rule, references in {"all": {}, "by name": by_name, "listed": listed}.items():
+            if rule == "listed" and by_name.items() <= listed.items():
+                told[rule] = told["by name"]
+            else:
+                made, rejected = boards(results, references)
+                told[rule] = rejected, *told_of(made, honest)
+        return told
 
-    before = {rule: told_of(boards(results, references)[0], honest) for rule, references in rules().items()}
+    before = tell()
     print(f"{slug}: {len(honest)} honest rows, {len(table[0])} queries")
     for name in attacks:
         random = np.random.default_rng(0)
         for number, hostile in enumerate(ATTACKS[name](specs, np.stack(table), count, random)):
             forge(rows[0].result, hostile, number)
-        for rule, references in rules().items():
-            made, rejected = boards(results, references)
-            after = told_of(made, honest)
-            changed = sum(after.rows.get(row) != told for row, told in before[rule].rows.items())
-            pairs = f"{before[rule].pairs} significant pairs, {after.pairs} after"
-            print(f"  {name:12} {rule:8} {pairs}; {changed} rows changed, {rejected} results refused", flush=True)
+        for rule, (rejected, pairs, after) in tell().items():
+            _, usual, rows_before = before[rule]
+            changed = sum(after.get(row) != told for row, told in rows_before.items())
+            said = f"{usual} significant pairs, {pairs} after; {changed} rows changed, {rejected} results refused"
+            print(f"  {name:12} {rule:8} {said}", flush=True)
         for folder in results.glob("*/forged-*"):
             shutil.rmtree(folder)
 
