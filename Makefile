@@ -133,7 +133,8 @@ site: $(READY)
 		$(if $(RANKING_SET),--ranking-set $(RANKING_SET))
 
 # Recreates the results that the repository keeps: manifests, metrics and per-query values of all, rankings where they
-# are small; and lists the reference systems. With BENCH_DATA=. the models of `bench reproduce train` are in models/; without them what needs them is
+# are small; and lists the reference systems. With BENCH_DATA=. the models of `bench reproduce train` are in models/;
+# without them what needs them is
 # left out. Results in BOARD that are still valid are kept.
 BOARD := build/board
 LARGEST_RANKING := 128k
