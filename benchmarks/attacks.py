@@ -49,6 +49,8 @@ METRIC = "ndcg@10"
 STRENGTHS = (0.001, 0.01, 0.1, 0.3, 1.0)
 
 Values = NDArray[np.float64]
+#: How many results are refused, how many pairs of honest rows are significant, and what is told of each.
+Told = tuple[int, int, dict[str, list[Any]]]
 
 
 @dataclass(frozen=True)
@@ -245,10 +247,10 @@ def attack_board(results: Path, listed: References, attacks: list[str], count: i
     table = [values for row in rows if (values := check_values(row.result, RANKED, False, [])[0]) is not None]
     specs = [row.result.manifest.method.spec for row in rows]
 
-    def tell() -> dict[str, tuple[int, int, dict[str, list[Any]]]]:
-        """By each rule: how many results are refused, and what is told of the honest ones."""
+    def tell() -> dict[str, Told]:
+        """What is told by each rule."""
         by_name = {item.manifest.result_id: item.manifest.digest for item in list_references(results)[0]}
-        told = {}
+        told: dict[str, Told] = {}
         for rule, references in {"all": {}, "by name": by_name, "listed": listed}.items():
             if rule == "listed" and by_name.items() <= listed.items():
                 told[rule] = told["by name"]
