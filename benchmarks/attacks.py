@@ -215,7 +215,7 @@ def told_of(made: Mapping[str, Board], honest: frozenset[str]) -> tuple[int, dic
             arrays = [value for value in vars(standing).values() if isinstance(value, np.ndarray)]
             for i in own:
                 of_row = [array[i, own] if array.shape == standing.pairs.shape else array[i] for array in arrays]
-                rows[standing.ids[i]].append([part.tolist() for part in of_row])
+                rows[standing.ids[i]].append(str([part.tolist() for part in of_row]))
             if metric == METRIC:
                 pairs += int((standing.pairs[np.ix_(own, own)][np.triu_indices(len(own), 1)] < LEVEL).sum())
     return pairs, rows
