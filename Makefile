@@ -118,19 +118,23 @@ audit: $(SUPPLY)/.ready
 	$(SUPPLY)/bin/pip-audit --strict --requirement $(SUPPLY)/pins --no-deps --disable-pip
 
 # The site of the results in SITE_RESULTS, by default those that the repository keeps; only pages that changed are written.
-# REPRODUCTION is a report of `bench reproduce` that is shown with them, BASELINES are shown over time.
+# REPRODUCTION is a report of `bench reproduce` that is shown with them, BASELINES are shown over time, RANKING_SET lists
+# the reference systems.
 SITE_RESULTS ?= board/results
 SITE ?= site
 REPRODUCTION ?= $(if $(filter board/results,$(SITE_RESULTS)),board/reproduction.json)
 BASELINES ?= $(if $(filter board/results,$(SITE_RESULTS)),baselines)
+RANKING_SET ?= $(if $(filter board/results,$(SITE_RESULTS)),board/ranking_set.toml)
 
 site: export BENCH_MIRROR ?= $(wildcard ../shared/mirror)
 site: $(READY)
 	$(BIN)/bench leaderboard build --results $(SITE_RESULTS) --out $(SITE) \
-		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION)) $(if $(BASELINES),--baselines $(BASELINES))
+		$(if $(REPRODUCTION),--reproduction $(REPRODUCTION)) $(if $(BASELINES),--baselines $(BASELINES)) \
+		$(if $(RANKING_SET),--ranking-set $(RANKING_SET))
 
 # Recreates the results that the repository keeps: manifests, metrics and per-query values of all, rankings where they
-# are small. With BENCH_DATA=. the models of `bench reproduce train` are in models/; without them what needs them is
+# are small; and lists the reference systems. With BENCH_DATA=. the models of `bench reproduce train` are in models/;
+# without them what needs them is
 # left out. Results in BOARD that are still valid are kept.
 BOARD := build/board
 LARGEST_RANKING := 128k
@@ -150,6 +154,7 @@ board: $(READY)
 		| xargs -0 $(BIN)/bench results rm --ranking --yes > /dev/null
 	find board/results -mindepth 1 -name '.*' -prune -exec rm -rf {} +
 	cp $(BOARD)/reproduction.json board/reproduction.json
+	$(BIN)/bench leaderboard references board/ranking_set.toml --results board/results
 	$(BIN)/bench submit check --without-runs board/results > $(BOARD)/check.txt || { cat $(BOARD)/check.txt; exit 1; }
 
 # The engine that judges the site's pages for accessibility; tests of them are skipped without it. Needs npm.

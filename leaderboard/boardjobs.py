@@ -20,6 +20,7 @@ from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import (
     RANKED,
     Board,
+    References,
     Rejected,
     RowSample,
     assemble,
@@ -71,7 +72,7 @@ class Job:
         sized: whether its dataset has a page of libraries of other sizes.
         choices: where the choices on its dataset are; empty if there are none.
         older: ids of members that other code than today's has made.
-        systems: specs of the reference systems; None for all registered methods.
+        references: the reference systems.
         interrupted: whether a build of this site was killed since the last that came to its end.
     """
 
@@ -84,7 +85,7 @@ class Job:
     sized: bool
     choices: str
     older: frozenset[str]
-    systems: frozenset[str] | None
+    references: References
     interrupted: bool
 
     @property
@@ -115,7 +116,7 @@ class Job:
                 ],
                 "how": [self.verify, self.most_lines, self.keep, self.sized, self.choices],
                 "older": sorted(self.older),
-                "systems": None if self.systems is None else sorted(self.systems),
+                "references": [is_reference_system(item, self.references) for item in self.members],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
                 "methods": {name: repr(facts_of(name)) for name in sorted(families)},
             }
@@ -184,7 +185,7 @@ def _begin_process(*threshold: int) -> None:
 def _make_choices(job: Job) -> Done:
     """The choices with the pages of their results; the page that shows them is written when all are known."""
     writer = Writer(job.out, interrupted=job.interrupted)
-    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems, standings={})
+    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, standings={})
     if board is None:
         return Done(None, rejected)
     choices, unread = choice_board(board)
@@ -197,7 +198,7 @@ def _make(job: Job) -> Done:
         return _make_choices(job)
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
-    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.systems)
+    board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references)
     if board is None:
         return Done(None, rejected)
     data = data_of(board.spec, board.content_hash)
@@ -295,12 +296,12 @@ def _restore(job: Job, kept: dict[str, Any]) -> Board:
     known: list[pa.Table] = []
     values = {
         item.manifest.result_id: check_values(item, RANKED, False, known)[0]
-        if job.keep or is_reference_system(item, job.systems)
+        if job.keep or is_reference_system(item, job.references)
         else None
         for item in sound
     }
     standings = {metric: RankedSystems(**stored) for metric, stored in kept["standings"].items()}
-    board = with_repeated_gold(assemble(sound, values, standings, job.older, job.systems))
+    board = with_repeated_gold(assemble(sound, values, standings, job.older, job.references))
     samples = {
         name: {kind: RowSample(**sample) for kind, sample in kinds.items()} for name, kinds in kept["samples"].items()
     }

@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 import click
 
 from bench.base.bars import progress
-from bench.base.errors import UnavailableError
+from bench.base.errors import UnavailableError, UsageError
 from bench.base.paths import results_folder
+from bench.base.spec import parse
 from bench.cli.help import Group, more_option
-from bench.cli.options import FOLDER, json_option, results_option
+from bench.cli.options import FOLDER, complete_methods, json_option, results_option
 from bench.cli.output import print_json, say
+from bench.leaderboard.boards.rankingset import list_references, write_references
 from bench.leaderboard.pages.registry import pages
 from bench.leaderboard.serve import open_server, state_of, watch
 from bench.leaderboard.site import Site, build_site
@@ -29,6 +31,12 @@ _baselines_option = more_option(
 )
 _policy_option = more_option(
     "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
+)
+_ranking_set_option = more_option(
+    "--ranking-set",
+    type=_REPORT,
+    default=None,
+    help="TOML file with the datasets to rank on and the reference systems [default: the public set, without any].",
 )
 
 
@@ -57,12 +65,7 @@ def command() -> None:
     help="Write rankings and per-query values for download [default: up to a million lines per result].",
 )
 @more_option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
-@more_option(
-    "--ranking-set",
-    type=_REPORT,
-    default=None,
-    help="TOML file with the datasets to rank on [default: the public set].",
-)
+@_ranking_set_option
 @_baselines_option
 @_policy_option
 @more_option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
@@ -111,16 +114,39 @@ def build(
         raise UnavailableError(f"the site is incomplete: {first.rstrip('.')}{also}; do not publish it.")
 
 
+@command.command("references")
+@click.argument("path", metavar="FILE", type=_REPORT)
+@click.argument("methods", metavar="[METHOD]...", nargs=-1, shell_complete=complete_methods)
+@results_option
+def references(path: Path, methods: tuple[str, ...], results: Path | None) -> None:
+    """List the reference systems of a board in FILE, a ranking set. All other results are compared with these.
+
+    They are the results of each METHOD with the usual settings; by default of all registered methods at their defaults.
+    Nothing shows that a method made what has its name: use only results that you made, or that `bench submit check
+    --rerun` accepted, and read the changes before you commit FILE.
+    """
+    folder = results or results_folder()
+    listed, rejected = list_references(folder, [str(parse(text)) for text in methods])
+    for item in rejected:
+        say(f"rejected: {item.where}: {item.reason}")
+    if not listed:
+        raise UsageError(f"{folder} has no results of these methods with the usual settings; name other methods.")
+    write_references(path, listed)
+    click.echo(f"{several(len(listed), 'reference system')}: {path}")
+
+
 @command.command("serve")
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
 @_files_options
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
+@_ranking_set_option
 @_baselines_option
 @_policy_option
 @results_option
 def serve(
     out: Path,
     port: int,
+    ranking_set: Path | None,
     baselines: Path | None,
     policy: Path | None,
     results: Path | None,
@@ -135,7 +161,8 @@ def serve(
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
-        click.echo(_summary(build_site(folder, out, _given_files(files), baselines=baselines, policy=policy)))
+        site = build_site(folder, out, _given_files(files), ranking_set=ranking_set, baselines=baselines, policy=policy)
+        click.echo(_summary(site))
 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -16,12 +16,12 @@ from bench.base.errors import UsageError, require
 from bench.base.locks import lock
 from bench.base.progress import QUIET, Progress
 from bench.leaderboard.boardjobs import Job, run_jobs
-from bench.leaderboard.boards.board import RANKED, Board, Rejected, read_results
+from bench.leaderboard.boards.board import RANKED, Board, References, Rejected, read_results
 from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
-from bench.leaderboard.boards.rankingset import DECLARED, read_ranking_set, views_of
+from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import write_exports
 from bench.leaderboard.pages.choices import choices_path
@@ -87,7 +87,7 @@ def build_site(
         jobs: processes; by default one for each core where there is much to do.
         progress: gets a step for each board.
         ranking_set: a TOML file with the datasets that methods are ranked on, and the reference systems; by default
-            the one that comes with bench.
+            the one that comes with bench, which lists none.
         baselines: a folder of baselines, or one: the site then has their history, with the verdicts of the gate.
         policy: that of the gate; by default `gate.toml` next to the baselines.
 
@@ -95,12 +95,13 @@ def build_site(
         UnavailableError: a package of the extra `leaderboard` is not installed.
         UsageError: a file of a page, the ranking set or the policy cannot be read, a policy has no baselines, or the
             site would be inside the folder of results.
-        ResultError: a baseline cannot be read.
+        ResultError: a baseline cannot be read, or a result that is listed as a reference system is gone or altered.
         StorageError: the folder cannot be written.
     """
     require("latex2mathml", "threadpoolctl", what="a leaderboard's site")
     given = {page.name: page.read(files[page.name]) for page in pages() if page.read and page.name in files}
-    chosen = read_ranking_set(ranking_set or DECLARED)
+    set_file = ranking_set or DECLARED
+    chosen = read_ranking_set(set_file)
     if policy is not None and baselines is None:
         raise UsageError(f"the policy {policy} judges baselines: name them with --baselines.")
     gates = None if baselines is None else read_gates(baselines, policy)
@@ -108,25 +109,25 @@ def build_site(
     # By its real place: a link to a site is the same site.
     place = out.resolve()
     with lock(place.parent / f".{place.name}.lock", f"building {out}", progress):
-        found, rejected = read_results(results)
+        found, rejected = read_results(results, chosen.references)
+        check_references(set_file, chosen, results, [item for group in found for item in group], rejected)
         # Choices of language models are no rankings: here they part, and no board of retrieval has them.
         groups = [part for group in found if (part := [item for item in group if not is_choice(item)])]
         chosen_groups = [part for group in found if (part := [item for item in group if is_choice(item)])]
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
         writer.begin()
-        systems = None if chosen.systems is None else frozenset(chosen.systems)
         boards, masks, absent, pairs, choices = [], {}, {}, {}, []
         with progress.stage("build", len(groups) + len(chosen_groups), "boards") as stage:
             # First, since the pages of datasets lead to the choices on them.
-            first = _jobs(chosen_groups, results, out, downloads, drawn, systems, writer.interrupted)
+            first = _jobs(chosen_groups, results, out, downloads, drawn, chosen.references, writer.interrupted)
             for done in run_jobs(first, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
                 choices += [] if done.choices is None else [done.choices]
                 stage.advance()
             paths = {item.board.spec: choices_path(item.board) for item in reversed(choices)}
-            work = _jobs(groups, results, out, downloads, drawn, systems, writer.interrupted, paths)
+            work = _jobs(groups, results, out, downloads, drawn, chosen.references, writer.interrupted, paths)
             for done in run_jobs(work, jobs):
                 rejected += done.rejected
                 writer.absorb(done.keys, done.written)
@@ -141,6 +142,8 @@ def build_site(
         every = [row.result for board in boards for row in board.rows]
         every += [row.result for item in choices for row in item.board.rows]
         every += [item.result for board in [*boards, *(item.board for item in choices)] for item in board.superseded]
+        # Again, as tables have been read now.
+        check_references(set_file, chosen, results, every, rejected)
         shown = {result.manifest.result_id for result in every}
         rejected.sort(key=lambda item: (item.where, item.reason))
         # An edited catalogue counts as it is now.
@@ -187,7 +190,7 @@ def _jobs(
     out: Path,
     downloads: bool | None,
     drawn: Collection[str],
-    systems: frozenset[str] | None,
+    references: References,
     interrupted: bool,
     choices: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Job]:
@@ -215,7 +218,7 @@ def _jobs(
             is_sized,
             choices.get(group[0].manifest.dataset.spec, ""),
             frozenset(item.manifest.result_id for item in group) & older,
-            systems,
+            references,
             interrupted,
         )
         for group, is_sized in zip(groups, sized, strict=True)

@@ -291,19 +291,24 @@ def _same_code(first: Stored, second: Stored, metric: str) -> bool:
     )
 
 
-def reversal_marks(rows: Sequence[Stored], names: Sequence[str], metric: str) -> list[Mark | None]:
+def reversal_marks(
+    rows: Sequence[Stored], names: Sequence[str], metric: str, rivals: Collection[int] | None = None
+) -> list[Mark | None]:
     """(rows,) the mark of a row whose place by a metric depends on tools that read like a gold tool; None for others.
 
     Args:
         rows: results that compare.
         names: (rows,) what they are called.
         metric: what they are ordered by.
+        rivals: positions of the rows that each one is held against; all if None.
     """
+    others = range(len(rows)) if rivals is None else rivals
     pairs = reversals(rows, metric)
     row_marks: list[Mark | None] = []
     for i in range(len(rows)):
-        above, below = [names[j] for k, j in pairs if k == i], [names[k] for k, j in pairs if j == i]
-        parts = [f"{where} {_list_names(others)}" for where, others in (("above", above), ("below", below)) if others]
+        above = [names[j] for k, j in pairs if k == i and j in others]
+        below = [names[k] for k, j in pairs if j == i and k in others]
+        parts = [f"{where} {_list_names(them)}" for where, them in (("above", above), ("below", below)) if them]
         usual = f"{metric} puts it {' and '.join(parts)}"
         why = f"{usual}; if tools that read like a gold tool count, it is the other way round"
         row_marks.append(Mark(kind="gold", text=ORDER_DEPENDS_ON_GOLD, why=why) if parts else None)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +23,6 @@ from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
-from bench.registry import method_names
 from bench.results.commands import command
 from bench.results.comparability import (
     Usual,
@@ -36,7 +36,7 @@ from bench.results.comparability import (
     reversal_marks,
     usual,
 )
-from bench.results.finding import latest
+from bench.results.finding import latest, question_of
 from bench.results.intervals import span_of
 from bench.results.manifest import Mark
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results
@@ -45,6 +45,8 @@ from bench.results.units import number_units
 from bench.show.numbers import count
 
 T = TypeVar("T")
+#: Id -> digest of the manifest, of results that are reference systems: as a ranking set lists them.
+References = Mapping[str, str]
 
 #: Metrics that methods are ranked by, the first of them by default.
 RANKED = ("recall@5", "ndcg@5", "recall@10", "ndcg@10", "pass@10")
@@ -87,10 +89,9 @@ class Row:
         setting: what of its run sets it apart besides the spec.
         values: (judged queries, len(RANKED)); None where the result lacks one of these metrics.
         older: those of COLUMNS and RANKED that other code computed than the newest result's: they do not compare.
-        doubtful: metrics on which its lead over the next row is within the tie bands.
+        doubtful: metrics on which its lead over the next of the references is within the tie bands.
         samples: kind of queries (`all`, `seen`, `unseen`) -> the row over these; empty where `values` were None.
-        reference: whether it is the row of a reference system: a declared spec in the usual setting. A board has one
-            row of each at most.
+        reference: whether it is the row of a reference system.
     """
 
     result: StoredResult
@@ -181,8 +182,8 @@ class Board:
 
     @property
     def first(self) -> StoredResult:
-        """A result, for what all of them share."""
-        return self.rows[0].result
+        """A result, for what all of them share: that of a reference system where there is one."""
+        return next((row for row in self.rows if row.reference), self.rows[0]).result
 
     @property
     def latest(self) -> str:
@@ -197,8 +198,13 @@ class Board:
         return label(self.spec, 60) + (f" ({', '.join(words)})" if words else "")
 
 
-def read_results(results: Path) -> tuple[list[list[StoredResult]], list[Rejected]]:
-    """All readable results in comparable groups, sorted, and what cannot be read."""
+def read_results(
+    results: Path, references: References = MappingProxyType({})
+) -> tuple[list[list[StoredResult]], list[Rejected]]:
+    """All readable results in comparable groups, sorted, and what cannot be read.
+
+    Of two results with one id, the one in `references` is taken, else the first by its folder.
+    """
     good: dict[str, StoredResult] = {}
     rejected: list[Rejected] = []
     strange = dict(_strange(results))
@@ -211,11 +217,13 @@ def read_results(results: Path) -> tuple[list[list[StoredResult]], list[Rejected
         where, result_id = place_of(item.folder, results), item.manifest.result_id
         if not _RESULT_ID.fullmatch(result_id):
             rejected.append(Rejected(where, f"its id {label(result_id, 60)!r} is not a valid result id."))
-        elif result_id in good:
-            other = place_of(good[result_id].folder, results)
-            rejected.append(Rejected(where, f"its id {result_id} is also the id of {other}, which is shown."))
-        else:
-            good[result_id] = item
+            continue
+        first = good.setdefault(result_id, item)
+        if first is not item:
+            if is_reference_system(item, references) and not is_reference_system(first, references):
+                good[result_id], first, item = item, item, first
+            where, shown = place_of(item.folder, results), place_of(first.folder, results)
+            rejected.append(Rejected(where, f"its id {result_id} is also the id of {shown}, which is shown."))
     rejected += _unfinished_results(results)
     groups = comparable([good[key] for key in sorted(good, key=lambda key: str(good[key].folder))])
     return sorted(groups, key=lambda members: _order(members[0])), sorted(rejected, key=lambda item: item.where)
@@ -226,7 +234,7 @@ def make_board(
     results: Path,
     verify: bool,
     older: Collection[str] = (),
-    systems: Collection[str] | None = None,
+    references: References = MappingProxyType({}),
     standings: Mapping[str, RankedSystems] | None = None,
 ) -> tuple[Board | None, list[Rejected]]:
     """A board of comparable results; those whose tables are not what they should be are left out.
@@ -236,7 +244,7 @@ def make_board(
         results: their folder, for the names of what is rejected.
         verify: whether rankings and all columns are read and checked too.
         older: ids of results that other code than today's has made.
-        systems: specs of the reference systems; None for all registered methods.
+        references: the reference systems.
         standings: as of `assemble`.
     """
     rejected: list[Rejected] = []
@@ -254,7 +262,7 @@ def make_board(
         tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
         sound.append(result)
     if sound:
-        asked = _most_declared(sound, systems, lambda item: orders[item.manifest.result_id])
+        asked = _most_declared(sound, references, lambda item: orders[item.manifest.result_id])
         for result in sound:
             if orders[result.manifest.result_id] != asked:
                 reason = "it is not on the same queries as the other results of its dataset."
@@ -262,21 +270,16 @@ def make_board(
         sound = [item for item in sound if orders[item.manifest.result_id] == asked]
     if not sound:
         return None, rejected
-    return assemble(sound, tables, standings, older, systems), rejected
+    return assemble(sound, tables, standings, older, references), rejected
 
 
-def is_reference_system(result: StoredResult, systems: Collection[str] | None) -> bool:
-    """Whether a result is one of a reference system at the protocol's settings, with whatever tool text.
+def is_reference_system(result: StoredResult, references: References) -> bool:
+    """Whether a result is a reference system: whether it is listed, and is what it was when it was listed.
 
-    Args:
-        result: the result.
-        systems: specs of the reference systems; None for all registered methods.
+    The digest is that of the manifest, which was checked when it was read. It covers every field and the digests of all
+    other files, so that no other result has it, whatever it is called and whenever it says that it was made.
     """
-    manifest, method = result.manifest, result.manifest.method
-    declared = method.spec in (method_names() if systems is None else systems)
-    usual_run = method.run_file is None and method.cut is None
-    usual_run = usual_run and manifest.depth == DEFAULT_DEPTH and manifest.repeats == 1
-    return declared and usual_run and competes(result)
+    return references.get(result.manifest.result_id) == result.manifest.digest
 
 
 def references_of(rows: Sequence[Row]) -> NDArray[np.bool_]:
@@ -285,16 +288,10 @@ def references_of(rows: Sequence[Row]) -> NDArray[np.bool_]:
     return declared if declared.sum() > 1 else np.array([competes(row.result) for row in rows], dtype=np.bool_)
 
 
-def _most_declared(
-    results: Sequence[StoredResult], systems: Collection[str] | None, of: Callable[[StoredResult], T]
-) -> T:
-    """What most reference systems have; what most results have where there is none.
-
-    A system counts once however many results it has: outsiders can add results, and no systems.
-    """
-    declared = [item for item in results if is_reference_system(item, systems)]
-    votes = dict.fromkeys((of(item), item.manifest.method.spec) for item in declared)
-    return Counter([value for value, _ in votes] or map(of, results)).most_common(1)[0][0]
+def _most_declared(results: Sequence[StoredResult], references: References, of: Callable[[StoredResult], T]) -> T:
+    """What most reference systems have; what most results have where there is none."""
+    declared = [item for item in results if is_reference_system(item, references)]
+    return Counter(map(of, declared or results)).most_common(1)[0][0]
 
 
 def assemble(
@@ -302,7 +299,7 @@ def assemble(
     tables: Mapping[str, NDArray[np.float64] | None],
     standings: Mapping[str, RankedSystems] | None = None,
     older: Collection[str] = (),
-    systems: Collection[str] | None = None,
+    references: References = MappingProxyType({}),
 ) -> Board:
     """The board of results that have been checked.
 
@@ -311,19 +308,28 @@ def assemble(
         tables: result id -> (judged queries, len(RANKED)).
         standings: of a build before, where they are known; computed from the tables otherwise.
         older: ids of results that other code than today's has made.
-        systems: specs of the reference systems; None for all registered methods.
+        references: the reference systems.
     """
-    shown = order_results(latest(sound), RANKED[0])
-    data = shown[0].manifest.dataset
+    # Nothing takes the place of a reference system: not what claims to be newer, or of today's code.
+    listed = latest([item for item in sound if is_reference_system(item, references)])
+    answered = {question_of(item.manifest) for item in listed}
+    others = latest([item for item in sound if question_of(item.manifest) not in answered])
+    shown = order_results([*listed, *others], RANKED[0])
+    own = [i for i, item in enumerate(shown) if is_reference_system(item, references)]
+    rivals = own if len(own) > 1 else range(len(shown))
+    first = shown[own[0] if own else 0]
+    data = first.manifest.dataset
     # What is usual follows from the references, not from what most results have, as anybody can add results.
-    scale = [item for item in shown if is_reference_system(item, systems)] or shown
+    scale = listed or shown
     most, card = usual(scale), card_of(data.spec)
     if card is not None and any(item.manifest.dataset.template == card.template for item in scale):
         most = replace(most, template=card.template)
-    leads = {name: doubtful_leads(shown, name) for name in COLUMNS}
+    ahead = [[shown[i], *(shown[j] for j in rivals if j > i)][:2] for i in range(len(shown))]
+    leads = {name: [doubtful_leads(pair, name)[0] for pair in ahead] for name in COLUMNS}
     newest = max(scale, key=lambda item: item.manifest.environment.created)
-    turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0])
-    chosen = best_marks(sound, shown, RANKED[0])
+    turned = reversal_marks(shown, [_name(result) for result in shown], RANKED[0], rivals)
+    # A reference system was not chosen for being the best of those that others have added.
+    chosen = [None if i in own else mark for i, mark in enumerate(best_marks(sound, shown, RANKED[0]))]
     rows = [
         _row(
             result,
@@ -336,22 +342,22 @@ def assemble(
             newest,
             tables[result.manifest.result_id],
             frozenset(name for name in COLUMNS if leads[name][i]),
-            systems,
+            is_reference_system(result, references),
         )
         for i, result in enumerate(shown)
     ]
     rows = [replace(row, title=title) for row, title in zip(rows, titles(rows), strict=True)]
     board = Board(
-        slug=slug_of(shown[0]),
+        slug=slug_of(first),
         spec=data.spec,
         title=data.title,
         split=data.split,
         limit=data.limit,
         content_hash=data.content_hash,
-        protocol=shown[0].manifest.protocol,
+        protocol=first.manifest.protocol,
         template=template_name(most.template),
         source=data.source,
-        units=_judged_units(shown[0]) if data.unit else None,
+        units=_judged_units(first) if data.unit else None,
         rows=tuple(rows),
         standings=dict(standings or {}),
         superseded=tuple(_list_superseded(sound, shown, most, newest)),
@@ -393,7 +399,7 @@ def _row(
     newest: StoredResult,
     values: NDArray[np.float64] | None,
     doubtful: frozenset[str],
-    systems: Collection[str] | None,
+    reference: bool,
 ) -> Row:
     manifest = result.manifest
     method = manifest.method
@@ -411,7 +417,7 @@ def _row(
         called=title_of(method),
         setting=", ".join(label(word, 60) for word in setting),
         family=method.spec if method.run_file else family_of(method.spec),
-        reference=key == method.spec and is_reference_system(result, systems),
+        reference=reference,
         marks=tuple(marks),
         values=values,
         doubtful=doubtful,
@@ -498,13 +504,15 @@ def _older(result: StoredResult, newest: StoredResult) -> frozenset[str]:
 def _list_superseded(
     sound: Sequence[StoredResult], shown: Sequence[StoredResult], most: Usual, newest: StoredResult
 ) -> Iterator[Superseded]:
-    kept = {item.manifest.result_id for item in shown}
+    answers = {question_of(item.manifest): item for item in shown}
     for item in sound:
-        if item.manifest.result_id not in kept:
-            newer = next(other for other in shown if latest([item, other]) == [other]).manifest.result_id
-            why = "a newer version of the method has a result for the same question"
-            older = Mark(kind="older version", text="older version", why=why)
-            yield Superseded(item, newer, (*_marks(item, most, newest), older))
+        answer = answers[question_of(item.manifest)]
+        if item is not answer:
+            text, why = "older version", "a newer version of the method has a result for the same question"
+            if latest([item, answer]) == [item]:
+                text, why = "not listed", "the board keeps the reference system that is listed for the same question"
+            mark = Mark(kind="older version", text=text, why=why)
+            yield Superseded(item, answer.manifest.result_id, (*_marks(item, most, newest), mark))
 
 
 def slug_of(result: StoredResult) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,10 @@ def overall(
     whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
     kind_masks = [None if kind == "all" else masks[board.slug][kind] for board in used]
     taken = _Taken(column, kind, kind_masks, used)
-    firsts = [by_place[0] for by_place in whole.values()]
+    # A system is a reference here if each of its results is one.
+    firsts = [
+        replace(by_place[0], reference=all(row.reference for row in by_place.values())) for by_place in whole.values()
+    ]
     references = dict(zip(whole, references_of(firsts).tolist(), strict=True))
     declared = sum(row.reference for row in firsts) > 1
     by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}

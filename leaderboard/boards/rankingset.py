@@ -5,25 +5,43 @@ datasets once took half of the datasets out of the ranking and put another metho
 version, `ranking_set.toml`, which a site names. A method that lacks a dataset of it is not ranked.
 
 Nor must the family of tests: near-copies under other names would make every difference insignificant. So there are
-reference systems, whose tests no other result changes (`bench.stats.ranking`).
+reference systems, whose tests no other result changes (`bench.stats.ranking`). They are results that the board's
+maintainers have listed, each by its id and the digest of its manifest: nothing that is added to a folder of results is
+one, whatever name, date or id it has. Where no result of a board is listed, all of its methods compete.
 """
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from bench.base.errors import UsageError
-from bench.base.records import StrictRecord, read_toml
-from bench.base.spec import parse
-from bench.leaderboard.boards.board import Board
+from bench.base.errors import ResultError, UsageError
+from bench.base.paths import write_text
+from bench.base.protocol import DEFAULT_DEPTH
+from bench.base.records import StrictRecord, read_toml, toml_table
+from bench.base.text import label
+from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
 from bench.leaderboard.boards.libraries import standalone
+from bench.registry import method_names
+from bench.results.choices import is_choice
+from bench.results.comparability import competes
+from bench.results.store import MANIFEST, StoredResult
 
 #: The set that boards are ranked by where no other is given.
 DECLARED = Path(__file__).with_name("ranking_set.toml")
+_NAME = "the ranking set"
+#: The table of references in a ranking set, as `write_references` writes it.
+_TABLE = re.compile(r"^\[references\]\n(?:[0-9a-f]+ = .*\n|\n)*", re.MULTILINE)
+
+
+_ResultId = Annotated[str, Field(pattern=r"^[0-9a-f]{6,64}$")]
+_Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DeclaredView(StrictRecord):
@@ -45,32 +63,29 @@ class DeclaredView(StrictRecord):
 
 
 class RankingSet(StrictRecord):
-    """What `ranking_set.toml` holds.
+    """What `ranking_set.toml` holds. A set without version, views and content has those of the public set.
 
     Attributes:
         version: named on pages and in exports.
         views: the first is the ranking; the others rank on parts of the data.
         content: spec -> the content hash that counts; a dataset without one counts with the content that is at hand,
             else with that of most results.
-        systems: specs of the reference systems; by default the registered methods at their defaults, whose names an
-            outsider cannot multiply. On a board, the result in the usual setting counts; floors and oracles do not.
+        references: the reference systems: id of a result -> digest of its manifest.
     """
 
     version: str = Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")
     views: list[DeclaredView] = Field(min_length=1)
     content: dict[str, str] = {}
-    systems: list[str] | None = Field(default=None, min_length=2)
+    references: dict[_ResultId, _Digest] = {}
 
-    @field_validator("systems")
+    @model_validator(mode="before")
     @classmethod
-    def _as_results_have_them(cls, given: list[str] | None) -> list[str] | None:
-        if given is None:
-            return None
-        specs = [_canonical(text) for text in given]
-        for spec in specs:
-            if specs.count(spec) > 1:
-                raise ValueError(f"the system {spec} is named twice")
-        return specs
+    def _with_views(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "systems" in given:
+            raise ValueError("`systems` makes no references: list results with `bench leaderboard references`")
+        if not isinstance(given, dict) or given.keys() & {"version", "views", "content"}:
+            return given
+        return toml_table(DECLARED, _NAME, UsageError) | given
 
     @model_validator(mode="after")
     def _consistent(self) -> RankingSet:
@@ -83,13 +98,6 @@ class RankingSet(StrictRecord):
                 if view.datasets.count(spec) > 1:
                     raise ValueError(f"the view {view.name} names {spec} twice")
         return self
-
-
-def _canonical(text: str) -> str:
-    try:
-        return str(parse(text))
-    except UsageError as error:
-        raise ValueError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -121,17 +129,108 @@ def read_ranking_set(path: Path = DECLARED) -> RankingSet:
     Raises:
         UsageError: the file cannot be read, is not TOML, or does not follow the model; the sentence says where.
     """
-    return read_toml(RankingSet, path, "the ranking set", UsageError)
+    return read_toml(RankingSet, path, _NAME, UsageError)
+
+
+def list_references(results: Path, methods: Sequence[str] = ()) -> tuple[list[StoredResult], list[Rejected]]:
+    """The results of a folder that its maintainers can list as reference systems, and what cannot be read.
+
+    They are those of some methods in the usual run: the tool text of the dataset's card, depth 100, one repeat, no cut,
+    no run file. Floors and oracles are none. That a result has a method's name does not show that the method made it.
+
+    Args:
+        results: the folder.
+        methods: their specs; by default all registered ones at their defaults.
+    """
+    names = methods or method_names()
+    groups, rejected = read_results(results)
+    listed = []
+    for group in groups:
+        members = [item for item in group if not is_choice(item)]
+        usual = {
+            manifest.result_id: manifest.digest
+            for item in members
+            if (manifest := item.manifest).method.spec in names
+            and (manifest.method.run_file, manifest.method.cut) == (None, None)
+            and (manifest.depth, manifest.repeats) == (DEFAULT_DEPTH, 1)
+            and competes(item)
+        }
+        if usual:
+            board, wrong = make_board(members, results, False, (), usual, {})
+            rows, rejected = () if board is None else board.rows, [*rejected, *wrong]
+            listed += [row.result for row in rows if row.reference and not row.setting]
+    return listed, rejected
+
+
+def write_references(path: Path, listed: Sequence[StoredResult]) -> None:
+    """List results as the reference systems of a ranking set, in place of those that it has; all else stays as it is.
+
+    Raises:
+        UsageError: the set cannot be read, or its table of references is not in the form that this function writes.
+        StorageError: the file cannot be written.
+    """
+    text, before = "", RankingSet.model_validate({})
+    if path.exists():
+        before, text = read_ranking_set(path), path.read_text("utf-8-sig")
+    order = sorted(listed, key=lambda item: (item.manifest.dataset.spec, item.label, item.manifest.result_id))
+    table = [f'{item.manifest.result_id} = "{item.manifest.digest}" # {label(item.label, 200)}\n' for item in order]
+    text = f"{_TABLE.sub('', text).rstrip()}\n\n[references]\n{''.join(table)}".lstrip()
+    digests = {item.manifest.result_id: item.manifest.digest for item in listed}
+    try:
+        same = RankingSet(**tomllib.loads(text)) == before.model_copy(update={"references": digests})
+    except ValueError:
+        same = False
+    if not same:
+        raise UsageError(f"cannot change the references of {path}: write them as a last table, [references], id by id.")
+    write_text(path, text)
+
+
+def check_references(
+    path: Path, chosen: RankingSet, results: Path, there: Sequence[StoredResult], rejected: Sequence[Rejected]
+) -> None:
+    """Refuse a board that lacks one of its reference systems: its tests would be other ones for every row.
+
+    Args:
+        path: the file of the ranking set.
+        chosen: the set.
+        results: the folder of results.
+        there: the results that the board has.
+        rejected: what it does not show, and why.
+
+    Raises:
+        ResultError: a listed result is gone, was altered, or cannot be a reference system.
+    """
+    by_id = {item.manifest.result_id: item for item in there}
+    faults = []
+    for result_id in chosen.references:
+        item = by_id.get(result_id)
+        if item is None:
+            gone = next((f"{what.where}: {what.reason}" for what in rejected if result_id in what.where), "")
+            faults.append((result_id, f"is not on the board: {gone.rstrip('.')}" if gone else f"is not in {results}"))
+        elif not is_reference_system(item, chosen.references):
+            faults.append((result_id, f"was altered: {item.folder / MANIFEST} has another digest"))
+        elif not competes(item):
+            faults.append((result_id, "is a floor or an oracle, which others are not compared with"))
+    if faults:
+        (result_id, what), more = faults[0], f" ({len(faults) - 1} more)" if len(faults) > 1 else ""
+        lines = path.read_text("utf-8").splitlines()
+        line = next((i for i, text in enumerate(lines, 1) if result_id in text), 1)
+        raise ResultError(
+            f"the reference system {result_id} ({path}, line {line}) {what}{more}. Restore it, or list the results "
+            f"anew with `bench leaderboard references {path}`."
+        )
 
 
 def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str, Board]:
     """The board that counts for each dataset: today's protocol, all queries, the content that is named.
 
-    Where no content is named it is the board with most results, and of these the one with the smallest slug: the
-    newest result does not decide, since anybody can add one.
+    Where no content is named it is the board with most reference systems, then with most results, then the one with the
+    smallest slug: the newest result does not decide, since anybody can add one.
     """
     by_spec: dict[str, Board] = {}
-    for board in sorted(boards, key=lambda item: (-len(item.rows), item.slug)):
+    for board in sorted(
+        boards, key=lambda item: (-sum(row.reference for row in item.rows), -len(item.rows), item.slug)
+    ):
         usual = board.current and board.limit is None and board.split in {"test", "all"}
         if usual and content.get(board.spec, board.content_hash) == board.content_hash:
             by_spec.setdefault(board.spec, board)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 
 from bench.base.text import one_line
-from bench.leaderboard.boards.board import is_reference_system
 from bench.leaderboard.submit.numbers import value_faults
 from bench.results.finding import question_of
 from bench.results.manifest import Manifest
@@ -47,19 +46,14 @@ def _difference(one: StoredResult, other: StoredResult) -> str:
     )
 
 
-def board_notes(result: StoredResult, board: Sequence[StoredResult], rerun: bool) -> list[str]:
-    """What a reader must know of a result beside those of a board: whose ranking it has, and what it would be there."""
+def board_notes(result: StoredResult, board: Sequence[StoredResult]) -> list[str]:
+    """What a reader must know of a result beside those of a board: whose ranking it has."""
     manifest, notes = result.manifest, []
     if alike := [item for item in board if _asks_the_same(item.manifest, manifest) and _has_ranking_of(result, item)]:
         source = min(alike, key=lambda item: item.manifest.environment.created)
         notes.append(
             f"its ranking is that of {one_line(source.label, 120)} ({source.manifest.result_id}, made "
             f"{source.manifest.environment.created[:10]}), the oldest of the board that has it"
-        )
-    if not rerun and is_reference_system(result, None):
-        notes.append(
-            f"the board would test other systems against {manifest.method.spec}, and nothing shows that it made this "
-            "ranking: check it with --rerun"
         )
     return notes
 

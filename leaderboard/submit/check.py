@@ -189,7 +189,7 @@ def check_members(
         )
         return CheckedSubmission(place, "refused", (reason,), *about)
     if board:
-        notes += board_notes(sound.result, board, verdict.rerun is not None)
+        notes += board_notes(sound.result, board)
     return dataclasses.replace(verdict, note="; ".join(notes))
 
 

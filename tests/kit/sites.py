@@ -11,6 +11,7 @@ import pytest
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.board import Board, Row, make_board, read_results, sample_rows
+from bench.leaderboard.boards.rankingset import read_ranking_set
 from bench.leaderboard.boards.traits import with_repeated_gold
 from bench.leaderboard.site import Site
 from bench.leaderboard.writer import Writer
@@ -18,6 +19,8 @@ from bench.results.store import StoredResult
 
 #: The results that the repository keeps.
 KEPT = Path(__file__).resolve().parents[2] / "board" / "results"
+#: Which of them are the reference systems.
+LISTED = read_ranking_set(KEPT.with_name("ranking_set.toml")).references
 
 
 class Page(HTMLParser):
@@ -105,7 +108,7 @@ def kept(dataset: str, *methods: str) -> list[StoredResult]:
 
 def board_of_kept(dataset: str, *methods: str) -> Board:
     """The board of these."""
-    board, rejected = make_board(kept(dataset, *methods), KEPT, False)
+    board, rejected = make_board(kept(dataset, *methods), KEPT, False, references=LISTED)
     assert board is not None
     assert not rejected
     return board

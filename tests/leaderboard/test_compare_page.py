@@ -63,6 +63,16 @@ def test_pairs_are_what_bench_compare_prints(spec: str) -> None:
     assert pairs.between(ids[0], "elsewhere") is None
 
 
+def test_the_best_variant_of_a_reference_is_not_marked_as_chosen() -> None:
+    learnt = "tgr(discriminator=models/dependency-discriminator, graph=discriminator)"
+    board = board_of_kept("apibank", "tgr", "tgr(graph=manual)", learnt, "dense", "bm25")
+    variants = [row for row in board.rows if row.family == "tgr"]
+    assert len(variants) == 3
+    # The best of them is a reference system, which was not chosen among them.
+    assert max(variants, key=lambda row: row.result.metrics.metrics[METRIC].mean).reference
+    assert not any("best of" in mark.text for row in variants for mark in row.marks)
+
+
 def test_boards_too_large_for_single_tests_have_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standings, "_FLIPPED", 1)
     assert pairs_module.pairs_of(board_of_kept("restbench-spotify")) is None

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit.results import another, folder_of, id_of, scored_by
-from kit.sites import KEPT, Built, hurry, kept
+from kit.sites import KEPT, LISTED, Built, hurry, kept
 from numpy.typing import NDArray
 
 from bench import compare
@@ -109,7 +109,7 @@ def _boards(added: Submissions, copies: Sequence[str] = ()) -> list[Any]:
 
 
 def _sampled(members: Sequence[StoredResult], values: Mapping[str, NDArray[np.float64]]) -> Any:
-    return board_module.sample_rows(board_module.assemble(members, values, {}), {}, True)
+    return board_module.sample_rows(board_module.assemble(members, values, {}, references=LISTED), {}, True)
 
 
 def _ranking(boards: Sequence[Any], metric: str = "recall@5") -> Any:
@@ -389,7 +389,7 @@ def test_the_statement_agrees_with_the_overall_table_and_every_dataset(tmp_path:
     collected = []
     for spec in SPECS:
         members, values = _kept(spec)
-        collected.append(board_module.sample_rows(board_module.assemble(members, values), {}, True))
+        collected.append(board_module.sample_rows(board_module.assemble(members, values, references=LISTED), {}, True))
     ranking = _ranking(collected)
     best, standing = ranking.best, ranking.standing
     rows = {row.key: row for row in ranking.places}
@@ -467,7 +467,7 @@ def test_pairs_of_references_know_nothing_of_challengers_and_copies_have_their_p
 @pytest.mark.parametrize("spec", ["apibank", "starter", "toolbench-i3-inst"])
 def test_the_site_has_of_references_and_a_challenger_what_bench_compare_has_of_these(spec: str) -> None:
     members, values = _kept(spec)
-    board = board_module.assemble(members, values)
+    board = board_module.assemble(members, values, references=LISTED)
     ids = {item.manifest.result_id: item for item in members}
     recall_5 = board.standings["recall@5"]
     own = recall_5.references
@@ -550,9 +550,9 @@ VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'
         ('version = "1"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s", "s"]\n', "names s twice"),
         ('version = "<b>"\n[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["s"]\n', "version"),
         ("views = 1 = 2", "not TOML"),
-        (f'version = "1"\nsystems = ["bm25", "bm25()"]\n{VIEW}', "bm25 is named twice"),
-        (f'version = "1"\nsystems = ["bm25"]\n{VIEW}', "systems"),
-        (f'version = "1"\nsystems = ["bm25", "dense("]\n{VIEW}', "dense"),
+        (f'version = "1"\nsystems = ["bm25", "names"]\n{VIEW}', "bench leaderboard references"),
+        (f'version = "1"\n{VIEW}[references]\nbm25 = "{"0" * 64}"\n', "references"),
+        (f'version = "1"\n{VIEW}[references]\n{"0" * 12} = "0"\n', "references"),
     ],
 )
 def test_a_ranking_set_that_is_wrong_is_refused_in_a_sentence(text: str, said: str, tmp_path: Path) -> None:
@@ -578,15 +578,15 @@ def test_challengers_without_values_leave_the_references_as_they_are() -> None:
     assert mine.mean == pytest.approx(next(place.mean for place in whole.places if place.key == "mine"))
 
 
-def test_systems_of_a_ranking_set_are_the_references_by_any_spelling() -> None:
-    text = {"version": "1", "views": [{"name": "a", "title": "a", "why": "a", "datasets": ["starter"]}]}
-    chosen = rankingset.RankingSet.model_validate(text | {"systems": ["tgr( graph = manual )", "bm25()", "random"]})
-    assert chosen.systems == ["tgr(graph=manual)", "bm25", "random"]
+def test_listed_results_are_the_references_and_a_board_with_one_has_all() -> None:
     members, values = _kept("starter")
-    board = board_module.assemble(members, values, systems=chosen.systems)
+    listed, _ = rankingset.list_references(KEPT, ["tgr(graph=manual)", "bm25", "random"])
+    digests = {item.manifest.result_id: item.manifest.digest for item in listed}
+    board = board_module.assemble(members, values, references=digests)
     # A floor is none.
     assert {row.key for row in board.rows if row.reference} == {"tgr(graph=manual)", "bm25"}
-    alone = board_module.assemble(members, values, systems=["bm25"])
+    (bm25,) = (item.manifest for item in members if item.manifest.method.spec == "bm25")
+    alone = board_module.assemble(members, values, references={bm25.result_id: bm25.digest})
     assert not alone.declared
     competing = {row.id for row in alone.rows if competes(row.result)}
     standing = alone.standings["recall@5"]
@@ -607,7 +607,9 @@ def test_a_flooded_site_keeps_what_its_export_says_of_the_five(
         shutil.copytree(item.folder, results_folder() / "starter" / item.folder.name)
     best = folder_of(results_folder(), "recommended")
     values = tmp_path / "set.toml"
-    values.write_text(f'version = "1"\n{VIEW}', "utf-8")
+    ids = [item.manifest.result_id for item in kept("starter", *FIVE)]
+    listed = "".join(f'{name} = "{LISTED[name]}"\n' for name in ids)
+    values.write_text(f'version = "1"\n{VIEW}[references]\n{listed}', "utf-8")
     # Queries of seen and unseen tools have rankings, too, where the dataset is at hand.
     load_dataset("starter")
     before = _exported(build(ranking_set=values))

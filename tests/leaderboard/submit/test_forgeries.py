@@ -225,15 +225,6 @@ def test_a_copy_of_a_row_of_the_board_is_named_with_the_oldest_as_its_source(
     assert (other.outcome, "its ranking is that of" in other.note) == ("accepted", False)
 
 
-def test_what_would_replace_a_row_or_be_a_reference_says_what_was_not_shown(
-    made: Any, tmp_path: Path, submitted: Any
-) -> None:
-    board = [made.result]
-    tfidf = submitted(ran(tmp_path / "t", "tfidf"), *board)
-    assert "nothing shows that it made this ranking: check it with --rerun" in tfidf.note
-    assert submitted(ran(tmp_path / "u", "tfidf(sublinear=true)"), *board).note == ""
-
-
 def test_of_two_copies_in_a_folder_the_older_is_the_source(made: Any, tmp_path: Path, load: Any) -> None:
     root = tmp_path / "handed-in"
     root.mkdir()
