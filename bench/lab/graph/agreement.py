@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import Tool
-from bench.methods.tgr.edges import LABELS, NEITHER, Edges, connected_share
+from bench.methods.tgr.edges import LABELS, NEITHER, Edges
 
 #: Pairs without a dependency in the paper's test of its discriminator.
 _NEITHER_PAIRS = 500
@@ -131,6 +131,3 @@ def densities(tools: Sequence[Tool], edges: Edges) -> list[Density]:
     inside = Counter(tools[a].category for a, b in edges.tolist() if tools[a].category == tools[b].category)
     rows = [Density(name, size, connected[name], inside[name]) for name, size in sizes.items()]
     return sorted(rows, key=lambda density: (-density.share, density.category))
-
-
-__all__ = ["Agreement", "Density", "agreement", "connected_share", "densities", "macro_scores", "three_way", "wilson"]

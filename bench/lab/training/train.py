@@ -7,7 +7,7 @@ import importlib
 import os
 import shutil
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,8 @@ def train_model(
     with lock(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
         # Again: another process may have finished it while this one waited.
         _check_place(out, replace)
-        learnt = _learnt_before(trainer)
+        # A model keeps what its base was trained on, and what that one's base was before it.
+        before = read_card(model_folder(trainer.base)) if trainer.base_revision else None
         trainer.prepare(dataset, text, train, validation)
         if not len(trainer):
             raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
@@ -123,8 +124,10 @@ def train_model(
             split="tools" if examples else "train",
             template=text,
             examples=len(trainer),
-            queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
-            tools=sorted(seen | set(learnt.tools)),
+            queries=sorted(
+                {text_digest(dataset.queries[row].text) for row in train} | set(before.queries if before else ())
+            ),
+            tools=sorted(seen | set(before.tools if before else ())),
             settings={name: plain_setting(value) for name, value in parameters.model_dump().items()},
             validation=examples.validation if examples else validated_on,
             measure=trainer.measure,
@@ -138,27 +141,13 @@ def train_model(
             packages=package_versions(reach_modules(trainer_type.__module__).packages),
             hardware=hardware(),
             facts=trainer.facts(),
-            before=learnt.datasets,
+            before=[*before.before, before.dataset] if before else [],
         )
         with replace_folder(out) as fresh, storage_errors(str(out)):
             shutil.copytree(work / "best", fresh, dirs_exist_ok=True)
             write_card(fresh, card)
         shutil.rmtree(work, ignore_errors=True)
     return card
-
-
-class _Learnt(NamedTuple):
-    """What a model knows, as its card has it: datasets, and digests of queries and tools."""
-
-    datasets: list[str]
-    queries: list[str]
-    tools: list[str]
-
-
-def _learnt_before(trainer: Trainer) -> _Learnt:
-    """What the base has learnt, and its base before it: a model keeps what it was trained on."""
-    card = read_card(model_folder(trainer.base)) if trainer.base_revision else None
-    return _Learnt([*card.before, card.dataset], card.queries, card.tools) if card else _Learnt([], [], [])
 
 
 def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
