@@ -68,11 +68,6 @@ def read(folder: Path) -> dict[str, Tables]:
             plain.append(Query(query_id, text, gold[query_id], slices=slices))
             request = text if instruction is None else f"{text} {instruction}"
             instructed.append(Query(query_id, request, gold[query_id], slices=slices))
-    seen: set[str] = set()
-    for query in plain:
-        if query.query_id in seen:
-            raise DataError(f"{folder}: the query {one_line(query.query_id, 60)!r} is in two subsets.")
-        seen.add(query.query_id)
     library = list(tools.values())
     return {PLAIN: Tables(library, plain), INSTRUCTED: Tables(library, instructed)}
 
@@ -99,8 +94,6 @@ def _subset(
     for where, row in _rows(folder / f"{name}-queries", ("id", "text", "instruction")):
         query_id = _text(row["id"], where)
         instruction = None if row["instruction"] is None else _text(row["instruction"], where)
-        if query_id in gold:
-            raise DataError(f"{where}: the query {one_line(query_id, 60)!r} occurs twice.")
         queries.append((query_id, _text(row["text"], where), instruction))
         gold[query_id] = {}
     for where, row in _rows(folder / f"{name}-qrels", ("query-id", "corpus-id", "score")):

@@ -27,10 +27,10 @@ MOST_CALLS = {"ptr": 3, "query-generation": 1, "choose": 1}
 def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:
     """What is to be expected of what `look_ahead` found."""
     planned = plan_runs(asked)
-    to_run = [plan for plan in planned if not runs.checked(plan).kept]
+    to_run = [plan for plan in planned if not runs.checked[plan].kept]
     known = _known(runs.results, {plan.method.name for plan in to_run})
     times = [_seconds(plan, known, runs) for plan in to_run]
-    calling = [plan for plan in to_run if runs.checked(plan).calls]
+    calling = [plan for plan in to_run if runs.checked[plan].calls]
     calls = sum(MOST_CALLS.get(plan.method.name, 0) * _queries(plan, runs) for plan in calling)
     tokens, cost = _tokens(calling, known, runs)
     return RunEstimate(
