@@ -160,7 +160,7 @@ def _discriminator_f1(name: str, dataset: str, runs: MethodRuns) -> float:
 
     loaded = runs.dataset(parse(dataset))
     edges = Library.of(loaded, loaded.card.template).edges
-    return three_way(Discriminator(str(folder_of(name))), loaded.tools, edges)["f1"]
+    return three_way(Discriminator(str(folder_of(name))).probabilities, loaded.tools, edges)["f1"]
 
 
 def is_pretrained(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bench.base.errors import BenchError, ResultError
@@ -86,13 +87,11 @@ def _queries(plan: Plan, runs: MethodRuns) -> int:
 def _known(results: Path, names: set[str]) -> dict[str, list[Manifest]]:
     """Kept results of methods by name; one that cannot be read is as good as none."""
     known: dict[str, list[Manifest]] = {name: [] for name in names}
+    slugs = {slug(name): name for name in names}
     for folder in folders_of(results):
-        for name in names:
-            if folder.name.rpartition("-")[0] == slug(name):
-                try:
-                    known[name].append(StoredResult.read(folder).manifest)
-                except ResultError:
-                    continue
+        if name := slugs.get(folder.name.rpartition("-")[0]):
+            with suppress(ResultError):
+                known[name].append(StoredResult.read(folder).manifest)
     return known
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -22,7 +24,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.evaluation.machine import hardware, package_versions
 from bench.identity.reach import reach_modules
-from bench.lab.training.loop import run_loop, training_identity
+from bench.lab.training.loop import run_loop
 from bench.lab.training.trainer import Trainer
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
@@ -98,16 +100,18 @@ def train_model(
         if not len(trainer):
             raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
         examples = trainer.examples()
-        identity = training_identity(
-            kind=kind,
-            parameters=str(full_spec(kind, parameters)),
-            base=trainer.base_revision,
-            data=dataset.content_hash,
-            template=text,
-            examples=examples.digest if examples else "",
-            others=trainer.revisions(),
-            code=[reach_modules(__name__, trainer_type.__module__).hash()],
-        )
+        # All that a training depends on.
+        parts = {
+            "kind": kind,
+            "parameters": str(full_spec(kind, parameters)),
+            "base": trainer.base_revision,
+            "data": dataset.content_hash,
+            "template": text,
+            "examples": examples.digest if examples else "",
+            "others": trainer.revisions(),
+            "code": [reach_modules(__name__, trainer_type.__module__).hash()],
+        }
+        identity = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)
         seen = (
