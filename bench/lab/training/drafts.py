@@ -131,14 +131,9 @@ def keep_drafts(
 
 def distribution(rewards: NDArray[np.float64], r_min: float) -> dict[str, float]:
     """Mean, quartiles and the share of rewards of `r_min` at least."""
-    quartiles = np.percentile(rewards, (25, 50, 75))
-    return {
-        "mean": round(float(rewards.mean()), 4),
-        "lower_quartile": round(float(quartiles[0]), 4),
-        "median": round(float(quartiles[1]), 4),
-        "upper_quartile": round(float(quartiles[2]), 4),
-        "at_least_r_min": round(float((rewards >= r_min).mean()), 4),
-    }
+    names = ("mean", "lower_quartile", "median", "upper_quartile", "at_least_r_min")
+    values = (rewards.mean(), *np.percentile(rewards, (25, 50, 75)), (rewards >= r_min).mean())
+    return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}
 
 
 def drafts_in(
