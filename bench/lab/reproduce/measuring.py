@@ -44,8 +44,7 @@ def estimates(
     if minus is not None:
         values = values - runs.ask(minus, question, metrics).values
     centred = centred_values(values, answers.groups)
-    parsed = [parse_metric(name) for name in metrics]
-    spans = [metric.measure.span if minus is None else difference_span(metric) for metric in parsed]
+    spans = [_span_of(name, minus is not None) for name in metrics]
     intervals = _intervals(values, answers, spans, 0.95)
     tested = _intervals(values, answers, spans, 1 - 2 * LEVEL)
     measured = []
@@ -61,6 +60,11 @@ def estimates(
         mean = float(centred[:, column].mean())
         measured.append(Estimate(metric=name, mean=mean, low=low, high=high, low_90=low_90, high_90=high_90))
     return answers, measured
+
+
+def _span_of(metric: str, difference: bool) -> tuple[float, float] | None:
+    parsed = parse_metric(metric)
+    return difference_span(parsed) if difference else parsed.measure.span
 
 
 def _intervals(

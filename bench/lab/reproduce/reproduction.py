@@ -38,7 +38,7 @@ from bench.lab.reproduce.report import (
 )
 from bench.lab.reproduce.runs import MethodRuns, count_range
 from bench.lab.reproduce.summary import summarise
-from bench.lab.reproduce.verdicts import judge_count, judge_value, margin_of
+from bench.lab.reproduce.verdicts import judge_count, judge_fact, judge_value, margin_of
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import enough_units
 
@@ -269,8 +269,7 @@ def _measure(
         if margin is None:
             verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
         elif is_fact(estimate.metric):
-            # It has no error, as no sample is drawn for it.
-            verdict = judge_value(cell.value, estimate.mean, estimate.mean, margin, decided=True)
+            verdict = judge_fact(cell.value, estimate.mean, margin)
         else:
             decided = enough_units(answers.units)
             verdict = judge_value(cell.value, estimate.low_90, estimate.high_90, margin, decided)

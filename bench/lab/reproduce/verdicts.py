@@ -45,6 +45,11 @@ def judge_value(published: float, low: float | None, high: float | None, margin:
     return _VERDICTS[judge_interval(low - published, high - published, margin, decided)]
 
 
+def judge_fact(published: float, stated: float, margin: float) -> CellVerdict:
+    """The same for a number that has no error, such as the share of a graph: no sample is drawn for it."""
+    return judge_value(published, stated, stated, margin, decided=True)
+
+
 def judge_count(published: float, least: float, most: float) -> CellVerdict:
     """A count is reproduced if it is the same, or one of those that ours can be.
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench.lab.reproduce.cells import Unit
 from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
-from bench.lab.reproduce.verdicts import judge_claim, judge_count, judge_direction, judge_value, margin_of
+from bench.lab.reproduce.verdicts import judge_claim, judge_count, judge_direction, judge_fact, judge_value, margin_of
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_value_is_reproduced_where_its_interval_lies_inside_the_margin(
     [(0.42, 0.43, "reproduced"), (0.42, 0.44, "not reproduced"), (0.42, 0.79, "not reproduced")],
 )
 def test_a_fact_has_no_error(published: float, stated: float, verdict: CellVerdict) -> None:
-    assert judge_value(published, stated, stated, 0.02, decided=True) == verdict
+    assert judge_fact(published, stated, 0.02) == verdict
 
 
 def test_each_kind_of_number_has_its_margin() -> None:
