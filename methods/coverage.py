@@ -106,15 +106,13 @@ class Coverage(Method):
             adds = self._weight(cover.get(tool, []))
             covers_words = ", ".join(cover[tool]) if tool in cover else ""
             reasons[tool] = Reason(None, (), (steps.get(tool), adds), covers_words, because)
-        shown = set(case.tools)
-        ranked = [tool for tool in order if tool in shown]
         whole = self._weight([word for word in dict.fromkeys(words(case.text)) if word in self._vocabulary])
         notes = (f"The words of the query that tools have weigh {number(whole)}; the set has {len(cover)} tools.",)
         return Explanation(
             "words that no tool before it covers",
             ("step", "adds"),
             reasons,
-            order=(*ranked, *(tool for tool in case.tools if tool not in set(ranked))),
+            order=case.in_order(order),
             notes=notes,
             bases=(answer,),
         )

@@ -13,8 +13,9 @@ from bench.base.parameters import MethodSpec, ParameterSet
 from bench.base.spec import Spec
 from bench.data.gold import Gold
 from bench.interface import Context, History, Library, Method, Queries, Ranking
-from bench.interface.explanation import Case, Contribution, ExplainedAnswer, Explanation, Reason, list_parts
+from bench.interface.explanation import Case, Contribution, Explanation, Reason
 from bench.interface.parts import learns, methods_of
+from bench.methods.rrf import fused_in_words
 from bench.metrics.goldranks import GoldRanks
 from bench.metrics.measures import ndcg
 from bench.search.holdout import hold_out
@@ -128,7 +129,7 @@ class Hybrid(Method):
                 for answer, part, weight in zip(answers, scaled, weights, strict=True)
                 if part.returned[0, tool]
             )
-            because = _in_words(tool, case, answers, parts) if tool in case.gold else ""
+            because = fused_in_words(tool, case, answers, parts) if tool in case.gold else ""
             reasons[tool] = Reason(sum(part.value for part in parts), parts, (), "", because)
         learnt = f"learnt on {self._learnt_on} past queries" if self._learnt_on else "not learnt"
         notes = (f"Weights: {answers[0].label} {weights[0]:.2f}, {answers[1].label} {weights[1]:.2f} ({learnt}).",)
@@ -177,13 +178,3 @@ def _sum(first: _Scaled, second: _Scaled, weight: float) -> NDArray[np.float64]:
 def _ndcg(scores: NDArray[np.float64], gold: Gold) -> NDArray[np.float64]:
     """(queries,) NDCG@10; a requirement is met by any of its tools."""
     return ndcg(GoldRanks.of(top_k(scores, _DEPTH).tools, gold), np.full(len(scores), _DEPTH))
-
-
-def _in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:
-    """Why a gold tool does not rank higher."""
-    has = list_parts(parts) or "no method has it in its pool"
-    rival = case.rivals.get(tool)
-    if rival is None:
-        return has
-    others = ", ".join(f"{answer.label} rank {answer.positions[rival].rank or '-'}" for answer in answers)
-    return f"{has}; {case.id_of(rival)}: {others}"

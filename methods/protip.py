@@ -91,14 +91,12 @@ class ProTip(Method):
             cells = (steps.get(tool), near.get(tool), answer.positions[tool].rank)
             reasons[tool] = Reason(None, (), cells, excerpt(case.library.texts[tool], _MOST_TEXT), because)
         ranked = self.rank(case.query, self._size).tools[0].tolist()
-        shown = set(case.tools)
-        order = [tool for tool in ranked if tool in shown]
         note = f"Each step subtracts {number(self.parameters.weight)} times the vector of its tool from the query."
         return Explanation(
             "how its text begins",
             ("step", "nearness to what is left", f"{self._base.name} rank"),
             reasons,
-            order=(*order, *(tool for tool in case.tools if tool not in set(order))),
+            order=case.in_order(ranked),
             notes=(note,),
             bases=(answer,),
         )

@@ -150,7 +150,6 @@ class ReInvoke(Method):
                 because += f"{ranks[other, rival] + 1} by intent {other + 1}"
             cells = (best + 1, int(ranks[best, tool]) + 1, float(likeness[best, tool]))
             reasons[tool] = Reason(None, (), cells, "", because)
-        shown = set(case.tools)
         quoted = tuple(f'Intent {place}: "{excerpt(text, 90)}".' for place, text in enumerate(intents.texts, start=1))
-        ranked = tuple(int(tool) for tool in order if int(tool) in shown)
-        return Explanation("", ("intent", "its rank", "similarity"), reasons, order=ranked, notes=quoted)
+        columns = ("intent", "its rank", "similarity")
+        return Explanation("", columns, reasons, order=case.in_order(order), notes=quoted)

@@ -65,14 +65,13 @@ class ReciprocalRankFusion(Method):
                 for answer, rank in zip(answers, ranks, strict=True)
                 if rank is not None and rank <= self.parameters.pool
             )
-            because = _fused_in_words(tool, case, answers, parts) if tool in case.gold else ""
+            because = fused_in_words(tool, case, answers, parts) if tool in case.gold else ""
             reasons[tool] = Reason(sum(part.value for part in parts), parts, (), "", because)
         return Explanation("what each method adds", (), reasons, bases=answers)
 
 
-def _fused_in_words(
-    tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]
-) -> str:
+def fused_in_words(tool: int, case: Case, answers: tuple[ExplainedAnswer, ...], parts: tuple[Contribution, ...]) -> str:
+    """Why a gold tool does not rank higher, where each method's answer adds a part."""
     has = list_parts(parts, len(parts)) or "no method has it in its pool"
     rival = case.rivals.get(tool)
     if rival is None:

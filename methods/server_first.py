@@ -118,12 +118,10 @@ class ServerFirst(Method):
                 if rival is not None:
                     because += f"; the server of {case.id_of(rival)} is number {place[int(self._server[rival])]}"
             reasons[tool] = Reason(None, (), (server_place, rank), case.library.tools[tool].parent, because)
-        shown = set(case.tools)
-        ranked = [tool for tool in order if tool in shown]
         return Explanation(
             "its server",
             ("server's place", "base rank"),
             reasons,
-            order=(*ranked, *(tool for tool in case.tools if tool not in set(ranked))),
+            order=case.in_order(order),
             bases=(answer,),
         )

@@ -11,9 +11,7 @@ from bench.api.arguments import check_choices, whole_number
 from bench.api.results import Result, open_stored_result
 from bench.base.config import config_context, current_session
 from bench.base.paths import expand_path, results_folder
-from bench.base.spec import Spec
 from bench.comparison.choices import ChoiceReport, estimate, priced_model
-from bench.data.dataset import Dataset
 from bench.evaluation.choosing import Arm, Chooser, Form, make_choices
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
@@ -52,13 +50,6 @@ class Choices(Shown):
         Raises:
             UnavailableError: pandas is not installed.
         """
-        return frame(self._rows(), _COLUMNS)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench choose --json` prints it."""
-        return self._report.to_dict()
-
-    def _rows(self) -> list[dict[str, object]]:
         rows: list[dict[str, object]] = []
         for choice in self._choices:
             right = choice.choices.accuracy()
@@ -75,7 +66,11 @@ class Choices(Shown):
                     **{str(outcome): count for outcome, count in choice.choices.counts().items()},
                 }
             )
-        return rows
+        return frame(rows, _COLUMNS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything that was found, as `bench choose --json` prints it."""
+        return self._report.to_dict()
 
     def _line(self) -> str:
         return f"of {len(self._choices)} rankings on {', '.join(self.calibration)}"
@@ -135,13 +130,9 @@ def choose(
     for arm in arms:
         check_choices(arm=arm)
     progress = current_session().progress
-
-    def load(spec: Spec) -> Dataset:
-        return load_dataset(spec, progress)
-
     runner = Runner(
         results_folder() if results is None else expand_path(results),
-        load=load,
+        load=lambda spec: load_dataset(spec, progress),
         build=lambda spec: build_method(spec, progress=progress),
         progress=progress,
         overwrite="missing",

@@ -38,15 +38,8 @@ def methods() -> pandas.DataFrame:
     rows: list[dict[str, object]] = []
     for row in method_rows():
         needs = {"past queries": row["needs_history"], "a language model": row["needs_llm"]}
-        rows.append(
-            {
-                "name": row["name"],
-                "kind": row["kind"],
-                "needs": ", ".join(need for need, needed in needs.items() if needed),
-                "parameters": ", ".join(defaults(method_class(row["name"]))),
-                "summary": row["summary"],
-            }
-        )
+        named = ", ".join(need for need, needed in needs.items() if needed)
+        rows.append({**row, "needs": named, "parameters": ", ".join(defaults(method_class(row["name"])))})
     return _index_by_name(rows, ("name", "kind", "needs", "parameters", "summary"))
 
 
@@ -67,8 +60,7 @@ def datasets() -> pandas.DataFrame:
     rows: list[dict[str, object]] = []
     for row in dataset_rows():
         counts = row["counts"] or dict.fromkeys(_SIZES)
-        about = {name: row[name] for name in ("title", "licence", "redistribution", "template")}
-        rows.append({"name": row["id"], "needs": row["obtain"], **about, **{name: counts[name] for name in _SIZES}})
+        rows.append({**row, "name": row["id"], "needs": row["obtain"], **{name: counts[name] for name in _SIZES}})
     columns = ("name", "title", *_SIZES, "licence", "redistribution", "template", "needs")
     # Whole numbers also where one is missing.
     return _index_by_name(rows, columns).astype(dict.fromkeys(_SIZES, "Int64"))

@@ -14,7 +14,7 @@ from bench.base.paths import expand_path, results_folder
 from bench.comparison.tool_report import FIRST, ToolsReport, count_ranking, tools_report
 from bench.evaluation.external import open_result
 from bench.registry import load_dataset
-from bench.results.manifest import Metrics, MetricValue
+from bench.results.manifest import Metrics
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
 from bench.results.units import judged_sample
@@ -93,7 +93,13 @@ class Result(Shown):
         Raises:
             UsageError: the result does not have the metric.
         """
-        return self._value(metric).mean
+        values = self.stored.metrics.metrics
+        if metric not in values:
+            raise UsageError(
+                f"{self.stored.label} has no metric {metric!r}; it has {', '.join(values)}. "
+                "bench.run(..., metrics=[...]) adds one."
+            )
+        return values[metric].mean
 
     @cached_property
     def metrics(self) -> pandas.DataFrame:
@@ -187,15 +193,6 @@ class Result(Shown):
         """
         dataset = load_dataset(self.dataset, current_session().progress)
         return tools_report(count_ranking(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
-
-    def _value(self, metric: str) -> MetricValue:
-        values = self.stored.metrics.metrics
-        if metric not in values:
-            raise UsageError(
-                f"{self.stored.label} has no metric {metric!r}; it has {', '.join(values)}. "
-                "bench.run(..., metrics=[...]) adds one."
-            )
-        return values[metric]
 
     def to_dict(self) -> dict[str, Any]:
         """Manifest and metrics, as `bench run --json` prints them."""

@@ -12,7 +12,6 @@ from bench.api.results import Result, Results
 from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expand_path, results_folder
-from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
@@ -96,7 +95,17 @@ def run(
     plans = [Plan(data, spec, **chosen) for data in dict.fromkeys(map(dataset_spec, datasets)) for spec in specs]
     if not plans:
         raise UsageError("there is nothing to run: the list of methods or of datasets is empty.")
-    outcomes = list(_runner(datasets, metrics, overwrite, results).run(plans))
+    at_hand = {each.spec: each for each in datasets if isinstance(each, Dataset)}
+    progress = current_session().progress
+    runner = Runner(
+        results_folder() if results is None else expand_path(results),
+        load=lambda spec: at_hand.get(str(spec)) or load_dataset(str(spec)),
+        build=lambda spec: registered.build_method(spec, progress=progress),
+        progress=progress,
+        overwrite=overwrite,
+        metrics=parse_metrics(names("metrics", metrics)),
+    )
+    outcomes = list(runner.run(plans))
     if not several:
         (outcome,) = outcomes
         if isinstance(outcome, BenchError):
@@ -114,22 +123,3 @@ def run(
 
 def _wrap_in_list(given: Any) -> Sequence[Any]:
     return given if isinstance(given, list | tuple) else [given]
-
-
-def _runner(
-    datasets: Sequence[DatasetLike], metrics: Sequence[str], overwrite: Overwrite, results: str | Path | None
-) -> Runner:
-    at_hand = {dataset.spec: dataset for dataset in datasets if isinstance(dataset, Dataset)}
-    progress = current_session().progress
-
-    def load(spec: Spec) -> Dataset:
-        return at_hand[str(spec)] if str(spec) in at_hand else load_dataset(str(spec))
-
-    return Runner(
-        results_folder() if results is None else expand_path(results),
-        load=load,
-        build=lambda spec: registered.build_method(spec, progress=progress),
-        progress=progress,
-        overwrite=overwrite,
-        metrics=parse_metrics(names("metrics", metrics)),
-    )

@@ -191,9 +191,8 @@ def _of_array(
         if run.shape[1] != tools:
             raise UsageError(f"the array has scores of {run.shape[1]} tools, and {dataset.spec} has {tools}.")
         if np.isnan(run).any():
-            raise ResultError(
-                f"the array has a score that is NaN for query {dataset.queries[_first(run, rows)].query_id}."
-            )
+            first = int(rows[np.argwhere(np.isnan(run))[0][0]])
+            raise ResultError(f"the array has a score that is NaN for query {dataset.queries[first].query_id}.")
         ranking = top_k(run, DEFAULT_DEPTH)
         codes, scores = ranking.tools, ranking.scores
     else:
@@ -207,7 +206,3 @@ def _of_array(
             [dataset.tools[int(code)].tool_id for code in codes[i][kept]],
             None if scores is None else [float(value) for value in scores[i][kept]],
         )
-
-
-def _first(run: NDArray[Any], rows: NDArray[np.int64]) -> int:
-    return int(rows[np.argwhere(np.isnan(run))[0][0]])

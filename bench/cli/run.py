@@ -187,13 +187,18 @@ def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> t
         return methods
     if len(methods) != 1:
         raise UsageError("--set goes with one method; with several write 'dense(similarity=l2)'.")
+    return (str(parse(methods[0]).with_arguments(read_settings(parameters))),)
+
+
+def read_settings(texts: tuple[str, ...]) -> dict[str, Value]:
+    """The values of `--set NAME=VALUE`, by name."""
     values: dict[str, Value] = {}
-    for parameter in parameters:
-        name, equals, value = parameter.partition("=")
+    for text in texts:
+        name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {parameter!r} is not of the form NAME=VALUE.")
+            raise UsageError(f"--set {text!r} is not of the form NAME=VALUE.")
         values[name.strip()] = parse_value(value)
-    return (str(parse(methods[0]).with_arguments(values)),)
+    return values
 
 
 def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:

@@ -32,9 +32,8 @@ from bench.interface.explanation import Explanation
 from bench.interface.method import Method
 from bench.registry import build_method
 from bench.results.store import StoredResult
-from bench.search.function_words import FUNCTION_WORDS
 from bench.search.similar import TextVectors
-from bench.search.words import words
+from bench.search.words import FUNCTION_WORDS, words
 from bench.show.numbers import format_fixed
 
 #: Words of each kind that a pair names.

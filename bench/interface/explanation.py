@@ -150,6 +150,11 @@ class Case:
         """What a tool is called in a sentence."""
         return name_with_id(self.library.tools[tool])
 
+    def in_order(self, ranked: Iterable[int]) -> tuple[int, ...]:
+        """The tools that are shown, in the order of a ranking; those that it lacks come last."""
+        place = {int(tool): number for number, tool in enumerate(ranked)}
+        return tuple(sorted(self.tools, key=lambda tool: place.get(tool, len(self.library))))
+
     def answer(self, method: Explainable) -> ExplainedAnswer:
         """A method's answer to this case, with its explanation where that agrees with the answer.
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from bench.base.config import current_session
 from bench.base.errors import DataError
-from bench.base.records import StrictRecord, toml_table, validate_record
+from bench.base.records import StrictRecord, read_toml
 from bench.models.files import EMBEDDED, embedded_model
 
 #: A model card that is larger is not read.
@@ -48,8 +48,7 @@ class _Registry(StrictRecord):
 @cache
 def registry() -> tuple[TrainingSets, ...]:
     """All entries of `trainingsets.toml`."""
-    name = "the registry of training sets"
-    return tuple(validate_record(_Registry, toml_table(_REGISTRY, name, DataError), name, DataError).entries)
+    return tuple(read_toml(_Registry, _REGISTRY, "the registry of training sets", DataError).entries)
 
 
 def registered_training_sets(name: str) -> tuple[TrainingSets, ...]:

@@ -21,10 +21,9 @@ from bench.data.origins import TRACES, count_origins, is_synthetic, writers
 from bench.data.parents import parent_of
 from bench.data.tables import Query, Tool
 from bench.evaluation.lenient import lenient_gold, touched_queries
-from bench.search.function_words import FUNCTION_WORDS
 from bench.search.names import contains_words
 from bench.search.similar import TextVectors
-from bench.search.words import words
+from bench.search.words import FUNCTION_WORDS, words
 
 R = TypeVar("R")
 

@@ -92,11 +92,12 @@ def _table_tool(row: Mapping[str, str | None], where: str) -> Tool:
     if scene not in CATEGORIES:
         raise DataError(f"{where} has the unknown category {scene!r}; name it in datasets/apibank/parsing.py.")
     if re.search(r"\w", info):
-        fields = _fields(_literals(info, where), where)
+        fields = _fields(_assigned(_parse(info, where).body, where), where)
     else:
         # ImageCaption's definition is a lone full stop. What the row still tells are the words of the class
         # name and the signature, so these are its description.
-        fields = {"description": f"{_words(name)} {signature}", "input_parameters": None, "output_parameters": None}
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+        fields = {"description": f"{words} {signature}", "input_parameters": None, "output_parameters": None}
     return _tool(name, CATEGORIES[scene], fields, _signature(signature, where), where)
 
 
@@ -162,14 +163,6 @@ def _signature(text: str, where: str) -> dict[str, str]:
     if not _SIGNATURE.fullmatch(text):
         raise DataError(f"{where}: {text[:60]!r} is not a signature like '(token: str)'.")
     return dict(re.findall(_ONE_ARGUMENT, text))
-
-
-def _words(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-
-
-def _literals(text: str, where: str) -> dict[str, Any]:
-    return _assigned(_parse(text, where).body, where)
 
 
 def _parse(text: str, where: str) -> ast.Module:

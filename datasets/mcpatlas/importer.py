@@ -38,25 +38,23 @@ def read(folder: Path) -> dict[str, Tables]:
     if (folder / TOOLS).is_file():
         for tool in read_catalogue([Source(folder / TOOLS)]).tools:
             tools.setdefault(tool.name, _own(tool))
-    tasks: dict[str, tuple[str, list[str], str]] = {}
+    tasks: list[tuple[Query, str]] = []
     for where, row in _rows(folder):
         for tool in _defined(_json(row["ENABLED_TOOLS"], where), where):
             tools.setdefault(tool.name, _own(tool))
         task, prompt = row["TASK"], row["PROMPT"]
         if not isinstance(task, str) or not isinstance(prompt, str):
             raise DataError(f"{where} has no TASK or no PROMPT.")
-        if task in tasks:
-            raise DataError(f"{where}: the task {one_line(task, 60)!r} occurs twice.")
-        tasks[task] = (prompt, _called(_json(row["TRAJECTORY"], where)), where)
-    unknown = {name: where for _, names, where in tasks.values() for name in names if name not in tools}
+        called = _called(_json(row["TRAJECTORY"], where))
+        tasks.append((Query(task, prompt, dict.fromkeys(called, 1)), where))
+    unknown = {name: where for query, where in tasks for name in query.gold if name not in tools}
     if unknown:
         name, where = next(iter(unknown.items()))
         raise DataError(
             f"{where}: the tool {one_line(name, 60)!r} is called and nowhere defined ({len(unknown)} such tools in "
             f"all): put the definitions of the servers' tools into {folder / TOOLS}."
         )
-    queries = [Query(task, prompt, dict.fromkeys(names, 1)) for task, (prompt, names, _) in tasks.items()]
-    return {"mcp-atlas": Tables(list(tools.values()), queries)}
+    return {"mcp-atlas": Tables(list(tools.values()), [query for query, _ in tasks])}
 
 
 def _own(tool: Tool) -> Tool:

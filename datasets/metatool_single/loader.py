@@ -18,13 +18,11 @@ from bench.data.tables import Query, Tables, Tool
 QUERIES = "dataset/data/all_clean_data.csv"
 LIBRARY = "dataset/plugin_des.json"
 HEADER = ["Query", "Tool"]
+#: Upstream does not split the queries. A bundle here is one tool.
+Options = SplitOptions
 
 
-class Options(SplitOptions):
-    """How the queries are split; upstream does not split them. A bundle here is one tool."""
-
-
-def load(files: Files, options: Options, card: Card) -> Tables:
+def load(files: Files, options: SplitOptions, card: Card) -> Tables:
     """The 199 tools, and the queries numbered in upstream's order."""
     library = files.read_as(dict[str, str], LIBRARY)
     tools = [

@@ -91,8 +91,7 @@ def _tool(record: _Tool, where: str) -> Tool:
         parameters=tuple(
             Parameter(
                 name=name,
-                type=parameter.type,
-                description=parameter.description,
+                **parameter.model_dump(exclude={"default"}),
                 required=name in record.required,
                 default=json.dumps(parameter.default) if "default" in parameter.model_fields_set else None,
             )

@@ -49,13 +49,7 @@ def load(files: Files, options: Options, card: Card) -> Tables:
 
 def _tool(row: dict[str, Any]) -> Tool:
     parameters = tuple(
-        Parameter(
-            name=field["name"],
-            type=field["type"],
-            description=field["description"],
-            required=field["required"],
-            default=json.dumps(field["default"]) if "default" in field else None,
-        )
+        Parameter(**field | {"default": json.dumps(field["default"]) if "default" in field else None})
         for field in row["parameters"]
     )
     returns = {field["name"]: {"type": field["type"], "description": field["description"]} for field in row["returns"]}

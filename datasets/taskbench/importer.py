@@ -54,20 +54,12 @@ def _part(folder: Path) -> Tables:
     data, described, graph = (
         parse_documents(folder / name, f"{folder.name}/{name}", budget.read(folder / name)) for name in _FILES
     )
-    tools: dict[str, Tool] = {}
-    for number, node in enumerate(_list(_one(described).get("nodes"), described[0].label)):
-        tool = _tool(node, f"{described[0].label}, node {number}")
-        if tool.tool_id in tools:
-            raise DataError(f"{described[0].label}: the tool {one_line(tool.tool_id, 60)!r} occurs twice.")
-        tools[tool.tool_id] = tool
+    nodes = enumerate(_list(_one(described).get("nodes"), described[0].label))
+    tools = [_tool(node, f"{described[0].label}, node {number}") for number, node in nodes]
+    ids = [tool.tool_id for tool in tools]
     # In data.json of the parts with types, underscores of names are blanks (format_data.py).
-    names = {tool_id.replace("_", " "): tool_id for tool_id in tools} | {tool_id: tool_id for tool_id in tools}
-    queries: dict[str, Query] = {}
-    for document in data:
-        query = _query(document, names)
-        if query.query_id in queries:
-            raise DataError(f"{document.label}: the id {one_line(query.query_id, 60)!r} occurs twice.")
-        queries[query.query_id] = query
+    names = {tool_id.replace("_", " "): tool_id for tool_id in ids} | {tool_id: tool_id for tool_id in ids}
+    queries = [_query(document, names) for document in data]
     edges: dict[tuple[str, str], Edge] = {}
     for number, link in enumerate(_list(_one(graph).get("links"), graph[0].label)):
         where = f"{graph[0].label}, link {number}"
@@ -79,7 +71,7 @@ def _part(folder: Path) -> Tables:
         source, target = (_known(link.get(end), names, where) for end in ("source", "target"))
         if source != target:
             edges.setdefault((target, source), Edge(target, source, "result", one_line(kind, 100)))
-    return Tables(list(tools.values()), list(queries.values()), list(edges.values()))
+    return Tables(tools, queries, list(edges.values()))
 
 
 def _tool(node: Any, where: str) -> Tool:

@@ -101,10 +101,7 @@ def _tool(record: _Tool) -> Tool:
         parent=record.name,
         parameters=tuple(
             Parameter(
-                name=parameter.name,
-                type=parameter.type,
-                description=parameter.description,
-                required=parameter.required,
+                **parameter.model_dump(exclude={"default"}),
                 default=json.dumps(parameter.default) if "default" in parameter.model_fields_set else None,
             )
             for parameter in record.parameters

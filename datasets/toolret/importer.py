@@ -15,9 +15,12 @@ import csv
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field
 
 from bench.base.errors import DataError
+from bench.base.records import validate_record
 from bench.base.text import one_line
 from bench.data.tables import Parameter, Query, Tables, Tool
 from bench.importing.reading import parse_documents
@@ -29,6 +32,24 @@ _DESCRIPTIONS = ("description", "functionality", "func_description", "descriptio
 _PARAMETERS = ("parameters", "doc_arguments", "required_parameters", "optional_parameters", "inputs", "api_arguments")
 #: `toolbench_tool_17` comes from toolbench.
 _ORIGIN = re.compile(r"(.+)_tool_\d+")
+
+
+class _Document(BaseModel):
+    id: str
+    text: str
+
+
+class _Request(_Document):
+    instruction: str | None
+
+
+class _Judgement(BaseModel):
+    query: str = Field(alias="query-id")
+    tool: str = Field(alias="corpus-id")
+    score: int
+
+
+R = TypeVar("R", bound=BaseModel)
 
 
 def published() -> dict[str, tuple[int, int, int]]:
@@ -63,16 +84,11 @@ def read(folder: Path) -> dict[str, Tables]:
                 f"{name} has {sizes[0]:,} queries, {sizes[1]:,} judgements and {sizes[2]:,} judged tools, and mteb's "
                 f"statistics have {stated[0]:,}, {stated[1]:,} and {stated[2]:,}: get its revision."
             )
-        for query_id, text, instruction in queries:
+        for query in queries:
             slices = {"subset": name}
-            plain.append(Query(query_id, text, gold[query_id], slices=slices))
-            request = text if instruction is None else f"{text} {instruction}"
-            instructed.append(Query(query_id, request, gold[query_id], slices=slices))
-    seen: set[str] = set()
-    for query in plain:
-        if query.query_id in seen:
-            raise DataError(f"{folder}: the query {one_line(query.query_id, 60)!r} is in two subsets.")
-        seen.add(query.query_id)
+            plain.append(Query(query.id, query.text, gold[query.id], slices=slices))
+            request = query.text if query.instruction is None else f"{query.text} {query.instruction}"
+            instructed.append(Query(query.id, request, gold[query.id], slices=slices))
     library = list(tools.values())
     return {PLAIN: Tables(library, plain), INSTRUCTED: Tables(library, instructed)}
 
@@ -82,36 +98,23 @@ def _corpus(folder: Path, subsets: list[str]) -> dict[str, Tool]:
     if place is None:
         raise DataError(f"{folder} has no corpus: download one of the folders SUBSET-corpus, such as apibank-corpus.")
     tools: dict[str, Tool] = {}
-    for where, row in _rows(place, ("id", "text")):
-        tool_id, text = _text(row["id"], where), _text(row["text"], where)
-        if tool_id in tools:
-            raise DataError(f"{where}: the tool {one_line(tool_id, 60)!r} occurs twice.")
-        tools[tool_id] = _tool(tool_id, text, where)
+    for where, row in _rows(place, _Document):
+        if row.id in tools:
+            raise DataError(f"{where}: the tool {one_line(row.id, 60)!r} occurs twice.")
+        tools[row.id] = _tool(row.id, row.text, where)
     return tools
 
 
-def _subset(
-    folder: Path, name: str, tools: dict[str, Tool]
-) -> tuple[list[tuple[str, str, str | None]], dict[str, dict[str, int]]]:
-    """Queries as (id, text, instruction), and the gold of each."""
-    queries = []
-    gold: dict[str, dict[str, int]] = {}
-    for where, row in _rows(folder / f"{name}-queries", ("id", "text", "instruction")):
-        query_id = _text(row["id"], where)
-        instruction = None if row["instruction"] is None else _text(row["instruction"], where)
-        if query_id in gold:
-            raise DataError(f"{where}: the query {one_line(query_id, 60)!r} occurs twice.")
-        queries.append((query_id, _text(row["text"], where), instruction))
-        gold[query_id] = {}
-    for where, row in _rows(folder / f"{name}-qrels", ("query-id", "corpus-id", "score")):
-        query_id, tool_id, score = _text(row["query-id"], where), _text(row["corpus-id"], where), row["score"]
-        if query_id not in gold or tool_id not in tools:
-            what = f"the query {query_id!r}" if query_id not in gold else f"the tool {tool_id!r}"
+def _subset(folder: Path, name: str, tools: dict[str, Tool]) -> tuple[list[_Request], dict[str, dict[str, int]]]:
+    """The queries, and the gold of each."""
+    queries = [row for _, row in _rows(folder / f"{name}-queries", _Request)]
+    gold: dict[str, dict[str, int]] = {query.id: {} for query in queries}
+    for where, row in _rows(folder / f"{name}-qrels", _Judgement):
+        if row.query not in gold or row.tool not in tools:
+            what = f"the query {row.query!r}" if row.query not in gold else f"the tool {row.tool!r}"
             raise DataError(f"{where}: there is no such thing as {one_line(what, 80)}.")
-        if not isinstance(score, int | float) or score != int(score):
-            raise DataError(f"{where}: the score {one_line(str(score), 40)} is not a whole number.")
-        if score > 0:
-            gold[query_id][tool_id] = int(score)
+        if row.score > 0:
+            gold[row.query][row.tool] = row.score
     return queries, gold
 
 
@@ -168,20 +171,16 @@ def _parameters(value: Any, *, required: bool) -> Iterator[Parameter]:
             )
 
 
-def _rows(folder: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each row is, and its columns, over the files of a folder."""
+def _rows(folder: Path, form: type[R]) -> Iterator[tuple[str, R]]:
+    """Where each row is, and the row, over the files of a folder."""
     from bench.data.parquet import parquet_rows
 
     paths = sorted(folder.glob("test-*.parquet"))
     if not paths:
         raise DataError(f"{folder} has no file test-*.parquet.")
+    columns = [field.alias or name for name, field in form.model_fields.items()]
     for path in paths:
         label = f"{folder.name}/{path.name}"
-        rows = parquet_rows(path, columns, label)
-        yield from ((f"{label}, row {number}", row) for number, row in enumerate(rows))
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{where}: {one_line(repr(value), 60)} is not a text.")
-    return value
+        for number, row in enumerate(parquet_rows(path, columns, label)):
+            where = f"{label}, row {number}"
+            yield where, validate_record(form, row, where, DataError)

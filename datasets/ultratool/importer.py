@@ -12,15 +12,34 @@ import json
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from bench.base.errors import DataError
 from bench.base.text import one_line
+from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
-from bench.importing.reading import ByteBudget, parse_documents
 from bench.importing.tools.schemas import parameters_of
 
 #: Card -> upstream's folder.
 PARTS = {"ultratool": "English-dataset", "ultratool-zh": "Chinese-dataset"}
 FILE = "test_set/tool_usage.json"
+
+
+class _Tool(BaseModel):
+    name: str = Field(pattern=r"\S")
+    description: Any = None
+    arguments: Any = None
+    results: Any = None
+
+
+class _Step(BaseModel):
+    tool: Any = None
+
+
+class _Record(BaseModel):
+    question: str
+    toolset: list[_Tool]
+    reference: list[_Step]
 
 
 def read(folder: Path) -> dict[str, Tables]:
@@ -40,45 +59,28 @@ def read(folder: Path) -> dict[str, Tables]:
 
 
 def _part(path: Path, label: str) -> Tables:
-    documents = parse_documents(path, label, ByteBudget().read(path))
     tools: dict[str, Tool] = {}
-    rows: list[tuple[str, str, list[str], str]] = []
-    for number, document in enumerate(documents):
-        row, where = document.value, document.label
-        if not isinstance(row, dict) or not isinstance(row.get("question"), str):
-            raise DataError(f"{where} has no question.")
-        for raw in _objects(row.get("toolset"), "toolset", where):
-            tool = _tool(raw, where)
-            # Records repeat tools; where they describe one differently, the first one stands.
-            tools.setdefault(tool.tool_id, tool)
-        steps = _objects(row.get("reference"), "reference", where)
-        gold = [step["tool"] for step in steps if isinstance(step.get("tool"), str) and step["tool"].strip()]
-        rows.append((f"{number:04}", row["question"].strip(), gold, where))
-    for _, _, gold, where in rows:
+    queries: list[Query] = []
+    records = list(Files({label: path}, path.parent).lines_as(_Record, label))
+    for raw in (raw for record, _ in records for raw in record.toolset):
+        # Records repeat tools; where they describe one differently, the first one stands.
+        tools.setdefault(raw.name, _tool(raw))
+    for number, (record, where) in enumerate(records):
+        gold = [step.tool for step in record.reference if isinstance(step.tool, str) and step.tool.strip()]
         if unknown := [name for name in gold if name not in tools]:
             raise DataError(f"{where}: the tool {one_line(unknown[0], 60)!r} is in no toolset.")
-    queries = [Query(query_id, text, dict.fromkeys(gold, 1)) for query_id, text, gold, _ in rows]
+        queries.append(Query(f"{number:04}", record.question.strip(), dict.fromkeys(gold, 1)))
     return Tables(list(tools.values()), queries)
 
 
-def _tool(raw: dict[str, Any], where: str) -> Tool:
-    name, description = raw.get("name"), raw.get("description")
-    if not isinstance(name, str) or not name.strip():
-        raise DataError(f"{where}: a tool of the toolset has no name.")
-    arguments, results = raw.get("arguments"), raw.get("results")
-    schema = arguments if isinstance(arguments, dict) else None
+def _tool(raw: _Tool) -> Tool:
+    schema = raw.arguments if isinstance(raw.arguments, dict) else None
     return Tool(
-        tool_id=name,
-        name=name,
-        description=description if isinstance(description, str) else "",
-        parent=name,
+        tool_id=raw.name,
+        name=raw.name,
+        description=raw.description if isinstance(raw.description, str) else "",
+        parent=raw.name,
         parameters=parameters_of(schema) if schema else (),
-        returns=json.dumps(results, ensure_ascii=False) if isinstance(results, dict) and schema else None,
+        returns=json.dumps(raw.results, ensure_ascii=False) if isinstance(raw.results, dict) and schema else None,
         input_schema=json.dumps(schema, ensure_ascii=False) if schema else None,
     )
-
-
-def _objects(value: Any, name: str, where: str) -> list[dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise DataError(f"{where}: {name} is not a list of objects.")
-    return value

@@ -15,6 +15,7 @@ from bench.methods.tgr.convolution import Direction
 from bench.methods.tgr.edges import Edges
 from bench.search.dense import normalize, similarities
 from bench.search.scoring import EmbeddingMethod, ScoringMethod
+from bench.show.numbers import several
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -53,12 +54,20 @@ def explain_graph(
     rows = weights[np.array(case.tools, dtype=np.int64)].toarray()
     smoothed = _smoothed(base, case, rows)
     answer = case.answer(base)
-    labels = _Labels({(int(a), int(b)) for a, b in edges}, case)
+    pairs = {(int(a), int(b)) for a, b in edges}
+
+    def label(tool: int, other: int) -> str:
+        """What a neighbour is to a tool, in two words."""
+        if other == tool:
+            return OWN
+        way = "needs" if (tool, other) in pairs else "for" if (other, tool) in pairs else "via"
+        return f"{way} {case.id_of(other)}"
+
     flows = {tool: np.flatnonzero(row) for tool, row in zip(case.tools, rows, strict=True)}
     neighbours = {tool: len(flowing) - 1 for tool, flowing in flows.items()}
     reasons = {}
     for i, (tool, flowing) in enumerate(flows.items()):
-        parts, note = _parts(smoothed, i, tool, flowing, labels)
+        parts, note = _parts(smoothed, i, flowing, [label(tool, other) for other in flowing.tolist()])
         alone = answer.positions[tool]
         because = _because(tool, case, answer, smoothed, neighbours) if tool in case.gold else ""
         reasons[tool] = Reason(float(smoothed.scores[i]), parts, (alone.rank, alone.score), note, because)
@@ -88,26 +97,9 @@ def _smoothed(base: Method, case: Case, rows: NDArray[np.float64]) -> _Smoothed:
     return _Smoothed(shares, shares.sum(axis=1), True)
 
 
-class _Labels:
-    """What a neighbour is to a tool, in two words."""
-
-    def __init__(self, edges: set[tuple[int, int]], case: Case) -> None:
-        self._edges = edges
-        self._case = case
-
-    def __call__(self, tool: int, other: int) -> str:
-        if other == tool:
-            return OWN
-        name = self._case.id_of(other)
-        if (tool, other) in self._edges:
-            return f"needs {name}"
-        return f"for {name}" if (other, tool) in self._edges else f"via {name}"
-
-
 def _parts(
-    smoothed: _Smoothed, row: int, tool: int, flowing: NDArray[np.int64], labels: _Labels
+    smoothed: _Smoothed, row: int, flowing: NDArray[np.int64], names: list[str]
 ) -> tuple[tuple[Contribution, ...], str]:
-    names = [labels(tool, int(other)) for other in flowing]
     if not smoothed.additive:
         return (), ", ".join(name for name in names if name != OWN) or "no neighbours"
     parts = parts_of_sum(names, smoothed.shares[row, flowing], np.ones(len(flowing), dtype=np.bool_))
@@ -132,16 +124,12 @@ def _because(tool: int, case: Case, answer: ExplainedAnswer, smoothed: _Smoothed
 
     sentence = f"it has no neighbour and keeps {number(float(smoothed.scores[row[tool]]))}"
     if neighbours[tool]:
-        sentence = f"the graph {way(tool).format('it')} with {_counted(neighbours[tool])}"
+        sentence = f"the graph {way(tool).format('it')} with {several(neighbours[tool], 'neighbour')}"
     name = case.id_of(rival)
     if not neighbours[rival]:
         return f"{sentence}; {name} has no neighbour and keeps {number(float(smoothed.scores[row[rival]]))}"
     who = "it" if neighbours[tool] else "the graph"
-    return f"{sentence}; {who} {way(rival).format(name)} with {_counted(neighbours[rival])}"
-
-
-def _counted(neighbours: int) -> str:
-    return "1 neighbour" if neighbours == 1 else f"{neighbours} neighbours"
+    return f"{sentence}; {who} {way(rival).format(name)} with {several(neighbours[rival], 'neighbour')}"
 
 
 def graph_notes(graph: str, edges: int, direction: Direction, layers: int) -> tuple[str, ...]:

@@ -39,9 +39,7 @@ def explain_stages(
         cells: tuple[Cell, ...] = (base.positions[tool].rank, kind, path.relevance, path.part)
         because = "" if rival is None else f"{path.in_words}; {case.id_of(rival)}: {paths[rival].in_words}"
         reasons[tool] = Reason(None, (), cells, path.note, because)
-    place = {tool: i for i, tool in enumerate(stages.order.tolist())}
-    order = tuple(sorted(case.tools, key=lambda tool: place.get(tool, len(place))))
-    columns = ("base rank", "parent", "relevance", "part")
+    order, columns = case.in_order(stages.order), ("base rank", "parent", "relevance", "part")
     return Explanation("how it got there", columns, reasons, order, _notes(stages, chosen), (base,))
 
 

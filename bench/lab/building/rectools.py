@@ -8,7 +8,6 @@ keeps all replies, so a build that was interrupted goes on where it stopped.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -152,15 +151,12 @@ def sample_bundles(ids: Sequence[str], settings: BuildSettings) -> list[tuple[in
         chosen: dict[tuple[int, ...], None] = {}
         number = 0
         while len(chosen) < settings.bundles:
-            chosen[_draw_positions(ids, f"{settings.seed}:{size}:{number}", size)] = None
+            key = f"{settings.seed}:{size}:{number}"
+            drawn = sorted(range(len(ids)), key=lambda i: order_hash(f"{key}:{ids[i]}"))[:size]
+            chosen[tuple(sorted(drawn))] = None
             number += 1
         bundles.extend(chosen)
     return bundles
-
-
-def _draw_positions(ids: Sequence[str], key: str, size: int) -> tuple[int, ...]:
-    positions = heapq.nsmallest(size, range(len(ids)), key=lambda i: order_hash(f"{key}:{ids[i]}"))
-    return tuple(sorted(positions))
 
 
 def ask_request(tools: Sequence[Tool]) -> str:

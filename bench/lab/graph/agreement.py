@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.tables import Tool
-from bench.methods.tgr.edges import LABELS, NEITHER, Edges, connected_share
+from bench.methods.tgr.edges import LABELS, NEITHER, Edges
 
 #: Pairs without a dependency in the paper's test of its discriminator.
 _NEITHER_PAIRS = 500
 
 
-class PairClassifier(Protocol):
-    """Says what holds of pairs of tools, as TGR's discriminator does."""
-
-    def probabilities(self, tools: Sequence[Tool], pairs: Edges) -> NDArray[np.float64]:
-        """(pairs, 3) probabilities of `LABELS`."""
-        ...
+#: (pairs, 3) probabilities of `LABELS` for pairs of tools, as TGR's discriminator gives them.
+Probabilities = Callable[[Sequence[Tool], Edges], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def macro_scores(labels: NDArray[np.int64], predicted: NDArray[np.int64]) -> tup
     return precision, recall, f1
 
 
-def three_way(discriminator: PairClassifier, tools: Sequence[Tool], annotated: Edges) -> dict[str, float]:
+def three_way(probabilities: Probabilities, tools: Sequence[Tool], annotated: Edges) -> dict[str, float]:
     """The discriminator tested as the paper tests it (Table 3): each annotated edge in both orders, and drawn others.
 
     The category of a pair is the most probable one; no threshold, no candidates.
@@ -104,7 +99,7 @@ def three_way(discriminator: PairClassifier, tools: Sequence[Tool], annotated: E
             others[a, b] = None
     pairs = np.array([*sorted(edges), *[(b, a) for a, b in sorted(edges)], *others], dtype=np.int32).reshape(-1, 2)
     labels = np.repeat([0, len(LABELS) - 1, NEITHER], [len(edges), len(edges), len(others)])
-    precision, recall, f1 = macro_scores(labels, discriminator.probabilities(tools, pairs).argmax(axis=1))
+    precision, recall, f1 = macro_scores(labels, probabilities(tools, pairs).argmax(axis=1))
     return {"precision": precision, "recall": recall, "f1": f1, "edges": 2 * len(edges), "others": len(others)}
 
 
@@ -131,6 +126,3 @@ def densities(tools: Sequence[Tool], edges: Edges) -> list[Density]:
     inside = Counter(tools[a].category for a, b in edges.tolist() if tools[a].category == tools[b].category)
     rows = [Density(name, size, connected[name], inside[name]) for name, size in sizes.items()]
     return sorted(rows, key=lambda density: (-density.share, density.category))
-
-
-__all__ = ["Agreement", "Density", "agreement", "connected_share", "densities", "macro_scores", "three_way", "wilson"]

@@ -105,7 +105,7 @@ def _report(dataset: Dataset, source: GraphSource, edges: Edges, annotated: Edge
         # Scores against edges that it learnt from say nothing of other libraries.
         report["tools_learnt_from"] = sum(tool_digest(tool) in learnt for tool in dataset.tools)
         if annotated is not None:
-            report["three_way"] = three_way(source.classifier, dataset.tools, annotated)
+            report["three_way"] = three_way(source.classifier.probabilities, dataset.tools, annotated)
     if annotated is not None:
         agreed = agreement(edges, annotated)
         report["agreement"] = {**vars(agreed), "precision": agreed.precision, "recall": agreed.recall, "f1": agreed.f1}

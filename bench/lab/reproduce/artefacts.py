@@ -1,17 +1,22 @@
-"""Trained models that recipes need: how each is trained, and where it is stored."""
+"""Trained models that recipes need: how each is trained, where it is stored, and what to type for what is missing."""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from bench.base.errors import DataError, UsageError
+from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.parameters import check_parameters, suggestion
 from bench.base.paths import data_folder
 from bench.base.records import Record, toml_table, validate_record
-from bench.base.spec import Spec, format_value
+from bench.base.spec import Spec, format_value, parse
+from bench.data.entries import dataset_entry
+from bench.lab.reproduce.recipes import RecipeQuestion, is_fact
 from bench.lab.training.train import trainer_class
+from bench.metrics import DEFAULT_METRICS
 from bench.models.trainingcard import Kind, TrainingCard, read_card
 
 FILE = Path(__file__).parent / "artefacts.toml"
@@ -147,3 +152,39 @@ def names_in(spec: str) -> list[str]:
 def resolve_references(spec: str) -> str:
     """A spec's text with every `$NAME` replaced by its folder, quoted as a spec wants it."""
     return _VALUE.sub(lambda match: format_value(f"{match[1]}{folder_of(match[2])}"), spec)
+
+
+def commands_for(methods: Sequence[str], question: RecipeQuestion, metrics: Sequence[str]) -> list[str]:
+    """What to type before these methods can be measured: add the data, train the models.
+
+    What is there already is left out. Where nothing of the kind is lacking, it is the run itself, which says what is.
+    """
+    datasets = [resolve_references(text) for text in question.on]
+    names = with_needed([name for method in methods for name in names_in(method)])
+    missing = [name for name in names if not is_there(name)]
+    run = ["bench", "run"]
+    for method in methods:
+        run += ["--method", str(parse(resolve_references(method)))]
+    for dataset in datasets:
+        run += ["--dataset", dataset]
+    if question.template is not None:
+        run += ["--template", question.template]
+    if question.split is not None:
+        run += ["--split", question.split]
+    for metric in dict.fromkeys(metrics):
+        if metric not in DEFAULT_METRICS and not is_fact(metric):
+            run += ["--metric", metric]
+    needed = dict.fromkeys([*datasets, *(artefact(name).dataset for name in missing)])
+    added = [line for dataset in needed if (line := adding_command(dataset))]
+    trained = [shlex.join(["bench", "reproduce", "train", *missing])] if missing else []
+    return [*added, *trained] or [shlex.join(run)]
+
+
+def adding_command(dataset: str) -> str | None:
+    """The command that adds a dataset whose files the user must bring and has not; None for any other."""
+    try:
+        entry = dataset_entry(parse(dataset).name)
+    except BenchError:
+        return None
+    missing = entry.card.obtain and entry.module is not None
+    return f"bench data add {entry.card.id} --from FOLDER" if missing else None

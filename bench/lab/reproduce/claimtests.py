@@ -1,16 +1,19 @@
-"""Testing the papers' claims."""
+"""Testing the papers' claims; and whether a test has what its claim is about, which the tests themselves measure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from bench.lab.reproduce.claims import Claim, ClaimTest, check_printed
+from bench.base.errors import UsageError
+from bench.base.spec import parse
+from bench.interface import Library
+from bench.lab.reproduce.artefacts import artefact, folder_of, names_in
+from bench.lab.reproduce.claims import Claim, ClaimTest, Precondition, check_printed
 from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, lacking_of, measurement_of
-from bench.lab.reproduce.outcomes import ClaimVerdict, Difference
-from bench.lab.reproduce.preconditions import check_precondition
-from bench.lab.reproduce.recipes import fill_roles
-from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, PairedComparison
-from bench.lab.reproduce.runs import MethodRuns
+from bench.lab.reproduce.outcomes import Difference
+from bench.lab.reproduce.recipes import RecipeQuestion, fill_roles
+from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, PairedComparison, PreconditionReport
+from bench.lab.reproduce.runs import MethodRuns, as_bench_error, plans
 from bench.lab.reproduce.verdicts import judge_claim
 from bench.metrics import parse_metric
 from bench.stats.multiple import holm
@@ -36,12 +39,13 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
         )
         for test in tests
     ]
+    outcomes = [comparison.outcome for test in tests if test.decides for comparison in test.comparisons]
     return ClaimReport(
         claim=claim.id,
         paper=claim.paper,
         text=claim.claim,
         where=claim.where,
-        verdict=verdict_of(tests),
+        verdict=judge_claim(outcomes, set_aside=any(test.lacking is None and not test.decides for test in tests)),
         tests=tests,
         printed=check_printed(claim.printed),
         needs=list(claim.needs),
@@ -59,12 +63,6 @@ def with_models(claim: Claim, models: Mapping[str, str]) -> Claim:
         return test.model_copy(update={"better": better, "worse": worse, "differences": differences})
 
     return claim.model_copy(update={"tests": tuple(map(filled, claim.tests))})
-
-
-def verdict_of(tests: Sequence[ClaimTestReport]) -> ClaimVerdict:
-    """The verdict of a claim by the tests whose precondition holds."""
-    outcomes = [comparison.outcome for test in tests if test.decides for comparison in test.comparisons]
-    return judge_claim(outcomes, set_aside=any(test.lacking is None and not test.decides for test in tests))
 
 
 def _decide(comparison: PairedComparison, corrected: float) -> PairedComparison:
@@ -89,3 +87,85 @@ def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
         comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, pairs, strict=True)],
         precondition=check_precondition(test, runs),
     )
+
+
+# Preconditions ------------------------------------------------------------------------------------------------------
+
+
+def check_precondition(test: ClaimTest, runs: MethodRuns) -> PreconditionReport | None:
+    """What is measured of a test's precondition; None where it has none. What goes wrong is told, never raised."""
+    wanted = test.precondition
+    if wanted is None:
+        return None
+    report = PreconditionReport(name=wanted.name, needs=wanted.needs, holds=None)
+    try:
+        if wanted.fact is None:
+            return _compared(wanted, report, runs)
+        value = _fact(wanted, test, runs)
+        assert wanted.at_least is not None
+        update = {"holds": value >= wanted.at_least, "fact": wanted.fact, "value": value, "at_least": wanted.at_least}
+        return report.model_copy(update=update)
+    except Exception as error:
+        return report.model_copy(update={"reason": str(as_bench_error(error))})
+
+
+def question_of(wanted: Precondition) -> RecipeQuestion:
+    """The data of a precondition that compares two systems."""
+    return RecipeQuestion(on=wanted.on, split=wanted.split)
+
+
+def _compared(wanted: Precondition, report: PreconditionReport, runs: MethodRuns) -> PreconditionReport:
+    """It holds if the first system is shown to be better; the comparison is a family of its own."""
+    question = question_of(wanted)
+    first, second, (pair,) = compare_methods(wanted.better, wanted.worse, question, [wanted.metric], runs)
+    comparison = decide(comparison_of(wanted.metric, pair), 1.0, pair.p)
+    update = {
+        "holds": comparison.outcome == "as published",
+        "metric": wanted.metric,
+        "split": first.results[0].manifest.dataset.split,
+        "better": float(first.values.mean()),
+        "worse": float(second.values.mean()),
+        "comparison": comparison,
+    }
+    return report.model_copy(update=update)
+
+
+def _fact(wanted: Precondition, test: ClaimTest, runs: MethodRuns) -> float:
+    if wanted.fact == "llm_replies_per_query":
+        return min(_replies(text, test, runs) for text in (test.better, test.worse) if "llm=" in text)
+    if wanted.fact == "discriminator_f1":
+        return min(_discriminator_f1(name, wanted.on[0], runs) for name in _artefacts(test, "discriminator"))
+    return float(all(map(is_pretrained, _artefacts(test, "generator"))))
+
+
+def _replies(method: str, test: ClaimTest, runs: MethodRuns) -> float:
+    """Replies of language models for each query, over all data of a test."""
+    manifests = [runs.result(plan).manifest for plan in plans(method, test)]
+    used = [item.model_use for item in manifests if item.model_use is not None]
+    replies = sum(use.requests - use.failures for use in used)
+    return replies / sum(item.dataset.queries * item.repeats for item in manifests)
+
+
+def _artefacts(test: ClaimTest, kind: str) -> list[str]:
+    names = [name for name in names_in(test.better + test.worse) if artefact(name).kind == kind]
+    if not names:
+        raise UsageError(f"{test.better} and {test.worse} name no trained {kind}.")
+    return names
+
+
+def _discriminator_f1(name: str, dataset: str, runs: MethodRuns) -> float:
+    """Macro F1 over the annotated pairs of a dataset and drawn ones, as in Table 3 of TGR."""
+    from bench.lab.graph.agreement import three_way
+    from bench.methods.tgr.discriminator import Discriminator
+
+    loaded = runs.dataset(parse(dataset))
+    edges = Library.of(loaded, loaded.card.template).edges
+    return three_way(Discriminator(str(folder_of(name))).probabilities, loaded.tools, edges)["f1"]
+
+
+def is_pretrained(name: str) -> bool:
+    """Whether an artefact began as a model that was there before, and not as random numbers."""
+    base = artefact(name).base
+    if base is not None and base.startswith("$"):
+        return is_pretrained(base[1:])
+    return base not in (None, "scratch")

@@ -20,11 +20,10 @@ from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import print_json
-from bench.lab.reproduce.artefacts import artefact, artefacts, folder_of, is_there, with_needed
+from bench.lab.reproduce.artefacts import adding_command, artefact, artefacts, folder_of, is_there, with_needed
 from bench.lab.reproduce.artefacts import command as training_command
 from bench.lab.reproduce.cells import paper_of, papers, table_cells, table_info, table_names
 from bench.lab.reproduce.claims import Claim, claims
-from bench.lab.reproduce.commands import adding_command
 from bench.lab.reproduce.estimate import estimate_runs, estimate_text
 from bench.lab.reproduce.parts import (
     Part,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bench.base.errors import BenchError, ResultError
@@ -27,10 +28,10 @@ MOST_CALLS = {"ptr": 3, "query-generation": 1, "choose": 1}
 def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:
     """What is to be expected of what `look_ahead` found."""
     planned = plan_runs(asked)
-    to_run = [plan for plan in planned if not runs.checked(plan).kept]
+    to_run = [plan for plan in planned if not runs.checked[plan].kept]
     known = _known(runs.results, {plan.method.name for plan in to_run})
     times = [_seconds(plan, known, runs) for plan in to_run]
-    calling = [plan for plan in to_run if runs.checked(plan).calls]
+    calling = [plan for plan in to_run if runs.checked[plan].calls]
     calls = sum(MOST_CALLS.get(plan.method.name, 0) * _queries(plan, runs) for plan in calling)
     tokens, cost = _tokens(calling, known, runs)
     return RunEstimate(
@@ -86,13 +87,11 @@ def _queries(plan: Plan, runs: MethodRuns) -> int:
 def _known(results: Path, names: set[str]) -> dict[str, list[Manifest]]:
     """Kept results of methods by name; one that cannot be read is as good as none."""
     known: dict[str, list[Manifest]] = {name: [] for name in names}
+    slugs = {slug(name): name for name in names}
     for folder in folders_of(results):
-        for name in names:
-            if folder.name.rpartition("-")[0] == slug(name):
-                try:
-                    known[name].append(StoredResult.read(folder).manifest)
-                except ResultError:
-                    continue
+        if name := slugs.get(folder.name.rpartition("-")[0]):
+            with suppress(ResultError):
+                known[name].append(StoredResult.read(folder).manifest)
     return known
 
 

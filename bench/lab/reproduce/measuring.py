@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, UnavailableError, UsageError
-from bench.lab.reproduce.commands import commands_for
+from bench.lab.reproduce.artefacts import commands_for
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact

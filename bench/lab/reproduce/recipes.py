@@ -129,15 +129,11 @@ class Recipe(RecipeQuestion):
         return data
 
     @model_validator(mode="after")
-    def _direction_is_whole(self) -> Recipe:
+    def _agrees_with_itself(self) -> Recipe:
         if (self.against is None) != (self.rival is None):
             raise ValueError("against and rival go together")
         if self.against and self.minus:
             raise ValueError("a recipe of direction subtracts nothing")
-        return self
-
-    @model_validator(mode="after")
-    def _says_why_it_cannot_run(self) -> Recipe:
         if not self.runnable and not self.needs:
             raise ValueError("a recipe that cannot be run says in needs what is lacking")
         if self.runnable and self.commands:

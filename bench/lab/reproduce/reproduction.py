@@ -14,7 +14,7 @@ from bench.evaluation.runner import environment
 from bench.interface import PROTOCOL_VERSION
 from bench.lab.reproduce.cells import PrintedCell, paper_of, table_cells, table_info
 from bench.lab.reproduce.claims import Claim
-from bench.lab.reproduce.claimtests import run_claim, with_models
+from bench.lab.reproduce.claimtests import question_of, run_claim, with_models
 from bench.lab.reproduce.measuring import (
     compare_methods,
     comparison_of,
@@ -25,7 +25,6 @@ from bench.lab.reproduce.measuring import (
     unrunnable,
 )
 from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA
-from bench.lab.reproduce.preconditions import question_of
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact, recipes_of
 from bench.lab.reproduce.report import (
     Block,

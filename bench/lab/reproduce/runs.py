@@ -110,6 +110,7 @@ class MethodRuns:
         metrics: metrics that recipes ask for, by their strings.
         models: role -> the language model that the user names in the place of the paper's.
         progress: where runs report to.
+        checked: what was found of the plans that `possible` gave.
     """
 
     results: Path
@@ -118,7 +119,7 @@ class MethodRuns:
     metrics: Sequence[str] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = QUIET
-    _checked: dict[Plan, Checked] = field(default_factory=dict)
+    checked: dict[Plan, Checked] = field(default_factory=dict)
     _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
@@ -171,16 +172,12 @@ class MethodRuns:
         """The plans of methods on a question; None if one of them cannot run here."""
         try:
             planned = [plan for method in methods for plan in plans(method, question)]
-            fresh = [plan for plan in dict.fromkeys(planned) if plan not in self._checked]
+            fresh = [plan for plan in dict.fromkeys(planned) if plan not in self.checked]
             for plan, item in zip(fresh, self._runner.check(fresh), strict=True):
-                self._checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
+                self.checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
         except BenchError:
             return None
         return planned
-
-    def checked(self, plan: Plan) -> Checked:
-        """What the check of a plan that `possible` gave found."""
-        return self._checked[plan]
 
     def run_ahead(self, planned: Sequence[Plan], executor: Executor) -> None:
         """Run plans by an executor, so that `ask` finds their results; one that fails does so again when asked for.

@@ -17,12 +17,12 @@ from bench.data.derive import order_hash
 from bench.data.origins import written_by
 from bench.data.tables import Query
 from bench.interface import Library
-from bench.lab.synthesis.naming import spells_out
 from bench.lab.synthesis.neighbours import Neighbours
 from bench.lab.synthesis.prompts import Picked, WrittenRequest, picking_request, writing_request
 from bench.lab.synthesis.targets import KINDS, Kind, Target
 from bench.methods.ptr.replies import DialogueReply, read_reply
 from bench.models.llm.messages import Failure, Request
+from bench.search.names import contains_words, name_parts
 from bench.search.words import words
 
 if TYPE_CHECKING:
@@ -214,3 +214,15 @@ class QueryWriter:
             group=target.group,
             origin=written_by(self._model.name),
         )
+
+
+def spells_out(text: str, name: str) -> bool:
+    """Whether a text contains a tool's name, as it is or as its words side by side.
+
+    `search_issues`, `searchIssues` and `Search issues` are one name here. A name that is a single ordinary word, such
+    as `forecast`, gives nothing away: people use the word without knowing of the tool.
+    """
+    parts = name_parts(name)
+    if not parts or (len(parts) == 1 and parts[0].isalpha()):
+        return False
+    return name.casefold() in text.casefold() or contains_words(name_parts(text), parts)

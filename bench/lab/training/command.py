@@ -11,10 +11,11 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import UsageError
-from bench.base.spec import Spec, Value, parse_value
+from bench.base.spec import Spec
 from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, json_option, settings_options, source_options
 from bench.cli.output import console, print_json
+from bench.cli.run import read_settings
 from bench.data.tables import Template
 from bench.evaluation.ray_cluster import Cluster
 from bench.lab.training.train import KINDS, plain_setting, train_model, trainer_class
@@ -73,7 +74,7 @@ def command(
             given,
             out,
             base=base,
-            settings=Spec.of(kind, _parse_settings(settings)),
+            settings=Spec.of(kind, read_settings(settings)),
             template=template,
             command=shlex.join(["bench", *sys.argv[1:]]),
             replace=replace,
@@ -89,16 +90,6 @@ def command(
     console().print(table)
     click.echo(f"{card.kind} trained on {card.examples} examples of {card.dataset} in {duration(card.seconds)}")
     click.echo(f"validated on {card.validation}; the model is in {out}")
-
-
-def _parse_settings(settings: tuple[str, ...]) -> dict[str, Value]:
-    values: dict[str, Value] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--set {setting!r} is not of the form NAME=VALUE.")
-        values[name.strip()] = parse_value(value)
-    return values
 
 
 def _print_settings(kind: Kind, as_json: bool) -> None:

@@ -22,7 +22,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.tables import Template
 from bench.evaluation.ask import prepare
-from bench.interface import Library, Queries
+from bench.interface import Library, Queries, Ranking
 from bench.interface.parts import is_oracle, needs_history, needs_llm
 from bench.methods.query_generation.interleaving import round_robin
 from bench.metrics.goldranks import GoldRanks
@@ -73,10 +73,7 @@ class Searcher:
         ]
         asked = Queries(tuple(utterances), np.arange(len(utterances)))
         rankings, _ = round_robin(self._base, row_queries, asked, self._tools, depth)
-        tools = np.full((len(rankings), min(depth, self._tools)), -1, dtype=np.int32)
-        for i, row in enumerate(rankings):
-            tools[i, : len(row)] = row
-        return GoldRanks.of(tools, gold)
+        return GoldRanks.of(Ranking.of_lists(rankings).tools, gold)
 
     def recall(self, utterances: Sequence[str], lines: Sequence[Sequence[str]], gold: Gold, k: int) -> float:
         """Mean recall@k."""
@@ -134,14 +131,9 @@ def keep_drafts(
 
 def distribution(rewards: NDArray[np.float64], r_min: float) -> dict[str, float]:
     """Mean, quartiles and the share of rewards of `r_min` at least."""
-    quartiles = np.percentile(rewards, (25, 50, 75))
-    return {
-        "mean": round(float(rewards.mean()), 4),
-        "lower_quartile": round(float(quartiles[0]), 4),
-        "median": round(float(quartiles[1]), 4),
-        "upper_quartile": round(float(quartiles[2]), 4),
-        "at_least_r_min": round(float((rewards >= r_min).mean()), 4),
-    }
+    names = ("mean", "lower_quartile", "median", "upper_quartile", "at_least_r_min")
+    values = (rewards.mean(), *np.percentile(rewards, (25, 50, 75)), (rewards >= r_min).mean())
+    return {name: round(float(value), 4) for name, value in zip(names, values, strict=True)}
 
 
 def drafts_in(

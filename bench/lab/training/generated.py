@@ -13,18 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.base.paths import expand_path, read_regular
 from bench.base.progress import QUIET, Progress
 from bench.base.reading import Reader
-from bench.base.records import Record
 from bench.data.tables import Parameter, Tool
 from bench.lab.training.pairs import ToolPair
+from bench.methods.ptr.replies import DialogueReply, read_reply
 from bench.methods.tgr.documents import document
 from bench.models.llm.client import Failure, LanguageModel, Message, Reply, Request
-from bench.models.llm.replies import json_object
 
 #: Shorter functions do too little to be tools, longer ones do not fit a prompt.
 _LINES = range(3, 120)
@@ -53,7 +52,7 @@ _VERIFY = (
 )
 
 
-class _ModelReply(Record):
+class _ModelReply(DialogueReply):
     """What a language model answered; it may say more than it was asked."""
 
     model_config = ConfigDict(extra="ignore")
@@ -73,8 +72,8 @@ class _ToolDocument(_ModelReply):
 
     name: str = Field(min_length=1, max_length=200)
     description: str = Field(min_length=1, max_length=2000)
-    inputs: tuple[_Input, ...] = Field((), max_length=50)
-    outputs: tuple[_Output, ...] = Field((), max_length=50)
+    inputs: list[_Input] = Field([], max_length=50)
+    outputs: list[_Output] = Field([], max_length=50)
 
     def tool(self) -> Tool:
         parameters = tuple(Parameter(item.name, "", item.description, item.required) for item in self.inputs)
@@ -86,7 +85,7 @@ class _Verdict(_ModelReply):
     depends: bool
 
 
-D = TypeVar("D", bound=BaseModel)
+D = TypeVar("D", bound=_ModelReply)
 
 
 def generated_pairs(functions: str, model: str, progress: Progress = QUIET) -> list[ToolPair]:
@@ -132,16 +131,7 @@ def _request(instruction: str, text: str) -> Request:
 
 def _parse_replies(replies: Sequence[Reply | Failure], kind: type[D]) -> list[D | None]:
     """What the replies say; None where one failed or is not of the form asked for."""
-    return [None if isinstance(reply, Failure) else _read(reply.text, kind) for reply in replies]
-
-
-def _read(text: str, kind: type[D]) -> D | None:
-    value = json_object(text)
-    try:
-        # By way of JSON, in which a list replaces a tuple.
-        return None if value is None else kind.model_validate_json(json.dumps(value), strict=True)
-    except ValidationError:
-        return None
+    return [None if isinstance(reply, Failure) else read_reply(kind, reply.text) for reply in replies]
 
 
 def read_functions(path: Path) -> list[str]:

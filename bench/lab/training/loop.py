@@ -7,7 +7,6 @@ same model as one that was not (on the same machine; another processor adds up i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -216,8 +215,3 @@ def _resume(record: Record | None, model: torch.nn.Module, optimizer: torch.opti
     except (RuntimeError, LookupError, AttributeError, TypeError, ValueError):
         return State()
     return state
-
-
-def training_identity(**parts: object) -> str:
-    """sha256 over all that a training depends on."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

@@ -149,7 +149,5 @@ def label_counts(pairs: Iterable[ToolPair]) -> NDArray[np.int64]:
 
 def pairs_digest(pairs: Iterable[ToolPair]) -> str:
     """sha256 over texts and labels."""
-    digest = hashlib.sha256()
-    for pair in pairs:
-        digest.update(json.dumps([pair.first, pair.second, pair.label]).encode())
-    return digest.hexdigest()
+    texts = (json.dumps([pair.first, pair.second, pair.label]) for pair in pairs)
+    return hashlib.sha256("".join(texts).encode()).hexdigest()

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit
 
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
@@ -254,10 +255,4 @@ def fit_offset(scores: Numbers, relevant: NDArray[np.bool_]) -> float:
     """
     wanted = float(np.clip(relevant.sum(), 0.5, len(relevant) - 0.5))
     low, high = -float(scores.max()) - 30, -float(scores.min()) + 30
-    for _ in range(60):
-        middle = (low + high) / 2
-        if (0.5 * (1 + np.tanh(0.5 * (scores + middle)))).sum() < wanted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return float(brentq(lambda offset: expit(scores + offset).sum() - wanted, low, high))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib
+import json
 import os
 import shutil
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +24,7 @@ from bench.data.dataset import Dataset
 from bench.data.tables import SPLITS, Template
 from bench.evaluation.machine import hardware, package_versions
 from bench.identity.reach import reach_modules
-from bench.lab.training.loop import run_loop, training_identity
+from bench.lab.training.loop import run_loop
 from bench.lab.training.trainer import Trainer
 from bench.models.files import model_folder
 from bench.models.trainingcard import CARD, Kind, TrainingCard, read_card, text_digest, tool_digest, write_card
@@ -92,21 +94,24 @@ def train_model(
     with lock(out.with_name(f".{out.name}.lock"), f"training {out.name}", progress):
         # Again: another process may have finished it while this one waited.
         _check_place(out, replace)
-        learnt = _learnt_before(trainer)
+        # A model keeps what its base was trained on, and what that one's base was before it.
+        before = read_card(model_folder(trainer.base)) if trainer.base_revision else None
         trainer.prepare(dataset, text, train, validation)
         if not len(trainer):
             raise UsageError(f"{dataset.spec} has no examples to train a {kind} on.")
         examples = trainer.examples()
-        identity = training_identity(
-            kind=kind,
-            parameters=str(full_spec(kind, parameters)),
-            base=trainer.base_revision,
-            data=dataset.content_hash,
-            template=text,
-            examples=examples.digest if examples else "",
-            others=trainer.revisions(),
-            code=[reach_modules(__name__, trainer_type.__module__).hash()],
-        )
+        # All that a training depends on.
+        parts = {
+            "kind": kind,
+            "parameters": str(full_spec(kind, parameters)),
+            "base": trainer.base_revision,
+            "data": dataset.content_hash,
+            "template": text,
+            "examples": examples.digest if examples else "",
+            "others": trainer.revisions(),
+            "code": [reach_modules(__name__, trainer_type.__module__).hash()],
+        }
+        identity = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
         work = out.with_name(f".{out.name}.training")
         state = run_loop(trainer, work, identity, progress)
         seen = (
@@ -123,8 +128,10 @@ def train_model(
             split="tools" if examples else "train",
             template=text,
             examples=len(trainer),
-            queries=sorted({text_digest(dataset.queries[row].text) for row in train} | set(learnt.queries)),
-            tools=sorted(seen | set(learnt.tools)),
+            queries=sorted(
+                {text_digest(dataset.queries[row].text) for row in train} | set(before.queries if before else ())
+            ),
+            tools=sorted(seen | set(before.tools if before else ())),
             settings={name: plain_setting(value) for name, value in parameters.model_dump().items()},
             validation=examples.validation if examples else validated_on,
             measure=trainer.measure,
@@ -138,27 +145,13 @@ def train_model(
             packages=package_versions(reach_modules(trainer_type.__module__).packages),
             hardware=hardware(),
             facts=trainer.facts(),
-            before=learnt.datasets,
+            before=[*before.before, before.dataset] if before else [],
         )
         with replace_folder(out) as fresh, storage_errors(str(out)):
             shutil.copytree(work / "best", fresh, dirs_exist_ok=True)
             write_card(fresh, card)
         shutil.rmtree(work, ignore_errors=True)
     return card
-
-
-class _Learnt(NamedTuple):
-    """What a model knows, as its card has it: datasets, and digests of queries and tools."""
-
-    datasets: list[str]
-    queries: list[str]
-    tools: list[str]
-
-
-def _learnt_before(trainer: Trainer) -> _Learnt:
-    """What the base has learnt, and its base before it: a model keeps what it was trained on."""
-    card = read_card(model_folder(trainer.base)) if trainer.base_revision else None
-    return _Learnt([*card.before, card.dataset], card.queries, card.tools) if card else _Learnt([], [], [])
 
 
 def training_rows(dataset: Dataset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:

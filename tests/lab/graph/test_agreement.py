@@ -68,18 +68,18 @@ def test_the_three_way_test_asks_each_edge_in_both_orders_and_pairs_without_one(
     tools = [Tool(f"{i:02}", "n", "") for i in range(40)]
     annotated = edges_of((1, 0), (2, 1))
     knows_all, knows_one = Known((1, 0), (2, 1)), Known((1, 0))
-    result = three_way(knows_all, tools, annotated)
+    result = three_way(knows_all.probabilities, tools, annotated)
     assert result == {"precision": 1, "recall": 1, "f1": 1, "edges": 4, "others": 500}
     assert knows_all.asked[:4] == [(1, 0), (2, 1), (0, 1), (1, 2)]
     others = {frozenset(pair) for pair in knows_all.asked[4:]}
     assert len(others) == 500
     assert not others & {frozenset({0, 1}), frozenset({1, 2})}
     # Half of the edges in either order, all others.
-    result = three_way(knows_one, tools, annotated)
+    result = three_way(knows_one.probabilities, tools, annotated)
     assert result["recall"] == pytest.approx((0.5 + 0.5 + 1) / 3)
 
 
 def test_a_small_library_is_asked_for_all_the_pairs_it_has() -> None:
     tools = [Tool(str(i), "n", "") for i in range(4)]
-    result = three_way(Known(), tools, edges_of((1, 0)))
+    result = three_way(Known().probabilities, tools, edges_of((1, 0)))
     assert result["others"] == 5

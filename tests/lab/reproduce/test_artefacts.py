@@ -11,9 +11,11 @@ from bench.base.errors import DataError
 from bench.base.parameters import check_parameters
 from bench.base.spec import Spec, parse
 from bench.lab.reproduce.artefacts import (
+    adding_command,
     artefact,
     artefacts,
     command,
+    commands_for,
     folder_of,
     is_there,
     names_in,
@@ -21,7 +23,6 @@ from bench.lab.reproduce.artefacts import (
     resolve_references,
     with_needed,
 )
-from bench.lab.reproduce.commands import adding_command, commands_for
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.training.train import trainer_class
 from bench.models.trainingcard import CARD, TrainingCard, read_card, write_card

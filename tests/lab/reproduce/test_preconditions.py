@@ -16,9 +16,8 @@ from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.lab.reproduce.cells import cell_at
 from bench.lab.reproduce.claims import Claim, ClaimTest, claims, read_claims
-from bench.lab.reproduce.claimtests import run_claim
+from bench.lab.reproduce.claimtests import check_precondition, is_pretrained, run_claim
 from bench.lab.reproduce.parts import claim_state, precondition_text, preconditions_of
-from bench.lab.reproduce.preconditions import check_precondition, is_pretrained
 from bench.lab.reproduce.report import ClaimReport
 from bench.lab.reproduce.runs import MethodRuns
 from bench.methods.tgr.edges import Edges

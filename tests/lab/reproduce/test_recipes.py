@@ -15,11 +15,10 @@ from bench.base.errors import DataError, UnavailableError, UsageError
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.plan import Plan
-from bench.lab.reproduce.artefacts import artefacts, resolve_references
+from bench.lab.reproduce.artefacts import artefacts, commands_for, resolve_references
 from bench.lab.reproduce.cells import PrintedCell, cells, papers, table_cells, table_names
 from bench.lab.reproduce.claims import check_printed, claims
 from bench.lab.reproduce.claimtests import with_models
-from bench.lab.reproduce.commands import commands_for
 from bench.lab.reproduce.recipes import Recipe, is_fact, read_recipes, recipes, recipes_of
 from bench.lab.reproduce.reproduction import reproduce
 from bench.lab.reproduce.runs import MethodRuns, fact

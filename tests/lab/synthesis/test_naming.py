@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.lab.synthesis.naming import spells_out
+from bench.lab.synthesis.writer import spells_out
 
 
 @pytest.mark.parametrize(
