@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.queryfiles import read_queries
 
 from bench.base.errors import DataError, UsageError
 from bench.data.tables import Query, Tool
-from bench.importing.queries import queries_of, read_queries
+from bench.importing.queries import queries_of
 
 TOOLS = [
     Tool("post/send", "send", "", parent="post"),
