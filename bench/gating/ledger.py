@@ -81,9 +81,7 @@ def _ledger(path: Path) -> Ledger:
             continue  # The file was removed by this commit.
         blob = _git(path, "cat-file", "blob", f"{commit}:./{path.name}") if int(size) <= _LARGEST else None
         try:
-            if blob is None:
-                raise ResultError(f"{path} of {commit} cannot be read.")
-            version = Version(parse_baseline(blob, f"{path} of {commit}"), commit)
+            version = Version(parse_baseline(blob or b"", f"{path} of {commit}"), commit)
         except ResultError:
             unreadable += 1
             continue

@@ -101,6 +101,12 @@ def explanation(rule: RuleReport) -> str:
     return "; ".join(words)
 
 
+def explanations(report: GateReport) -> list[tuple[str, str]]:
+    """(name and limit, explanation) of the rules that have one."""
+    explained = ((f"{one_line(rule.name)}, {limit_of(rule)}", explanation(rule)) for rule in report.rules)
+    return [(head, sentence) for head, sentence in explained if sentence]
+
+
 def _counts(rule: RuleReport) -> str:
     return f"{rule.better} queries better, {rule.worse} worse"
 
@@ -176,10 +182,8 @@ def text(report: GateReport) -> str:
     lines += [f"      queries changed since the baseline: {query_title(report)}"] if report.queries else []
     if report.rules:
         lines += ["", table_text(rules_table(report))]
-    explained = [(rule, explanation(rule)) for rule in report.rules]
-    if any(sentence for _, sentence in explained):
-        lines.append("")
-    lines += [f"{one_line(rule.name)}, {limit_of(rule)}: {sentence}" for rule, sentence in explained if sentence]
+    if explained := explanations(report):
+        lines += ["", *(f"{head}: {sentence}" for head, sentence in explained)]
     for moved in report.moved:
         for title, count, queries in moved_lines(moved):
             lines += ["", f"{title} ({one_line(', '.join(moved.rules))}): {count}"]
