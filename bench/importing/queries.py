@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from bench.base.errors import DataError
@@ -16,6 +17,7 @@ from bench.data.origins import TRACES, is_synthetic, written_by
 from bench.data.tables import SPLITS, Query, Tool
 from bench.data.tool_names import NameRecord, ToolNames
 from bench.importing.assertions import ToolPattern, UnreadablePatternError, call_of, without_arguments
+from bench.importing.query_files import query_rows
 from bench.importing.query_rows import MISSING, FieldNames, at_path, expand
 from bench.importing.reading import parse_cell
 from bench.show.numbers import several
@@ -40,17 +42,15 @@ _ROLES = frozenset({"role", "content"})
 MOST_QUERIES = 1_000_000
 
 
-def queries_of(
-    rows: Sequence[tuple[str, Any]],
+def read_queries(
+    path: Path,
     tools: Sequence[Tool],
-    where: str,
     unknown: list[tuple[str, str]] | None = None,
     *,
     fields: FieldNames | None = None,
     notes: list[str] | None = None,
-    earlier: Callable[[], Sequence[Tool]] | None = None,
 ) -> list[Query]:
-    """The queries of rows.
+    """The queries of a file.
 
     Each has `query`, the text, and `tools`: a list, an object of tool and relevance, or in CSV a cell with tools
     separated by `;`. Each entry is a requirement; where any of several tools meets it, they stand in a list or are
@@ -65,18 +65,36 @@ def queries_of(
     query.
 
     Args:
-        rows: (place, row) pairs, as `query_rows` reads them from a file.
+        path: a file that ends in .csv, .tsv, .jsonl, .json, .yaml or .yml.
         tools: the catalogue.
-        where: what the rows are of, for errors.
         unknown: takes (query id, name) of each name that means no tool. A requirement without a tool is then left out,
             and so is a query without a requirement that it had. None: such a name is an error.
         fields: names of fields that the user gives.
         notes: takes sentences about what was read otherwise than it is written, and about what was not read.
-        earlier: gives the catalogue as it was, which tells what a tool is called now.
 
     Raises:
-        DataError: a field is missing or unknown, a name means no tool or several, or rows contradict each other; up to
-            five faults are listed, each with its place and the candidates.
+        UsageError: the file cannot be read, or is too large.
+        DataError: the file is malformed, a field is missing or unknown, a name means no tool or several, or rows
+            contradict each other; up to five faults are listed, each with its line and the candidates.
+        UnavailableError: the file is YAML and PyYAML is not installed.
+    """
+    fields = FieldNames() if fields is None else fields
+    return queries_of(query_rows(path, fields), tools, str(path), unknown, fields=fields, notes=notes)
+
+
+def queries_of(
+    rows: Sequence[tuple[str, Any]],
+    tools: Sequence[Tool],
+    where: str,
+    unknown: list[tuple[str, str]] | None = None,
+    *,
+    fields: FieldNames | None = None,
+    notes: list[str] | None = None,
+    earlier: Callable[[], Sequence[Tool]] | None = None,
+) -> list[Query]:
+    """The queries of (place, row) pairs; arguments and errors as of `read_queries`.
+
+    `earlier` gives the catalogue as it was, which tells what a tool is called now.
     """
     faults: list[str] = []
     rows = [(place, each) for place, row in rows for each in expand(row, place, faults)]

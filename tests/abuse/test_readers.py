@@ -28,7 +28,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit import trafficlogs as logs
-from kit.queryfiles import read_queries
 
 from bench.__main__ import run
 from bench.base.errors import BenchError
@@ -46,6 +45,7 @@ from bench.evaluation.experiment import read_experiment
 from bench.evaluation.run_files import parse_run
 from bench.gating.baseline import read_baseline
 from bench.gating.policy import read_policy
+from bench.importing.queries import read_queries
 from bench.importing.tools.catalogue import Source, read_catalogue
 from bench.importing.traces.traces import read_traffic
 from bench.lab.reproduce.page import read_reproduction

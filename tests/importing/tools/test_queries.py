@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.queryfiles import read_queries
 
 from bench.base.errors import DataError, UsageError
 from bench.data.tables import Query, Tool
-from bench.importing.queries import queries_of
+from bench.importing.queries import queries_of, read_queries
 
 TOOLS = [
     Tool("post/send", "send", "", parent="post"),
