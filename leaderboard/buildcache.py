@@ -23,7 +23,7 @@ import numpy as np
 
 import bench
 from bench.base.errors import StorageError
-from bench.base.paths import cache_folder, replacing
+from bench.base.paths import cache_folder, replacing, sha256_of
 
 _CHECKSUM = 32
 _ENDING = ".entry"
@@ -119,7 +119,6 @@ def _code() -> str:
 def digest_of(path: Path) -> str:
     """The sha256 of a file; nothing where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError:
         return ""

@@ -197,14 +197,9 @@ def _jobs(
     every = [result for members in groups for result in members]
     verify = sum(_size(result.folder / RUN) for result in every) <= _MOST_VERIFIED
     keep = sum(result.manifest.dataset.queries for result in every) * len(RANKED) <= MOST_VALUES
-    most = (
-        _most_lines([download_lines(result) for result in every])
-        if downloads is None
-        else sys.maxsize
-        if downloads
-        else 0
-    )
-    sized = [base_of(group[0].manifest.dataset.spec) in drawn for group in groups]
+    most = sys.maxsize if downloads else 0
+    if downloads is None:
+        most = _most_lines([download_lines(result) for result in every])
     built: Built = {}
     older = {item.manifest.result_id for item in every if is_of_today(item.manifest, built=built) is False}
     return [
@@ -215,13 +210,13 @@ def _jobs(
             verify,
             most,
             keep,
-            is_sized,
-            choices.get(group[0].manifest.dataset.spec, ""),
+            base_of(spec := group[0].manifest.dataset.spec) in drawn,
+            choices.get(spec, ""),
             frozenset(item.manifest.result_id for item in group) & older,
             references,
             interrupted,
         )
-        for group, is_sized in zip(groups, sized, strict=True)
+        for group in groups
     ]
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,7 +126,8 @@ class Writer:
             self.done.removed.append(path)
             with suppress(OSError):
                 place.parent.rmdir()
-        text, place = _list_bytes(self.keys), self.out / LISTING
+        listed = {"schema_version": 1, "files": dict(sorted(self.keys.items()))}
+        text, place = (json.dumps(listed, indent=0) + "\n").encode(), self.out / LISTING
         if not place.is_file() or place.read_bytes() != text:
             self._write(place, text)
         with storage_errors(str(place)):
@@ -166,10 +167,6 @@ class Writer:
 
 def _bytes_of(content: str | bytes) -> bytes:
     return mask(content).encode("utf-8") if isinstance(content, str) else content
-
-
-def _list_bytes(keys: Mapping[str, str]) -> bytes:
-    return (json.dumps({"schema_version": 1, "files": dict(sorted(keys.items()))}, indent=0) + "\n").encode()
 
 
 def _listing(path: Path) -> dict[str, str]:

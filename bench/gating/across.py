@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -64,7 +64,13 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
     catalogue_change = change(known.spec, known.content_hash, baseline.asked, now)
     if not match.pairs:
         return [f"no query is the same as in the baseline: {match.change.words}"]
-    names = _name_pairs(match.pairs, baseline.query_ids, ids)
+    # The shared queries by the ids that they have now; one that is not asked any more keeps its own.
+    names: dict[str, tuple[int, int | None]] = {}
+    for query, place in match.pairs:
+        old = baseline.query_ids[query]
+        # A query that came later may have its number.
+        kept = f"{old} of the baseline" if old in ids else old
+        names[kept if place is None else ids[place]] = query, place
     order = sorted(names)
     before = baseline.take([names[name][0] for name in order], order)
     table = candidate.per_query.take([place for name in order if (place := names[name][1]) is not None])
@@ -88,21 +94,6 @@ def across_catalogues(candidate: Candidate, baseline: Baseline, load: Callable[[
         judged = zip(table["failed"].to_pylist(), before.n_gold, strict=True)
         failed = sum(without_answer and n_gold > 0 for without_answer, n_gold in judged)
     return Across(replace(candidate, per_query=table, n_failed=failed), before, catalogue_change, match.change)
-
-
-def _name_pairs(
-    pairs: Sequence[tuple[int, int | None]], ids_then: Sequence[str], ids_now: Sequence[str]
-) -> dict[str, tuple[int, int | None]]:
-    """The shared queries by the ids that they have now; one that is not asked any more keeps its own."""
-    named: dict[str, tuple[int, int | None]] = {}
-    for query, place in pairs:
-        if place is None:
-            # A query that came later may have its number.
-            name = ids_then[query] if ids_then[query] not in ids_now else f"{ids_then[query]} of the baseline"
-        else:
-            name = ids_now[place]
-        named[name] = (query, place)
-    return named
 
 
 class GoldMoves:

@@ -165,14 +165,9 @@ class Baseline(StrictRecord, Sparing):
             }
         )
 
-    @property
-    def payload_hash(self) -> str:
-        """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""
-        return _payload_hash(self.model_dump(mode="json"))
-
     def sealed(self) -> Baseline:
         """The same with the sha256 that belongs to it."""
-        return self.model_copy(update={"sha256": self.payload_hash})
+        return self.model_copy(update={"sha256": _payload_hash(self.model_dump(mode="json"))})
 
     def mean(self, metric: str) -> float:
         """Mean of a metric over the queries that it is taken on."""
@@ -199,6 +194,7 @@ def answers_digest(run: pa.Table, per_query: pa.Table) -> str:
 
 
 def _payload_hash(raw: dict[str, Any]) -> str:
+    """sha256 of all but `sha256`, as JSON without spaces, keys sorted."""
     payload = {key: value for key, value in raw.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(payload, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

@@ -33,6 +33,7 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
     """
     reports = []
     now, then = candidate.latency, baseline.latency
+    p95, p95_then = (None if taken is None else taken.p95 for taken in (now, then))
     if policy.latency.p95_ratio is not None:
         limit, note = policy.latency.p95_ratio, ""
         verdict: RuleVerdict = "not run"
@@ -48,17 +49,17 @@ def latency_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> l
             # A clock cannot tell a microsecond from nothing.
             verdict = _within(now.p95 / max(then.p95, 1e-6), limit)
             note = "embeddings came from the cache: encoding time is excluded on both sides" if now.cached else ""
-        reports.append(_rule("latency p95, relative to the baseline", "ratio", verdict, limit, now, then, note))
+        reports.append(_rule("latency p95, relative to the baseline", "ratio", verdict, limit, p95, p95_then, note))
     if policy.latency.p95_seconds is not None:
         limit = policy.latency.p95_seconds
         note = "the candidate has no latency measurement" if now is None else ""
-        verdict = _within(None if now is None else now.p95, limit)
+        verdict = _within(p95, limit)
         if now is not None and (few := _few_timed(now)):
             verdict, note = "inconclusive", few
         elif now is not None and now.cached:
             note = "embeddings came from the cache: encoding time is excluded"
             verdict = "inconclusive" if verdict == "pass" else verdict
-        reports.append(_rule("latency p95, seconds", "budget", verdict, limit, now, then, note))
+        reports.append(_rule("latency p95, seconds", "budget", verdict, limit, p95, p95_then, note))
     return reports
 
 
@@ -74,19 +75,7 @@ def token_rules(policy: Policy, candidate: Candidate, baseline: Baseline) -> lis
         if other := token_difference(candidate, baseline):
             # The budget still holds; only the baseline's count is no measure for it.
             then, note = None, note or other.sentence("the candidate", "the baseline")
-        reports.append(
-            RuleReport(
-                name=f"tokens {key}",
-                kind="budget",
-                verdict=_within(now, limit),
-                threshold=limit,
-                higher_is_better=False,
-                baseline=then,
-                candidate=now,
-                difference=None if now is None or then is None else now - then,
-                note=note,
-            )
-        )
+        reports.append(_rule(f"tokens {key}", "budget", _within(now, limit), limit, now, then, note))
     return reports
 
 
@@ -114,19 +103,18 @@ def _rule(
     kind: Literal["ratio", "budget"],
     verdict: RuleVerdict,
     limit: float,
-    now: Latency | None,
-    then: Latency | None,
+    now: float | None,
+    then: float | None,
     note: str,
 ) -> RuleReport:
-    candidate, baseline = (None if taken is None else taken.p95 for taken in (now, then))
     return RuleReport(
         name=name,
         kind=kind,
         verdict=verdict,
         threshold=limit,
         higher_is_better=False,
-        baseline=baseline,
-        candidate=candidate,
-        difference=None if candidate is None or baseline is None else round(candidate - baseline, 6),
+        baseline=then,
+        candidate=now,
+        difference=None if now is None or then is None else round(now - then, 6),
         note=note,
     )

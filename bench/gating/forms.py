@@ -19,6 +19,7 @@ from bench.gating.wording import (
     cells,
     conclusion,
     explanation,
+    explanations,
     limit_of,
     moved_lines,
     name_of_side,
@@ -56,15 +57,8 @@ def markdown(report: GateReport, command: str = "") -> str:
         parts.append(f"**queries changed since the baseline**: {code(query_title(report))}")
     if report.rules:
         parts.append(markdown_table(rules_table(report)))
-    explained = [(rule, explanation(rule)) for rule in report.rules]
-    if any(sentence for _, sentence in explained):
-        parts.append(
-            "\n".join(
-                f"- {code(f'{rule.name}, {limit_of(rule)}')}: {code(sentence)}"
-                for rule, sentence in explained
-                if sentence
-            )
-        )
+    if explained := explanations(report):
+        parts.append("\n".join(f"- {code(head)}: {code(sentence)}" for head, sentence in explained))
     if report.reasons:
         parts.append("\n".join(f"- {code(line)}" for line in report.reasons))
     for moved in report.moved:

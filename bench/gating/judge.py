@@ -201,10 +201,8 @@ def not_comparable(
         metrics: that are judged. If other code computed one of them, its rules are not run; if it is all, nothing is.
         across: whether the content of the dataset may differ.
     """
-    differing = differences(candidate, baseline, across=across)
-    sentences = [difference.sentence("the candidate", "the baseline") for difference in differing]
-    if sentences:
-        return sentences
+    if differing := differences(candidate, baseline, across=across):
+        return [difference.sentence("the candidate", "the baseline") for difference in differing]
     other = [_other_code(candidate, baseline, metric) for metric in metrics]
     return list(dict.fromkeys(other)) if all(other) else []
 
@@ -323,7 +321,8 @@ def _judge_rule(
 ) -> list[RuleReport]:
     """A rule's margin, floor and count; queries that failed or were fixed are entered into `moves`."""
     name = _name_of(rule)
-    higher = parse_metric(rule.metric).measure.higher_is_better
+    measure = parse_metric(rule.metric).measure
+    higher = measure.higher_is_better
     margin, level = policy.margin_of(rule), policy.level_of(rule)
     demands: list[tuple[str, float]] = [] if margin is None else [("margin", margin)]
     demands += [] if rule.floor is None else [("floor", rule.floor)]
@@ -382,8 +381,8 @@ def _judge_rule(
         "candidate": float(now[taken].mean()),
         "better": int((gains > 0).sum()),
         "worse": int((gains < 0).sum()),
+        "difference": round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0,
     }
-    common["difference"] = round(float(now[taken].mean() - then[taken].mean()), 12) + 0.0
     reports = []
     failing, fixed = taken & (then > 0) & (now == 0), taken & (then == 0) & (now > 0)
     if not higher:
@@ -396,9 +395,7 @@ def _judge_rule(
                 "level": None,
                 "broken": count,
             }
-            reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
-            continue
-        if kind == "margin":
+        elif kind == "margin":
             gained = span.of_differences()
             (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=gained)
             note = _roughness(gains, units, True, gained)
@@ -406,13 +403,13 @@ def _judge_rule(
                 # Not a sample of answers that happen to score alike: every answer is the same.
                 bounded = dataclasses.replace(bounded, lower=0.0, upper=0.0, verdict="pass", needed=None)
                 note = same
+            read = _as_read(bounded, sign) | {"note": note}
         else:
             better = span if sign > 0 else span.turned()
             (bounded,) = at_least(
                 sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=better
             )
-            note = _roughness(now[taken], units, False, span)
-        read = _as_read(bounded, sign) | {"note": note}
+            read = _as_read(bounded, sign) | {"note": _roughness(now[taken], units, False, span)}
         reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))
     whole = rule.slice is None or all(other.metric != rule.metric or other.slice for other in policy.rule)
     # Of a metric that another rule judges on all queries, the slice moves nothing that is not named there.
@@ -508,23 +505,26 @@ def _list_moved(
         assert now is not None
         before = dict(zip(baseline.query_ids, baseline.values[metric].array().tolist(), strict=True))
         after = dict(zip(baseline.query_ids, rounded_values(now).tolist(), strict=True))
-        named = {
-            query: MovedQuery(
-                query_id=query,
-                text=texts.get(query),
-                before=before[query],
-                after=after[query],
-                tools=tools.of(query),
-            )
-            for query in (*failing[:MOST_NAMED], *fixed[:MOST_NAMED])
-        }
+        first_failing, first_fixed = (
+            [
+                MovedQuery(
+                    query_id=query,
+                    text=texts.get(query),
+                    before=before[query],
+                    after=after[query],
+                    tools=tools.of(query),
+                )
+                for query in queries[:MOST_NAMED]
+            ]
+            for queries in (failing, fixed)
+        )
         moved.append(
             Moved(
                 rules=[_name_of(rule) for rule in rules],
                 n_failing=len(failing),
                 n_fixed=len(fixed),
-                failing=[named[query] for query in failing[:MOST_NAMED]],
-                fixed=[named[query] for query in fixed[:MOST_NAMED]],
+                failing=first_failing,
+                fixed=first_fixed,
             )
         )
     return moved

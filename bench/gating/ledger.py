@@ -73,15 +73,15 @@ def _ledger(path: Path) -> Ledger:
     now = read_baseline(path)
     versions: list[Version] = []
     unreadable = 0
-    for commit in _commits(path):
+    # Commits that changed the file, the newest first; of a file that is not under git, none.
+    said = _git(path, "log", "--format=%H", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
+    for commit in reversed((said or b"").decode("ascii", "replace").split()):
         size = _git(path, "cat-file", "-s", f"{commit}:./{path.name}")
         if size is None:
             continue  # The file was removed by this commit.
         blob = _git(path, "cat-file", "blob", f"{commit}:./{path.name}") if int(size) <= _LARGEST else None
         try:
-            if blob is None:
-                raise ResultError(f"{path} of {commit} cannot be read.")
-            version = Version(parse_baseline(blob, f"{path} of {commit}"), commit)
+            version = Version(parse_baseline(blob or b"", f"{path} of {commit}"), commit)
         except ResultError:
             unreadable += 1
             continue
@@ -91,12 +91,6 @@ def _ledger(path: Path) -> Ledger:
         versions.append(Version(now))
     shallow = _git(path, "rev-parse", "--is-shallow-repository")
     return Ledger(path.name, tuple(versions), unreadable, shallow is not None and shallow.strip() == b"true")
-
-
-def _commits(path: Path) -> list[str]:
-    """Commits that changed a file, the oldest first; of a file that is not under git, none."""
-    said = _git(path, "log", "--format=%H", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
-    return [] if said is None else said.decode("ascii", "replace").split()[::-1]
 
 
 def _git(path: Path, *arguments: str) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench.base.config import config_context
@@ -20,18 +19,9 @@ from bench.interface.marks import RESUMED
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import is_added, load_version
-from bench.results.manifest import DatasetIdentity, ScoringCode
+from bench.results.manifest import DatasetIdentity
 from bench.results.store import StoredResult
 from bench.results.unfinished import unfinished_marks
-
-
-@dataclass(frozen=True)
-class _Here:
-    """On what a search that is asked now is scored, and by which code."""
-
-    dataset: DatasetIdentity
-    protocol: str
-    scoring: ScoringCode
 
 
 def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: str = "candidate") -> GateReport:
@@ -51,8 +41,9 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    here = _Here(now, version_for(dataset.gold), scoring_code(names))
-    if reasons := not_comparable(here, baseline, names, across=baseline.asked is not None):
+    # On what a search that is asked now is scored, and by which code.
+    here = {"dataset": now, "protocol": version_for(dataset.gold), "scoring": scoring_code(names)}
+    if reasons := not_comparable(baseline.model_copy(update=here), baseline, names, across=baseline.asked is not None):
         # Said before a search is asked that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from bench.base.text import one_line
 from bench.gating.report import EXIT_CODES, GateReport, Moved, MovedQuery, RuleReport, Side, ToolMove
-from bench.show.numbers import format_fixed, format_signed, interval, significant
+from bench.show.numbers import format_fixed, format_signed, interval, several, significant
 from bench.show.tables import Cell, Table
 from bench.show.tables import text as table_text
 
@@ -85,7 +85,7 @@ def explanation(rule: RuleReport) -> str:
         if rule.kind == "margin":
             words.append(f"the loss is shown to be larger than {rule.threshold:g}; {_counts(rule)}")
         elif rule.kind == "broken":
-            words.append(f"{_queries(rule.broken or 0)} broke; {_counts(rule)}")
+            words.append(f"{several(rule.broken or 0, 'query')} broke; {_counts(rule)}")
         elif rule.kind == "floor":
             words.append(f"the mean is shown to be {'below' if rule.higher_is_better else 'above'} {rule.threshold:g}")
         else:
@@ -101,6 +101,12 @@ def explanation(rule: RuleReport) -> str:
     return "; ".join(words)
 
 
+def explanations(report: GateReport) -> list[tuple[str, str]]:
+    """(name and limit, explanation) of the rules that have one."""
+    explained = ((f"{one_line(rule.name)}, {limit_of(rule)}", explanation(rule)) for rule in report.rules)
+    return [(head, sentence) for head, sentence in explained if sentence]
+
+
 def _counts(rule: RuleReport) -> str:
     return f"{rule.better} queries better, {rule.worse} worse"
 
@@ -111,10 +117,6 @@ def _needed_line(rule: RuleReport) -> str:
     number = f"{rule.needed}" if rule.needed <= _MOST_QUERIES else f"more than {_MOST_QUERIES}"
     what = "queries" if rule.units in {None, rule.n} else "groups of dependent queries"
     return f"with the same mean and spread, {number} {what} would decide (there are {rule.units or rule.n})"
-
-
-def _queries(count: int) -> str:
-    return f"{count} quer{'y' if count == 1 else 'ies'}"
 
 
 def query_title(report: GateReport) -> str:
@@ -150,7 +152,7 @@ def tools_of(query: MovedQuery) -> list[tuple[str, str]]:
 
 def tool_words(tool: ToolMove) -> str:
     """In how many queries a tool moved, and what became of it in the catalogue."""
-    words = [f"lower in {_queries(tool.lower)}, higher in {tool.higher}"]
+    words = [f"lower in {several(tool.lower, 'query')}, higher in {tool.higher}"]
     words += ["removed"] if tool.removed else []
     words += [f"edited: {one_line(', '.join(tool.edited))}"] if tool.edited else []
     return "; ".join(words)
@@ -180,15 +182,14 @@ def text(report: GateReport) -> str:
     lines += [f"      queries changed since the baseline: {query_title(report)}"] if report.queries else []
     if report.rules:
         lines += ["", table_text(rules_table(report))]
-    explained = [(rule, explanation(rule)) for rule in report.rules]
-    if any(sentence for _, sentence in explained):
-        lines.append("")
-    lines += [f"{one_line(rule.name)}, {limit_of(rule)}: {sentence}" for rule, sentence in explained if sentence]
+    if explained := explanations(report):
+        lines += ["", *(f"{head}: {sentence}" for head, sentence in explained)]
     for moved in report.moved:
         for title, count, queries in moved_lines(moved):
             lines += ["", f"{title} ({one_line(', '.join(moved.rules))}): {count}"]
             for query in queries:
-                lines.append(f"  {one_line(query.query_id)}{_text_of(query)}")
+                shown = "" if query.text is None else f"  {one_line(query.text, LONGEST_TEXT)}"
+                lines.append(f"  {one_line(query.query_id)}{shown}")
                 lines += [f"    {tool}{f': {where}' if where else ''}" for tool, where in tools_of(query)]
             lines += [f"  and {count - len(queries)} more"] if count > len(queries) else []
     if report.tools:
@@ -200,7 +201,3 @@ def text(report: GateReport) -> str:
     lines += ["", *(f"WARNING: {one_line(warning)}" for warning in report.warnings)] if report.warnings else []
     lines += ["", *(one_line(reason) for reason in report.reasons), conclusion(report)]
     return "\n".join(lines) + "\n"
-
-
-def _text_of(query: MovedQuery) -> str:
-    return "" if query.text is None else f"  {one_line(query.text, LONGEST_TEXT)}"

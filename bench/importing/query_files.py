@@ -23,7 +23,7 @@ from bench.importing.assertions import fold
 from bench.importing.dialects import TABLE
 from bench.importing.query_rows import NAMES, FieldNames, at_path
 from bench.importing.reading import MOST_VALUES, ByteBudget, decode, parse_documents
-from bench.importing.tools.schemas import resolve_reference
+from bench.importing.tools.schemas import MOST_HOPS, resolve_reference
 
 #: Where a file keeps its rows, if it is one object, and beside it what holds for all of them.
 _CONTAINERS: Mapping[str, str] = TABLE["queries"]["containers"]
@@ -38,8 +38,6 @@ _ANSWERS = "possible_answer"
 #: Files of tasks that one file of gevals may name.
 _MOST_TASKS = 2_000
 _OF_TASK_SETS = frozenset({"path", "glob", "assertions"})
-#: References that lead to references.
-_MOST_HOPS = 20
 
 
 def query_rows(path: Path, fields: FieldNames) -> list[tuple[str, Any]]:
@@ -177,7 +175,7 @@ def _follow(path: Path, root: Any, value: Any, steps: Iterator[int], hops: int =
     if not isinstance(value, dict):
         return value
     target = resolve_reference(root, value["$ref"]) if isinstance(value.get("$ref"), str) else None
-    if target is not None and hops < _MOST_HOPS:
+    if target is not None and hops < MOST_HOPS:
         return _follow(path, root, target, steps, hops + 1)
     return {key: _follow(path, root, each, steps, hops) for key, each in value.items()}
 

@@ -253,8 +253,7 @@ def _fill(value: Any, variables: Mapping[str, Any]) -> Any:
         return {key: _fill(each, variables) for key, each in value.items()}
     if not isinstance(value, str):
         return value
-    whole = _VARIABLE.fullmatch(value.strip())
-    if whole is not None:
+    if (whole := _VARIABLE.fullmatch(value.strip())) is not None:
         return variables.get(whole[1], value)
     return _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), value)
 

@@ -20,12 +20,15 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
 from bench.data.tables import Template
+
+R = TypeVar("R")
 
 CUTOFFS = (5, 10)
 #: Sets of gold among queries of one text whose combinations are tried.
@@ -117,8 +120,8 @@ def _codes(texts: Iterable[str]) -> list[int]:
     return [known.setdefault(text, len(known)) for text in texts]
 
 
-def _groups(codes: Sequence[int], items: Sequence[Hashable]) -> dict[int, list[Hashable]]:
-    groups: defaultdict[int, list[Hashable]] = defaultdict(list)
+def _groups(codes: Sequence[int], items: Sequence[R]) -> dict[int, list[R]]:
+    groups: defaultdict[int, list[R]] = defaultdict(list)
     for code, item in zip(codes, items, strict=True):
         groups[code].append(item)
     return groups
@@ -126,7 +129,7 @@ def _groups(codes: Sequence[int], items: Sequence[Hashable]) -> dict[int, list[H
 
 def _shares_text(gold: Iterable[int], meeting: Iterable[int], tools: Sequence[int], sizes: NDArray[np.int64]) -> bool:
     """Whether a gold tool has the text of a tool that is neither gold nor an alternative."""
-    right = Counter(tools[tool] for tool in meeting)
+    right = _per_text(meeting, tools)
     return any(right[tools[tool]] < sizes[tools[tool]] for tool in gold)
 
 
@@ -145,55 +148,31 @@ def _best(
     if not gold:
         return [math.nan] * len(metrics)
     sizes: list[int] = np.bincount(tools).tolist()
-    groups: defaultdict[int, list[Mapping[int, int]]] = defaultdict(list)
-    for code, row in zip(queries, gold, strict=True):
-        groups[code].append(row)
     # Most queries share their text with none, and their gold's texts with no tool: those of equal grades are alike.
-    plain: Counter[tuple[int, ...]] = Counter()
-    shared = []
-    for rows in groups.values():
-        if len(rows) == 1 and all(sizes[tools[tool]] == 1 for tool in rows[0]):
-            plain[tuple(sorted(rows[0].values(), reverse=True))] += 1
-        else:
-            shared.append(rows)
+    alike: defaultdict[Hashable, list[list[Mapping[int, int]]]] = defaultdict(list)
+    for code, rows in _groups(queries, gold).items():
+        is_plain = len(rows) == 1 and all(sizes[tools[tool]] == 1 for tool in rows[0])
+        alike[tuple(sorted(rows[0].values())) if is_plain else code].append(rows)
     means = []
     for name, k in metrics:
         best = _best_pass if name == "pass" else _best_sum
-        sums = [best(name, k, rows, tools, sizes) for rows in shared]
-        for grades, count in plain.items():
-            sums += [_plain(name, k, grades)] * count
+        sums: list[float] = []
+        for same in alike.values():
+            sums += [best(name, k, same[0], tools, sizes)] * len(same)
         # Exact before it is rounded, so that the order of the queries is nothing to it.
         means.append(math.fsum(sums) / len(gold))
     return means
-
-
-def _plain(name: str, k: int, grades: tuple[int, ...]) -> float:
-    """The largest value of a query whose gold tools, of these grades from the highest, can all be told apart."""
-    if name == "pass":
-        return float(len(grades) <= k)
-    discounts = _discounts(name, k)
-    ideal = _ideal(grades, discounts) if name == "ndcg" else 0.0
-    gains = [grade / ideal for grade in grades] if name == "ndcg" else [1 / len(grades)] * len(grades)
-    return math.fsum(map(mul, gains, discounts))
-
-
-def _discounts(name: str, k: int) -> list[float]:
-    return [1 / math.log2(place + 1) for place in range(1, k + 1)] if name == "ndcg" else [1.0] * k
-
-
-def _ideal(grades: Iterable[int], discounts: Sequence[float]) -> float:
-    return math.fsum(map(mul, grades, discounts))
 
 
 def _best_sum(
     name: str, k: int, rows: Sequence[Mapping[int, int]], tools: Sequence[int], sizes: Sequence[int]
 ) -> float:
     """The largest sum of recall or ndcg over queries that get one ranking."""
-    discounts = _discounts(name, k)
+    discounts = [1 / math.log2(place + 1) for place in range(1, k + 1)] if name == "ndcg" else [1.0] * k
     gains: defaultdict[int, float] = defaultdict(float)
     for row in rows:
         if name == "ndcg":
-            ideal = _ideal(sorted(row.values(), reverse=True), discounts)
+            ideal = math.fsum(map(mul, sorted(row.values(), reverse=True), discounts))
             worth = {tool: grade / ideal for tool, grade in row.items()}
         else:
             worth = dict.fromkeys(row, 1 / len(row))

@@ -233,24 +233,19 @@ def _queries(dataset: Dataset) -> list[Finding]:
     no_gold = [query.query_id for query in queries if not query.gold]
     dropped = [f"{query}: {tool}" for query, tool in dataset.unknown_gold]
     pairs = len(dataset.gold.tools) + len(dropped)
+    # Queries that people did not write; nothing where they wrote all.
+    logged = [query.query_id for query in queries if query.origin == TRACES]
+    written = [query.query_id for query in queries if is_synthetic(query.origin)]
+    by = writers(count_origins(queries))
+    parts = [("traced-query", logged), ("synthetic-query", written)]
     return [
         _find("unknown-gold", dropped, pairs),
         _find("empty-query", empty, len(queries)),
         _find_groups("duplicate-query", repeated.values(), len(queries)),
         _find_groups("contradicting-gold", torn, len(queries)),
         _find("no-gold", no_gold, len(queries)),
-        *_origins(dataset),
+        *[_find(check, ids, len(queries), writers=by) for check, ids in parts if ids],
     ]
-
-
-def _origins(dataset: Dataset) -> list[Finding]:
-    """Queries that people did not write; nothing where they wrote all."""
-    queries = dataset.queries
-    logged = [query.query_id for query in queries if query.origin == TRACES]
-    written = [query.query_id for query in queries if is_synthetic(query.origin)]
-    by = writers(count_origins(queries))
-    parts = [("traced-query", logged), ("synthetic-query", written)]
-    return [_find(check, ids, len(queries), writers=by) for check, ids in parts if ids]
 
 
 def _alternatives(dataset: Dataset) -> list[Finding]:

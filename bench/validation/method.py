@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,6 @@ class _Kit:
         self.rows = rows[np.linspace(0, len(rows) - 1, min(_MOST_QUERIES, len(rows))).round().astype(np.int64)]
         self.library = Library.of(dataset, dataset.card.template)
         self.queries = Queries.of(dataset, self.rows)
-        self._ready: Method | None = None
 
     def checks(self) -> list[tuple[str, Callable[[], None]]]:
         """Name and function of each check, in order; the first ones explain failures of the later ones."""
@@ -130,12 +130,10 @@ class _Kit:
         fit_and_index(method, library, history, dataset.gold.take(rows))
         return method
 
-    @property
+    @cached_property
     def ready(self) -> Method:
         """One prepared instance that the read-only checks share."""
-        if self._ready is None:
-            self._ready = self.prepare()
-        return self._ready
+        return self.prepare()
 
     def rank(self, method: Method, queries: Queries, depth: int, library: int | None = None) -> Ranking:
         """A validated ranking."""

@@ -90,15 +90,11 @@ def script_of(text: str) -> str:
     """The script of most words of a text; of equals, the first by name. Digits are in no script."""
     tokens = words(text)
     letters = (next(filter(str.isalpha, token), "") for token in tokens)
-    counts = Counter(_name(letter) for letter in letters if letter)
+    names = (script(letter) for letter in letters if letter)
+    counts = Counter(_NAMES.get(name, name.capitalize()) for name in names)
     if counts:
         return min(counts, key=lambda name: (-counts[name], name))
     return LATIN if tokens else NO_WORDS
-
-
-def _name(letter: str) -> str:
-    name = script(letter)
-    return _NAMES.get(name, name.capitalize())
 
 
 def lexical_methods() -> list[Method]:

@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from bench.base.errors import BenchError
-from bench.base.spec import Spec, Value, parse
+from bench.base.spec import parse
 from bench.base.text import one_line
+from bench.leaderboard.submit.code import names, values
 from bench.registry import dataset_entry, method_class, method_names
 from bench.results.store import StoredResult
 
@@ -22,9 +23,9 @@ _SIGNS = {sign: "\\" + sign for sign in "&%$#_"} | {"\\": " ", "{": "", "}": "",
 def methods_bib(results: Sequence[StoredResult]) -> str:
     """Every paper that a method or dataset of these results comes from, once, sorted by key."""
     entries: dict[str, str] = {}
-    for name in sorted({_name(result.manifest.dataset.spec) for result in results}):
+    for spec in sorted({result.manifest.dataset.spec for result in results}):
         try:
-            paper = dataset_entry(name).card.paper
+            paper = dataset_entry(parse(spec).name).card.paper
         except BenchError:
             continue
         match = _KEY.search(paper.bibtex) if paper else None
@@ -40,31 +41,16 @@ def methods_bib(results: Sequence[StoredResult]) -> str:
     return "\n\n".join(entries[key] for key in sorted(entries)) + ("\n" if entries else "")
 
 
-def _name(text: str) -> str:
-    try:
-        return parse(text).name
-    except BenchError:
-        return text
-
-
 def _methods(result: StoredResult) -> Iterator[str]:
     """The names of a result's method and of those it is built on; none for a run file, which only bears a name."""
     if result.manifest.method.run_file is not None:
         return
     try:
-        pending: list[Value] = [parse(result.manifest.method.full_spec)]
+        spec = parse(result.manifest.method.full_spec)
     except BenchError:
         return
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Spec):
-            yield value.name
-            pending += [argument for _, argument in value.arguments]
-        elif isinstance(value, str):
-            # A method without arguments reads as a word.
-            yield value
-        elif isinstance(value, tuple):
-            pending += value
+    # A method without arguments reads as a word.
+    yield from (*names(spec), *(value for value in values(spec) if isinstance(value, str)))
 
 
 def _of_method(name: str) -> Iterator[tuple[str, str, str]]:

@@ -33,13 +33,9 @@ def board_latex(rows: Sequence[StoredResult], metrics: Sequence[str], marks: Map
         table.add(_method(row, marks, notes), *(_cell(row, metric, best[metric]) for metric in shown), rule=begins)
     data = rows[0].manifest.dataset
     limit = "" if data.limit is None else f", limit {data.limit}"
-    caption = f"{_text(label(data.spec))} ({data.split}{limit}, $n={rows[0].metrics.n}$)."
-    caption += "".join(f" $^{{{number}}}$ {_text(mark)}." for mark, number in notes.items())
+    caption = f"{latex_text(label(data.spec), _MOST)} ({data.split}{limit}, $n={rows[0].metrics.n}$)."
+    caption += "".join(f" $^{{{number}}}$ {latex_text(mark, _MOST)}." for mark, number in notes.items())
     return latex(table, caption)
-
-
-def _text(words: str) -> str:
-    return latex_text(words, _MOST)
 
 
 def _method(row: StoredResult, marks: Mapping[str, Sequence[str]], notes: dict[str, int]) -> Cell:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 
 from bench.base.errors import UsageError
 from bench.interface import PROTOCOL_VERSION
@@ -100,11 +101,7 @@ def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
 
 def _results(board: Board) -> list[StoredResult]:
     """What a board has, older answers included, by method and date."""
-
-    def place(result: StoredResult) -> tuple[str, str, str]:
-        manifest = result.manifest
-        return manifest.method.label, manifest.environment.created, manifest.result_id
-
+    place = attrgetter("manifest.method.label", "manifest.environment.created", "manifest.result_id")
     return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=place)
 
 

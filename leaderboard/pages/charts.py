@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from bench.base.text import label
+from bench.results.manifest import MetricValue
 from bench.show.figures import (
     MOST_SERIES,
     Sized,
@@ -28,6 +30,7 @@ from bench.show.figures import (
 )
 from bench.show.numbers import format_fixed, interval, placed, ranks
 
+_span = partial(interval, style="dash", none="")
 #: Two pictures stand side by side on a laptop, and on a phone the text of one can be read.
 WIDTH = 520
 _ROW = 24
@@ -91,9 +94,7 @@ class DatedMean:
     """
 
     name: str
-    mean: float
-    low: float | None
-    high: float | None
+    value: MetricValue
     verdict: str
     ring: bool = False
 
@@ -171,8 +172,7 @@ def cost_picture(
         return start + (math.log10(value) - first) / (last - first) * (right - start) if value else left + 30.0
 
     y = linear(low, high, bottom, top)
-    parts = []
-    parts += rows(ticks(low, high), y, left, right)
+    parts = rows(ticks(low, high), y, left, right)
     for value in ([] if start == left else [0.0]) + _round(first, last):
         parts.append(f'<path class="grid" d="M{x(value):.1f},{top}V{bottom}"/>')
         parts.append(text(x(value), bottom + 18, unit(value), "note middle"))
@@ -211,8 +211,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     left, right, top, bottom = 52, WIDTH - 200, 14, 330
     x = logarithmic(cutoffs[0], cutoffs[-1], left, right)
     y = linear(low, high, bottom, top)
-    parts = []
-    parts += rows(ticks(low, high), y, left, right)
+    parts = rows(ticks(low, high), y, left, right)
     free = 0.0
     for k in cutoffs:
         parts.append(f'<path class="grid" d="M{x(k):.1f},{top}V{bottom}"/>')
@@ -302,8 +301,7 @@ def steps(title: str, points: Sequence[tuple[float, float]], across: str, up: st
     high = min(1.0, math.ceil(max(0.1, *(value for _, value in points)) * 10 - 1e-9) / 10)
 
     x, y = linear(0.0, 1.0, left, right), linear(0.0, high, bottom, top)
-    parts = []
-    parts += rows(ticks(0.0, high), y, left, right)
+    parts = rows(ticks(0.0, high), y, left, right)
     parts += columns([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], x, top, bottom)
     line = "".join(f"V{y(value):.1f}H{x(end):.1f}" for end, value in points)
     start = f"M{left},{y(points[0][1]):.1f}"
@@ -318,8 +316,8 @@ def trend(title: str, stages: Sequence[DatedMean], metric: str) -> str:
     """Means with intervals in the order of time, evenly apart, each with the marker of its verdict."""
     if len(stages) < 2:
         return ""
-    stages = [item if _finite(item.low, item.high) else replace(item, low=None, high=None) for item in stages]
-    ends = [end for item in stages for end in (item.low, item.high, item.mean) if end is not None]
+    means = [item.value for item in stages]
+    ends = [end for value in means for end in (value.low, value.high, value.mean) if end is not None]
     low, high = pad_range(min(ends), max(ends))
     left, right, top, bottom = 56, WIDTH - 24, 20, 256
     step = (right - left) / len(stages)
@@ -327,14 +325,14 @@ def trend(title: str, stages: Sequence[DatedMean], metric: str) -> str:
     y = linear(low, high, bottom, top)
     parts = ['<g class="large">']
     parts += rows(ticks(low, high), y, left, right)
-    spots = [(left + step * (i + 0.5), y(item.mean)) for i, item in enumerate(stages)]
+    spots = [(left + step * (i + 0.5), y(value.mean)) for i, value in enumerate(means)]
     parts.append(f'<g class="s0"><path class="line" d="{path(spots)}"/></g>')
     free = 0.0
-    for (x, at), item in zip(spots, stages, strict=True):
-        if item.low is not None and item.high is not None:
-            parts.append(f'<path class="whisker" d="M{x:.1f},{y(item.low):.1f}V{y(item.high):.1f}"/>')
+    for (x, at), item, value in zip(spots, stages, means, strict=True):
+        if value.low is not None and value.high is not None:
+            parts.append(f'<path class="whisker" d="M{x:.1f},{y(value.low):.1f}V{y(value.high):.1f}"/>')
         said = f", {item.verdict}" if item.verdict else ""
-        hint = tip(f"{item.name}: {format_fixed(item.mean)} ({_span(item.low, item.high)}){said}")
+        hint = tip(f"{item.name}: {format_fixed(value.mean)} ({_span(value.low, value.high)}){said}")
         if item.ring:
             parts.append(f'<circle class="ring" cx="{x:.1f}" cy="{at:.1f}" r="10"/>')
         parts.append(_marker(MARKERS.get(item.verdict, "dot"), x, at, hint))
@@ -392,10 +390,6 @@ def _place_label(
             lead = "" if near else f'<path class="lead" d="M{x:.1f},{y:.1f}L{x + dx:.1f},{y + dy - 4:.1f}"/>'
             return lead + text(x + dx, y + dy, name, "end" if end else "")
     return ""
-
-
-def _span(low: float | None, high: float | None) -> str:
-    return interval(low, high, "dash", none="")
 
 
 def _finite(*values: float | None) -> bool:

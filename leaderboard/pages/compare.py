@@ -46,15 +46,6 @@ class Line:
     shown: bool
 
 
-@dataclass(frozen=True)
-class Preset:
-    """Two methods on the datasets of the ranking."""
-
-    first: str
-    second: str
-    lines: tuple[Line, ...]
-
-
 def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, writer: Writer) -> None:
     """Write what the compare page loads of a board: its ranked rows, and the numbers of every pair.
 
@@ -113,17 +104,16 @@ def _values(content: Content) -> dict[str, Any]:
     }
 
 
-def _presets(content: Content, boards: Sequence[Board]) -> list[Preset]:
-    """The best references of the ranking against the best one."""
+def _presets(content: Content, boards: Sequence[Board]) -> list[list[Line]]:
+    """The best references of the ranking against the best one, each on the datasets that have both."""
     if not content.overall:
         return []
     best = [place.key for place in content.overall[0].places if place.reference][: _PRESETS + 1]
-    presets = []
-    for key in best[1:]:
-        lines = [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
-        if lines:
-            presets.append(Preset(lines[0].first.full_name, lines[0].second.full_name, tuple(lines)))
-    return presets
+    presets = (
+        [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
+        for key in best[1:]
+    )
+    return [lines for lines in presets if lines]
 
 
 def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -209,13 +210,8 @@ def _left_out_of_costs(board: Board) -> str:
 
 
 def _curves(board: Board) -> dict[str, Any]:
-    seen: set[str] = set()
-    series = []
-    for row in board.rows:
-        if row.family in seen or row.oracle:
-            continue
-        seen.add(row.family)
-        series.append(charts.Series(row.title, tuple(_recall(row))))
+    best = {row.family: row for row in reversed(board.rows) if not row.oracle}
+    series = [charts.Series(row.title, _recall(row)) for row in board.rows if best.get(row.family) is row]
     series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     return {
         "series": series,
@@ -224,13 +220,10 @@ def _curves(board: Board) -> dict[str, Any]:
     }
 
 
-def _recall(row: Row) -> list[tuple[int, float]]:
-    points = []
-    for name, value in row.result.metrics.metrics.items():
-        head, _, k = name.partition("@")
-        if head == "recall" and k.isascii() and k.isdigit() and 0 < len(k) < 6:
-            points.append((int(k), value.mean))
-    return sorted(points)
+def _recall(row: Row) -> tuple[tuple[int, float], ...]:
+    means = row.result.metrics.metrics.items()
+    found = ((re.fullmatch("recall@([0-9]{1,5})", name), value.mean) for name, value in means)
+    return tuple(sorted((int(match[1]), mean) for match, mean in found if match))
 
 
 PAGE = Page("board", "d/*.html")

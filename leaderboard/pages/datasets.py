@@ -39,9 +39,7 @@ def _count_tied(board: Board) -> int:
     """How many methods no test tells apart from the first row."""
     standing = board.standings.get(RANKED[0])
     first = None if standing is None else standing.place(board.rows[0].id)
-    if standing is None or first is None:
-        return 0
-    return int(standing.ties(first).sum())
+    return 0 if standing is None or first is None else int(standing.ties(first).sum())
 
 
 PAGE = Page("datasets", "datasets.html", _write, entry="Datasets", place=2)

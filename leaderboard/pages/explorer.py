@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,21 +68,12 @@ def compared_rows(board: Board) -> tuple[Row, ...]:
 
 
 def _best(rows: Sequence[Row], known: Collection[bytes] = ()) -> tuple[Row, ...]:
-    usable: list[Row] = []
-    digests = {b"", *known}
+    by_digest: dict[bytes, Row] = {}
     for row in rows:
-        digest = _digest(row)
-        if digest not in digests:
-            digests.add(digest)
-            usable.append(row)
-    seen: set[str] = set()
-    best: list[Row] = []
-    for row in usable:
-        if row.family not in seen:
-            seen.add(row.family)
-            best.append(row)
-    rest = [row for row in usable if row not in best]
-    kept = {row.id for row in [*best, *rest][:MOST_METHODS]}
+        by_digest.setdefault(_digest(row), row)
+    usable = [row for digest, row in by_digest.items() if digest and digest not in known]
+    best = {row.family: row for row in reversed(usable)}
+    kept = {row.id for row in sorted(usable, key=lambda row: best[row.family] is not row)[:MOST_METHODS]}
     return tuple(row for row in usable if row.id in kept)
 
 
@@ -108,13 +100,11 @@ def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | 
     made_from += [f"{row.id} {row.result.manifest.files.get(RUN, '')} {row.result.has_run} {row.name}" for row in rows]
     made_from += [row.result.manifest.files.get(PER_QUERY, "") for row in rows]
     key = hashlib.sha256("\n".join(made_from).encode("utf-8", "surrogatepass")).hexdigest()
-    cache: list[list[str]] = []
 
-    def block(number: int) -> str:
+    @cache
+    def read_blocks() -> list[str]:
         # All blocks come from one reading of the rankings, and from none if they are there already.
-        if not cache:
-            cache.append(_blocks(rows, ids, data.dataset, texts))
-        return cache[0][number]
+        return _blocks(rows, ids, data.dataset, texts)
 
     folder = f"e/{board.slug}"
     for column, metric in enumerate(RANKED):
@@ -125,7 +115,7 @@ def write_explorer(board: Board, data: BoardData, writer: Writer) -> Explorer | 
         )
     writer.put_made(f"{folder}/search.js", key, lambda: _search(ids, data.dataset, texts))
     for number in range(blocks):
-        writer.put_made(f"{folder}/q{number}.js", key, lambda number=number: block(number))  # type: ignore[misc]
+        writer.put_made(f"{folder}/q{number}.js", key, lambda number=number: read_blocks()[number])  # type: ignore[misc]
     return Explorer(rows, len(ids), texts, data.dataset is not None, _note(data))
 
 
@@ -178,16 +168,10 @@ def _blocks(rows: Sequence[Row], ids: Sequence[str], dataset: Dataset | None, te
     gold = _gold_tools(dataset, ids)
     ranked = [place for place, row in enumerate(rows) if row.result.has_run]
     heads = [_heads(rows[place], ids, gold) for place in ranked]
-    names: list[str] = []
-    for head in heads:
-        names += head.tools
-    known = sorted(set(names))
+    known = sorted({name for head in heads for name in head.tools})
     codes = {name: code for code, name in enumerate(known)}
     shown = [clean(name) for name in known]
-    tables = []
-    for head in heads:
-        places = np.array([*(codes[name] for name in head.tools), -1], dtype=np.int64)
-        tables.append(places[head.places])
+    tables = [np.array([*(codes[name] for name in head.tools), -1])[head.places] for head in heads]
     ranks = [head.gold.tolist() for head in heads]
     ends = np.cumsum([0, *map(len, gold)]).tolist()
     blocks = []

@@ -34,9 +34,7 @@ def _draw(gate: BaselineHistory) -> str:
     stages = [
         charts.DatedMean(
             name="" if event.at.year == 1 else event.at.date().isoformat(),
-            mean=event.value.mean,
-            low=event.value.low,
-            high=event.value.high,
+            value=event.value,
             verdict=event.verdict,
             ring=event.version is not None,
         )

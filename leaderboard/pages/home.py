@@ -126,14 +126,11 @@ def _cite(content: Content) -> str:
         return ""
     newest = max(board.latest for board in content.views[0].boards)
     declared = f", ranking set {content.views[0].version}" if content.views[0].declared else ""
-    return "\n".join(
-        [
-            f"@misc{{bench{newest[:4]},",
-            "  title = {bench: tool retrieval, under one protocol},",
-            f"  year = {{{newest[:4]}}},",
-            f"  note = {{Protocol {PROTOCOL_VERSION}{declared}, results of {newest[:10]}}},",
-            "}",
-        ]
+    return (
+        f"@misc{{bench{newest[:4]},\n"
+        "  title = {bench: tool retrieval, under one protocol},\n"
+        f"  year = {{{newest[:4]}}},\n"
+        f"  note = {{Protocol {PROTOCOL_VERSION}{declared}, results of {newest[:10]}}},\n}}"
     )
 
 

@@ -104,9 +104,7 @@ def _draw(row: Row, steps: Sequence[Step]) -> str:
     points = [
         charts.DatedMean(
             name=step.result.manifest.environment.created[:10],
-            mean=step.value.mean,
-            low=step.value.low,
-            high=step.value.high,
+            value=step.value,
             verdict=step.verdict,
         )
         for step in steps[-_MOST_DRAWN:]

@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
@@ -151,7 +150,7 @@ def mean_faults(
         check_counts(manifest, metrics, per_query, PER_QUERY)
         if repeats is not None:
             for name in map(str, wanted):
-                check_values(_floats(repeats[name]), name, REPEATS)
+                check_values(repeats[name].to_numpy(), name, REPEATS)
             varied = repeated_values(stored, [str(metric) for metric in wanted])
             values = np.column_stack([stored.values(str(metric)) for metric in wanted])
             if (np.isnan(varied) != np.isnan(values)).any():
@@ -271,12 +270,6 @@ def _may_lack(name: str) -> bool:
     return name in FURTHER_METRICS and not name.startswith("forbidden")
 
 
-def _floats(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """The values of a column of numbers, NaN for null."""
-    values: NDArray[np.float64] = column.to_numpy()
-    return values
-
-
 def value_faults(stored: pa.Table, made: pa.Table, table: str, than: str = "scored again") -> list[str]:
     """What differs between two tables of the same queries; `than` says what the other one is."""
     lacking = [name for name in made.column_names if name not in stored.column_names and not _may_lack(name)]
@@ -291,7 +284,7 @@ def value_faults(stored: pa.Table, made: pa.Table, table: str, than: str = "scor
             pairs = zip(stored_column.to_pylist(), again.to_pylist(), strict=True)
             wrong = [i for i, (one, other) in enumerate(pairs) if one != other]
         else:
-            same = np.isclose(_floats(stored_column), _floats(again), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+            same = np.isclose(stored_column, again, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
             wrong = np.flatnonzero(~same).tolist()
         if wrong:
             i = wrong[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -109,6 +108,10 @@ class EvaluatedQueries:
     rows: NDArray[np.int64]
     deepest: int
 
+    def name(self, place: int) -> str:
+        """The id of the query in a row, for a sentence."""
+        return quote(self.dataset.queries[self.rows[place]].query_id)
+
 
 def per_query_faults(table: pa.Table, evaluated: EvaluatedQueries) -> list[str]:
     """What is wrong with the rows of per_query.parquet; one sentence for each kind of fault."""
@@ -164,7 +167,7 @@ def _list_faults(column: pa.ChunkedArray, name: str, evaluated: EvaluatedQueries
     # Before anything of their length is made: a few bytes can expand to millions of tools.
     longest = int(lengths.argmax())
     if lengths[longest] > library:
-        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(evaluated, longest)}."]
+        return [f"{PER_QUERY} has a tool twice in {name} of the query {evaluated.name(longest)}."]
     flat = pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
     tools, strange = codes(flat, dataset.tool_codes)
     if (tools < 0).any():
@@ -172,17 +175,13 @@ def _list_faults(column: pa.ChunkedArray, name: str, evaluated: EvaluatedQueries
     keys = np.sort(np.repeat(np.arange(len(lengths)), lengths) * library + tools)
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
-        return [f"{PER_QUERY} has a tool twice in {name} of the query {_query(evaluated, keys[twice[0]] // library)}."]
+        return [f"{PER_QUERY} has a tool twice in {name} of the query {evaluated.name(keys[twice[0]] // library)}."]
     gold = dataset.gold.take(evaluated.rows).members()
     wrong = np.setdiff1d(keys, np.repeat(np.arange(len(gold)), gold.counts) * library + gold.tools)
     if name == "tied_beyond_gold" and len(wrong):
-        query = _query(evaluated, wrong[0] // library)
+        query = evaluated.name(wrong[0] // library)
         return [f"{PER_QUERY} says that a tool is gold for the query {query}, which it is not."]
     return []
-
-
-def _query(evaluated: EvaluatedQueries, place: int) -> str:
-    return quote(evaluated.dataset.queries[evaluated.rows[place]].query_id)
 
 
 def repeats_faults(
@@ -234,7 +233,7 @@ def run_faults(
     wrong = ranks != expected
     wrong[1:] |= queries[1:] < queries[:-1]
     if wrong.any():
-        query = _id_of(evaluated, queries, wrong)
+        query = evaluated.name(queries[wrong.argmax()])
         faults.append(f"{RUN} is not in the order of query ids with the ranks 1, 2, 3, ... each once (at {query}).")
     elif ranks.max(initial=0) > evaluated.deepest:
         faults.append(f"{RUN} has {ranks.max()} tools for a query; {evaluated.deepest} are possible.")
@@ -242,11 +241,11 @@ def run_faults(
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
         query_place, tool = divmod(int(keys[twice[0]]), len(dataset.tools))
-        query_id = dataset.queries[evaluated.rows[query_place]].query_id
-        faults.append(f"{RUN} has the tool {quote(dataset.tools[tool].tool_id)} twice for {quote(query_id)}.")
+        query = evaluated.name(query_place)
+        faults.append(f"{RUN} has the tool {quote(dataset.tools[tool].tool_id)} twice for {query}.")
     failed = np.array(per_query["failed"].to_pylist(), dtype=np.bool_)
     if failed[queries].any():
-        query = _id_of(evaluated, queries, failed[queries])
+        query = evaluated.name(queries[failed[queries].argmax()])
         faults.append(f"{RUN} has tools for {query}, which failed according to {PER_QUERY}.")
     returned = np.bincount(queries, minlength=len(evaluated.rows))
     if faults:
@@ -276,14 +275,13 @@ def _score_faults(
         return []
     scores = column.to_numpy().astype(np.float64)
     if not np.isfinite(scores).all():
-        return [
-            f"{RUN} has a score that is not a finite number (at {_id_of(evaluated, queries, ~np.isfinite(scores))})."
-        ]
+        query = evaluated.name(queries[np.isfinite(scores).argmin()])
+        return [f"{RUN} has a score that is not a finite number (at {query})."]
     wrong = np.zeros(len(scores), dtype=np.bool_)
     wrong[1:] = (scores[1:] > scores[:-1]) | ((scores[1:] == scores[:-1]) & (tools[1:] < tools[:-1]))
     wrong &= ~first
     if wrong.any():
-        query = _id_of(evaluated, queries, wrong)
+        query = evaluated.name(queries[wrong.argmax()])
         return [f"{RUN} is not in the order of its scores, ties by tool id (rule 1 of the protocol; at {query})."]
     return []
 
@@ -310,13 +308,9 @@ def _beyond_faults(
             held = set(tools[begins[i] : begins[i] + returned[i]].tolist())
             impossible[i] |= any(dataset.tool_codes[name] in held for name in names)
     if impossible.any():
-        query = quote(dataset.queries[evaluated.rows[int(np.flatnonzero(impossible)[0])]].query_id)
+        query = evaluated.name(impossible.argmax())
         return [f"{PER_QUERY} speaks of tools that tie beyond a ranking where none can (at {query})."]
     return []
-
-
-def _id_of(evaluated: EvaluatedQueries, queries: NDArray[np.int64], wrong: NDArray[Any]) -> str:
-    return quote(evaluated.dataset.queries[evaluated.rows[queries[np.flatnonzero(wrong)[0]]]].query_id)
 
 
 def _unknown(where: str, kind: str, dataset: Dataset, names: list[str], among: str = "") -> str:

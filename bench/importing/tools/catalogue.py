@@ -214,12 +214,8 @@ def _guess(document: Document) -> tuple[str, str]:
         named = full.parent
     while named.parent.name and (named.name.lower() in _GENERIC or (named.name.startswith("_") and named != stem)):
         named = named.parent
-    return str(full.parent if single else full), _server_name(named.name)
-
-
-def _server_name(text: str) -> str:
-    """A file's name as the name of a server: bytes that are no text and control characters are replaced."""
-    return one_line(text.encode("utf-8", "replace").decode(), 120)
+    # A file's name may have bytes that are no text, and control characters.
+    return str(full.parent if single else full), one_line(named.name.encode("utf-8", "replace").decode(), 120)
 
 
 def _distinct(placed: Sequence[tuple[Tool, str]], drop_duplicates: bool, remarks: list[tuple[str, str]]) -> list[Tool]:

@@ -25,15 +25,11 @@ def configured_servers(value: Any) -> tuple[tuple[str, ...], dict[str, Any]] | N
                 each["name"]: each for each in listed if isinstance(each, dict) and isinstance(each.get("name"), str)
             }
         if isinstance(listed, dict) and listed:
-            reachable = [is_reachable(record) for record in listed.values()]
+            reached = {COMMAND, *URLS}
+            reachable = [isinstance(each, dict) and not reached.isdisjoint(each) for each in listed.values()]
             if any(reachable) if place else all(reachable):
                 return place, listed
     return None
-
-
-def is_reachable(record: Any) -> bool:
-    """Whether an object says how a server is reached."""
-    return isinstance(record, dict) and not record.keys().isdisjoint({COMMAND, *URLS})
 
 
 def without_comments(data: bytes) -> bytes:

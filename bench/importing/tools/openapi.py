@@ -11,8 +11,8 @@ from typing import Any
 
 from bench.base.errors import DataError
 from bench.base.text import one_line
-from bench.importing.tools.references import MOST_HOPS, LostReferenceError, References
-from bench.importing.tools.schemas import Fields, fields_of, from_openapi
+from bench.importing.tools.references import LostReferenceError, References
+from bench.importing.tools.schemas import MOST_HOPS, Fields, fields_of, from_openapi
 from bench.importing.tools.tool import MOST_SCHEMA, DocumentTool, Skipped, Steps, read_tool
 from bench.show.numbers import several
 

@@ -15,8 +15,6 @@ from bench.base.errors import DataError, UsageError
 from bench.importing.reading import MOST_FILES, SUFFIXES, ByteBudget, parse_documents
 from bench.importing.tools.schemas import resolve_reference
 
-#: References that lead to references.
-MOST_HOPS = 20
 #: Files whose text is the value, as for a description that is kept apart.
 _TEXTS = frozenset({".md", ".txt"})
 

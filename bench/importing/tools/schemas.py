@@ -14,7 +14,7 @@ from bench.data.tables import SCHEMA_LISTS, SCHEMA_VALUES, SCHEMAS_BY_NAME, Para
 #: Schemas that are read to find the properties of one, and how deep in each other.
 _MOST_STEPS, _MOST_DEPTH = 1000, 60
 #: References that lead to references.
-_MOST_HOPS = 20
+MOST_HOPS = 20
 
 
 def parameters_of(schema: Any) -> tuple[Parameter, ...]:
@@ -143,7 +143,7 @@ def _combined(key: str, schemas: Sequence[Any]) -> Any:
 
 def _follow_reference(part: Any, root: Any) -> Any:
     """What a `$ref` into the schema itself stands for; anything else as it is."""
-    for _ in range(_MOST_HOPS):
+    for _ in range(MOST_HOPS):
         if not isinstance(part, dict) or not isinstance(part.get("$ref"), str):
             break
         target = resolve_reference(root, part["$ref"])
@@ -193,8 +193,7 @@ def _type(about: Mapping[str, Any], root: Any) -> str:
         return stated
     names = [each for each in stated if isinstance(each, str)] if isinstance(stated, list) else []
     for key in ("anyOf", "oneOf", "allOf"):
-        inner = about.get(key)
-        for each in inner if isinstance(inner, list) else []:
+        for each in _schemas(about, key):
             part = _follow_reference(each, root)
             kind = part.get("type") if isinstance(part, dict) else None
             names += [kind] if isinstance(kind, str) else []

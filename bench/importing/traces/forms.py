@@ -40,13 +40,10 @@ def _conversation(value: Any) -> Any:
     Rows of a table of messages, each with the id of its conversation, are no conversation.
     """
     first = value[0] if isinstance(value, list) and value else None
-    if isinstance(first, dict) and is_messages(value) and recognise(first) is None and not _is_row(first):
-        return {"messages": value}
+    if isinstance(first, dict) and is_messages(value) and recognise(first) is None:
+        is_row = "parts" not in first and any(key in first for key in (*CONVERSATIONS, *TRACES))
+        return value if is_row else {"messages": value}
     return value
-
-
-def _is_row(message: Mapping[str, Any]) -> bool:
-    return "parts" not in message and any(key in message for key in (*CONVERSATIONS, *TRACES))
 
 
 def recognise(value: Mapping[str, Any]) -> TrafficForm | None:

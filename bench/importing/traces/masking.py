@@ -63,22 +63,9 @@ def _has_digit(text: str) -> bool:
     return any(sign.isdecimal() for sign in text)
 
 
-def _has_digit_or_capital(text: str) -> bool:
-    # `sk-learn-contrib` has neither.
-    return any(sign.isdecimal() or sign.isupper() for sign in text)
-
-
-def _has_eight_digits(text: str) -> bool:
-    return sum(sign.isdecimal() for sign in text) >= 8
-
-
 def _is_no_word(text: str) -> bool:
     """Whether a text has a digit, or capitals inside: `Bearer securities` is a phrase, `bearer eR4tz...` is not."""
     return _has_digit(text) or (any(sign.isupper() for sign in text[1:]) and not text.isupper())
-
-
-def _is_no_type(text: str) -> bool:
-    return text.casefold().strip(".,!?(){}<>") not in _NO_SECRET
 
 
 def _is_random(text: str) -> bool:
@@ -111,13 +98,14 @@ _NAMED = frozenset({_BEARER, _ASSIGNED, _SAID})
 _MASKS: tuple[tuple[re.Pattern[str], str, _Test], ...] = (
     *((pattern, KEY, bool) for pattern in (_PRIVATE_KEY, _JWT, _URL)),
     (_EMAIL, EMAIL, bool),
-    (_PREFIXED, KEY, _has_digit_or_capital),
+    # `sk-learn-contrib` has neither a digit nor a capital.
+    (_PREFIXED, KEY, lambda text: _has_digit(text) or text != text.lower()),
     (_AWS, KEY, bool),
     (_BEARER, KEY, _is_no_word),
     (_ASSIGNED, KEY, _is_no_word),
-    (_SAID, KEY, _is_no_type),
+    (_SAID, KEY, lambda text: text.casefold().strip(".,!?(){}<>") not in _NO_SECRET),
     (_UUID, KEY, bool),
-    (_IBAN, NUMBER, _has_eight_digits),
+    (_IBAN, NUMBER, lambda text: sum(map(str.isdecimal, text)) >= 8),
     (_HEX, KEY, _has_digit),
     (_RANDOM, KEY, _is_random),
     (_DIGITS, NUMBER, _is_long_number),

@@ -136,7 +136,8 @@ def answer_events(value: Any, depth: int = 0) -> list[Event]:
     if depth > _MOST_DEPTH:
         return [_TOO_DEEP]
     if isinstance(value, list):
-        pieces = [json_of(_strip_frame(piece)) for piece in value]
+        # `data:` is the frame of server-sent events.
+        pieces = [json_of(piece.removeprefix("data:") if isinstance(piece, str) else piece) for piece in value]
         if any(_is_piece(piece) for piece in pieces):
             return _stream_events(pieces, depth)
         if value and isinstance(value[0], list):  # LangChain's generations: of each prompt, the candidates
@@ -353,11 +354,6 @@ def _as_list(value: Any) -> list[Any]:
 # Streams ------------------------------------------------------------------------------------------------------------
 
 _STREAMED = ("response.", "content_block_", "message_start", "message_delta", "message_stop")
-
-
-def _strip_frame(piece: Any) -> Any:
-    """A piece without the frame of server-sent events."""
-    return piece.removeprefix("data:").strip() if isinstance(piece, str) and piece.startswith("data:") else piece
 
 
 def _delta(piece: Mapping[str, Any]) -> Any:

@@ -154,7 +154,7 @@ def read_traffic(
         >>> traffic.write(path.with_name("queries.jsonl"))
         >>> folder.cleanup()
     """
-    files, tools = _several(files), _several(tools)
+    files, tools = ([given] if isinstance(given, str | Path) else given for given in (files, tools))
     if not files:
         raise UsageError("there is no file to read queries from.")
     if form is not None and form not in TRAFFIC_FORMS:
@@ -174,7 +174,8 @@ def read_traffic(
     for turn in turns:
         rows.add(turn)
     if not rows.queries:
-        raise DataError(f"{_list(files)} has no query: {_why(rows, turns, joiner.loose_calls, remarks)}.")
+        named = ", ".join(str(file) for file in files[:3]) + (", ..." if len(files) > 3 else "")
+        raise DataError(f"{named} has no query: {_why(rows, turns, joiner.loose_calls, remarks)}.")
     texts = Counter(row["query"] for row in rows.queries)
     return Traffic(
         queries=tuple(rows.queries),
@@ -196,10 +197,6 @@ def read_traffic(
         skipped=dict(remarks.counts),
         remarks=tuple(remarks.first),
     )
-
-
-def _several(given: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
-    return [given] if isinstance(given, str | Path) else given
 
 
 def _read(path: Path, reader: LogReader, joiner: Joiner, records: Records, remarks: Remarks) -> int:
@@ -272,11 +269,9 @@ class _QueryRows:
         # What was searched first is the text of such a query.
         first = sorted(turn.searches, key=turn.searches.__getitem__)[:_MOST_SEARCHES]
         searches = [self._mask_turn(each, counts) for each in first]
-        if searches:
-            row["searches"] = list(dict.fromkeys(searches))
         context = [{"role": role, "content": self._mask_turn(said, counts)} for role, said in turn.context if said]
-        if context:
-            row["context"] = context
+        row |= {"searches": list(dict.fromkeys(searches))} if searches else {}
+        row |= {"context": context} if context else {}
         # With the salt, nobody can try names of conversations, such as addresses, to see whose group it is.
         row |= {"group": _digest(self.salt.hex(), turn.conversation), "origin": "traces"}
         self.queries.append(row)
@@ -326,10 +321,6 @@ class _QueryRows:
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _list(files: Sequence[str | Path]) -> str:
-    return ", ".join(str(file) for file in files[:3]) + (", ..." if len(files) > 3 else "")
 
 
 def _why(rows: _QueryRows, turns: Sequence[Turn], loose_calls: int, remarks: Remarks) -> str:
