@@ -58,7 +58,7 @@ def test_equal_answers_leave_room_for_what_the_sample_lacks() -> None:
     assert (result.low, result.high) == (pytest.approx(0.025 ** (1 / 60), abs=0.003), 1.0)
 
 
-@pytest.mark.parametrize(("requests", "outcome"), [(19, "undecided"), (20, "as published")])
+@pytest.mark.parametrize(("requests", "outcome"), [(29, "undecided"), (30, "as published")])
 def test_too_few_units_decide_no_claim(requests: int, outcome: str) -> None:
     _, _, (result,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(requests))
     assert result.p < 0.001
