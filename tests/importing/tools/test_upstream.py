@@ -45,7 +45,6 @@ def test_the_snapshots_of_the_github_server(upstream: Path) -> None:
     assert tool.schema() == raw["inputSchema"]
     assert data.remarks == ()
     assert counts(data) == {
-        "import-remark": 0,
         "empty-description": 0,
         "duplicate-description": 0,
         "identical-tools": 0,
