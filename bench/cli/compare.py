@@ -49,7 +49,7 @@ from bench.comparison.tried import tried_sentences
 from bench.evaluation.external import open_result
 from bench.metrics import parse_metrics
 from bench.show.figures import check_picture
-from bench.show.numbers import format_fixed, several
+from bench.show.numbers import format_fixed, p_value, several
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -255,6 +255,8 @@ def _print_all(report: Comparison) -> None:
         if macro.statement:
             out.print(one_line(macro.statement))
         out.print(macro_table(macro))
+        alike = "" if macro.friedman is None else f"Friedman p = {p_value(macro.friedman)}; "
+        out.print(f"{alike}Nemenyi's critical difference of mean ranks {format_fixed(macro.critical, 2)}", style="dim")
     if report.macro:
         for sentence in few_sources(report.macro[0]):
             out.print(sentence, style="dim")

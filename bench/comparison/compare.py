@@ -58,6 +58,7 @@ from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import ANY, Span
 from bench.stats.classical import paired_t, wilcoxon
+from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
@@ -530,13 +531,16 @@ def _over_datasets(
         p = _p_of_pairs(table, codes)
         (tests,) = correct_pairs([p], [table], references, _CORRECTIONS[correction])
         ranks = rank_ranges(table, tests.p, references)
+        by_source = {source: [i for i, other in enumerate(sources) if other == source] for source in sources}
+        means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
+        mean_ranks = average_ranks(sign * means)
         standings = [
             MacroStanding(
                 system=name,
                 mean=float(intervals[i, 0]),
                 low=number_or_none(intervals[i, 1]),
                 high=number_or_none(intervals[i, 2]),
-                rank=float(ranks[i, 0]),
+                rank=float(mean_ranks[i]),
                 rank_low=int(ranks[i, 0]),
                 rank_high=int(ranks[i, 1]),
                 reference=bool(references[i]),
@@ -551,6 +555,8 @@ def _over_datasets(
                 datasets=[field.results[0].manifest.dataset.spec for field in fields],
                 sources=sources,
                 standings=[standings[i] for i in rank_order(ranks, sign * intervals[:, 0])],
+                friedman=friedman(means) if len(names) > 2 else None,
+                critical=nemenyi_difference(len(names), len(by_source)),
                 best=best,
                 statement="" if best is None else best_sentence(best),
             )

@@ -295,7 +295,7 @@ class MacroStanding(Record):
             units within their datasets. None where nothing is known about the spread.
         rank_low, rank_high: the ranks that tests on these datasets leave open.
         reference: false for floors and oracles.
-        rank: old, the same as `rank_low`; the next version leaves it out.
+        rank: the mean over sources of its rank on a source, of which the Friedman test is one.
     """
 
     system: str
@@ -313,7 +313,9 @@ class MacroReport(Record):
 
     Attributes:
         sources: of the datasets, in their order.
-        friedman, critical: old and no longer computed; the next version leaves them out.
+        friedman: p-value of the Friedman test that all systems rank alike; none for fewer than three systems.
+        critical: Nemenyi's critical difference of mean ranks at the 5% level. Who differs from whom is for the ranks of
+            `standings` to say.
         best: who is best over the datasets; none for fewer than two contenders.
         statement: the same in a sentence; empty if there is none.
     """
@@ -322,8 +324,8 @@ class MacroReport(Record):
     datasets: list[str]
     sources: list[str]
     standings: list[MacroStanding]
-    friedman: float | None = None
-    critical: float = 0.0
+    friedman: float | None
+    critical: float
     best: BestOverDatasets | None = None
     statement: str = ""
 

@@ -110,6 +110,8 @@ def make() -> Make:
             datasets=["tiny", "other"],
             sources=["tiny", "other"],
             standings=ranks,
+            friedman=0.04,
+            critical=1.5,
         )
         return Comparison(
             baseline=names[0],
