@@ -144,7 +144,7 @@ def _print_all(report: ToolsReport) -> None:
     if rows:
         _print_rows(rows)
         out.print(
-            "found: of the queries that want the tool; share: its 95% interval, for 20 groups of queries or more; "
+            "found: of the queries that want the tool; share: its 95% interval, for 30 groups of queries or more; "
             "rank: median; unwanted: queries that show it and do not want it",
             style="dim",
         )

@@ -89,7 +89,7 @@ class ToolRow(Record):
         wanted: queries that want it (it is the gold tool of one of their requirements).
         groups: of how many units of independence these are.
         found: those that find it, or another tool of the same requirement, among the first k.
-        low, high: the 95% interval of the share found / wanted; null for fewer than 20 units.
+        low, high: the 95% interval of the share found / wanted; null for fewer than 30 units.
         by_other: those of `found` in which only another tool of the requirement is among the first k.
         absent: queries that want it and have no tool of the requirement in the whole ranking.
         mean_rank: over the queries that have it in the ranking; null where there are none.

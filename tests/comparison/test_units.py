@@ -97,19 +97,19 @@ def test_the_same_queries_taken_as_independent_are_shown_marked(tmp_path: Path) 
     assert said.split("### As if")[1].count("†") == 0
 
 
-def test_fewer_than_twenty_units_decide_nothing_however_many_queries_there_are(tmp_path: Path) -> None:
+def test_fewer_than_thirty_units_decide_nothing_however_many_queries_there_are(tmp_path: Path) -> None:
     none: list[int] = []
     every = list(range(60))
-    few = comparison(field(copies(19, 40), tmp_path / "a", none, every))
+    few = comparison(field(copies(29, 40), tmp_path / "a", none, every))
     (metric,) = few.datasets[0].metrics
-    assert (metric.n, metric.units) == (760, 19)
+    assert (metric.n, metric.units) == (1160, 29)
     assert not metric.differences[0].decided
     assert metric.differences[0].p < 1e-4
     assert tables.dagger(metric.differences[0]) == ""
     assert [(item.rank_low, item.rank_high) for item in metric.standings] == [(1, 2), (1, 2)]
     assert metric.differences[0].corrected == metric.pairs[0][1] == 1
-    assert "19 groups of dependent queries are too few for conclusions" in render.markdown(few)
-    enough = comparison(field(copies(20, 40), tmp_path / "b", none, every))
+    assert "29 groups of dependent queries are too few for conclusions" in render.markdown(few)
+    enough = comparison(field(copies(30, 40), tmp_path / "b", none, every))
     assert tables.dagger(enough.datasets[0].metrics[0].differences[0]) == "‡"
     assert [item.rank_low for item in enough.datasets[0].metrics[0].standings] == [1, 2]
     assert "too few" not in render.markdown(enough)
