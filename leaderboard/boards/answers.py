@@ -58,7 +58,7 @@ def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
     # Where most methods that learn are ranked; of equal ones the first.
     learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
     trained = first[learners.index(max(learners))]
-    questions.insert(1, ("Best trained", "that learn", trained, _learns))
+    questions.insert(1, ("Best trained", "with training", trained, _learns))
     view_questions = [
         (f"Best: {board.view.title}", "", board, lambda row: True)
         for board in first[1:]
