@@ -289,7 +289,7 @@ def test_results_may_be_named_from_the_home_folder_too(monkeypatch: pytest.Monke
 
 NO_HOME = """
 import os, sys
-import bench.base.paths, platformdirs
+import bench.base.paths, bench.base.secrets, platformdirs
 
 # A container may run as a number that no user of the system has.
 if os.geteuid() == 0:
