@@ -43,7 +43,6 @@ ALLOWED = {
     ("cli/__init__.py", "choose"): "the command of that name",
     ("cli/choose.py", "choose"): "the command of that name",
     ("cli/choose.py", "names"): "an argument, not the method",
-    ("__init__.py", "choose"): "the function of that name",
     ("comparison/choices.py", "oracle"): "the arm that shows the gold alone",
     ("comparison/choices.py", "random"): "tools of the calibration",
     ("identity/reach.py", "names"): "a field of Python's syntax trees, not the method",
