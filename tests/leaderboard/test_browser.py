@@ -52,16 +52,16 @@ def test_nothing_moves_while_a_page_comes_in(kind: str, full_site: Built, served
 
 def test_a_heading_sorts_by_its_column_and_a_second_click_turns_it(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
-    head = browser.find("#overall thead th:nth-child(4)")
+    head = browser.find("#overall thead th:nth-child(3)")
     assert head.text == "mean"
     head.find_element("css selector", "button").click()
-    best_first = column(browser, "#overall", 3)
+    best_first = column(browser, "#overall", 2)
     assert best_first == sorted(best_first, reverse=True)
     assert head.get_attribute("aria-sort") == "descending"
     head.find_element("css selector", "button").click()
-    assert column(browser, "#overall", 3) == sorted(best_first)
+    assert column(browser, "#overall", 2) == sorted(best_first)
     assert head.get_attribute("aria-sort") == "ascending"
-    name = browser.find("#overall thead th:nth-child(3)")
+    name = browser.find("#overall thead th:nth-child(2)")
     name.find_element("css selector", "button").click()
     assert shown(browser, "#overall") == sorted(shown(browser, "#overall"))
     assert len(browser.all("#overall [aria-sort]")) == 1
@@ -69,8 +69,8 @@ def test_a_heading_sorts_by_its_column_and_a_second_click_turns_it(full_site: Bu
 
 def test_the_view_stands_in_the_address_and_comes_back(full_site: Built, browser: Browser) -> None:
     browser.open(address(full_site, "home"))
-    browser.find("#overall thead th:nth-child(4) button").click()
-    browser.find("#overall thead th:nth-child(4) button").click()
+    browser.find("#overall thead th:nth-child(3) button").click()
+    browser.find("#overall thead th:nth-child(3) button").click()
     browser.find("[name=q]").send_keys("bm25")
     assert browser.run("return location.hash") == "#sort=mean.a&q=bm25"
     view = shown(browser, "#overall")
@@ -87,7 +87,7 @@ def test_the_view_stands_in_the_address_and_comes_back(full_site: Built, browser
     browser.find(".tabs a[href*=ndcg]").click()
     browser.until(lambda: "ndcg" in browser.driver.current_url)
     assert set(shown(browser, "#overall")) == set(view)
-    means = column(browser, "#overall", 3)
+    means = column(browser, "#overall", 2)
     assert means == sorted(means)
 
 
@@ -142,7 +142,7 @@ def test_columns_are_chosen_in_a_menu_that_escape_closes(full_site: Built, brows
     assert view["hide"] == "latency"
     assert view["show"] == ",".join(["failed", *(name.replace(":", "%3A") for name in datasets)])
     browser.driver.refresh()
-    assert len(browser.all("#overall tbody tr:first-child > :not([hidden])")) == 8 + len(datasets)
+    assert len(browser.all("#overall tbody tr:first-child > :not([hidden])")) == 7 + len(datasets)
     assert not browser.find("#overall [data-c=latency]").is_displayed()
     browser.find(".pick summary").click()
     browser.find(".pick [data-all]").click()
