@@ -150,7 +150,7 @@ def test_a_class_that_cannot_be_found_again_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys.modules["__main__"], "Cell", in_notebook, raising=False)
     # A package that `python -m` runs has a file, and no notebook.
     for file, place in ((None, "a notebook"), ("/a/pack/__main__.py", "/a/pack/__main__.py, which is run and not")):
-        monkeypatch.setattr(sys.modules["__main__"], "__file__", file)
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", file, raising=False)
         with pytest.raises(UsageError, match=rf"Cell is defined in {place}.*, .* such as cell.py, and import it"):
             bench.run(in_notebook, "starter")
     old = type("Local", (Local,), {"__module__": "bench.show.objects", "__qualname__": "Local"})
@@ -211,7 +211,10 @@ def test_parameters_may_be_methods_and_lists_of_them() -> None:
         (lambda: RUN("bm25", metrics=[5]), "metrics is [5]; it must be a list of strings."),
         (lambda: bench.compare("a", "b", slices="gold"), "slices is 'gold'; it must be a list of strings."),
         (lambda: bench.compare("a", "b", moved=-1), "moved is -1; it must be a whole number of 0 or more."),
-        (lambda: COMPARE("a", "b", correction="none"), "correction is 'none'; it must be holm or benjamini-hochberg."),
+        (
+            lambda: COMPARE("a", "b", correction="none"),
+            "correction is 'none'; it must be holm, benjamini-hochberg or holm-all.",
+        ),
         (lambda: RUN(bench.Dataset), "the class Dataset is not a method; derive it from bench.Method."),
         (lambda: bench.load_result("nothing"), "there is no result 'nothing'"),
         (lambda: bench.load_dataset("startr"), "there is no dataset 'startr'"),

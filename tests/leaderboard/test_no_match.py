@@ -19,6 +19,7 @@ from bench.base.paths import results_folder
 from bench.leaderboard.boards.nomatch import no_match
 from bench.leaderboard.pages.nomatch import write_no_match
 from bench.results.store import PER_QUERY
+from bench.stats import noninferiority
 
 
 def test_few_queries_without_gold_are_shown_and_decide_nothing(ready_site: Built) -> None:
@@ -37,8 +38,14 @@ def test_few_queries_without_gold_are_shown_and_decide_nothing(ready_site: Built
     assert f"n/{board.slug}.html" in ready_site.page("index.html").links
 
 
+@pytest.fixture
+def few_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty units decide: no kept result has thirty groups of queries without gold."""
+    monkeypatch.setattr(noninferiority, "FEWEST_UNITS", 20)
+
+
 def test_p_values_are_those_of_the_command(
-    isolated: None, build: Callable[..., Built], capsys: pytest.CaptureFixture[str]
+    isolated: None, build: Callable[..., Built], capsys: pytest.CaptureFixture[str], few_decide: None
 ) -> None:
     for item in kept("github-mcp", "bm25", "hybrid"):
         shutil.copytree(item.folder, results_folder() / "github-mcp" / item.folder.name)
@@ -63,7 +70,7 @@ def test_p_values_are_those_of_the_command(
         assert (told["systems"], told["ranks"]) == ([first, second], result.standing.ranks.tolist())
 
 
-def test_rows_are_in_the_order_of_their_ranks(tmp_path: Path) -> None:
+def test_rows_are_in_the_order_of_their_ranks(tmp_path: Path, few_decide: None) -> None:
     names = ("bm25", "bm25-fields", "dense", "hybrid", "names", "oracle", "random", "rrf", "tfidf", "coverage")
     board = board_of_kept("github-mcp", *names)
     result = no_match(board)

@@ -315,8 +315,8 @@ def test_slices_of_a_result_have_their_means_and_intervals(ready_site: Any) -> N
             shown += 1
         assert texts[row + 1 : row + 1 + len(told)] == told
         assert enough_units(units) or "–" not in texts[row + 4]
-    # Some values have an interval, and some are of too few groups for one.
-    assert 0 < shown < len(set(gold[gold > 0].tolist()))
+    # Some are of too few groups for an interval.
+    assert shown < len(set(gold[gold > 0].tolist()))
 
 
 def test_limits_agree_with_what_they_are_the_limits_of() -> None:
@@ -370,8 +370,8 @@ def test_too_few_units_decide_nothing() -> None:
     values = np.column_stack([np.full(190, 0.9), np.full(190, 0.1)]) + random.normal(0, 0.01, (190, 2))
     few = standings.rank_systems(["a", "b"], values, np.arange(190) // 10)
     assert (few.units, few.ranks.tolist(), few.pairs.min()) == (19, [[1, 2]] * 2, 1.0)
-    enough = standings.rank_systems(["a", "b"], values, np.minimum(np.arange(190) // 9, 20))
-    assert (enough.units, enough.ranks.tolist()) == (21, [[1, 1], [2, 2]])
+    enough = standings.rank_systems(["a", "b"], values, np.minimum(np.arange(190) // 6, 30))
+    assert (enough.units, enough.ranks.tolist()) == (31, [[1, 1], [2, 2]])
 
 
 def test_over_datasets_every_source_counts_once_and_all_units_are_evidence() -> None:
