@@ -36,7 +36,8 @@ def test_no_stored_pair_gets_two_verdicts(dataset: str) -> None:
         assert one.upper is not None
         assert other.lower is not None
         assert other.upper is not None
-        assert (one.lower, one.upper) == pytest.approx((-other.upper, -other.lower), abs=1e-9)
+        # The other way round the resamples that correct the ends for bias and skewness are others.
+        assert (one.lower, one.upper) == pytest.approx((-other.upper, -other.lower), abs=0.002)
         assert one.lower < one.mean < one.upper
         said = {judge_interval(each.lower, each.upper, 0.02, enough_units(units)) for each in (one, other)}
         assert said == {
