@@ -138,14 +138,16 @@ def _print_head(report: ToolsReport) -> None:
 
 
 def _print_all(report: ToolsReport) -> None:
+    from bench.stats.noninferiority import FEWEST_UNITS
+
     out = console()
     _print_head(report)
     rows = [row for row in report.tools if row.missed or row.unwanted]
     if rows:
         _print_rows(rows)
         out.print(
-            "found: of the queries that want the tool; share: its 95% interval, for 30 groups of queries or more; "
-            "rank: median; unwanted: queries that show it and do not want it",
+            f"found: of the queries that want the tool; share: its 95% interval, for {FEWEST_UNITS} groups of queries "
+            "or more; rank: median; unwanted: queries that show it and do not want it",
             style="dim",
         )
     if report.confused:

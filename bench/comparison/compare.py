@@ -191,19 +191,18 @@ def compare_fields(
 
 def _test_pairs(fields: Sequence[Field], metrics: Sequence[str], correction: Correction) -> list[list[PairTests]]:
     """For each dataset and metric, the tests of all pairs of systems; with too few units, no pair differs."""
-    tables = [(field, *field.values(metric)) for field in fields for metric in metrics]
-    for (field, rows, _), metric in zip(tables, len(fields) * [*metrics], strict=True):
+    tables = [(field, metric, *field.values(metric)) for field in fields for metric in metrics]
+    for field, metric, rows, _ in tables:
         if not len(rows):
             raise UsageError(f"{metric} covers none of the queries of {field.dataset}, so there is nothing to compare.")
-    spans = [span_of(metric, field.results).of_differences() for field in fields for metric in metrics]
     p = [
-        _p_of_pairs(values, field.units_of(rows), span)
-        for (field, rows, values), span in zip(tables, spans, strict=True)
+        _p_of_pairs(values, field.units_of(rows), span_of(metric, field.results).of_differences())
+        for field, metric, rows, values in tables
     ]
     families = [range(len(tables))] if correction == "holm-all" else [[i] for i in range(len(tables))]
     tests: list[PairTests] = []
     for family in families:
-        values = [tables[i][2] for i in family]
+        values = [tables[i][3] for i in family]
         tests += correct_pairs([p[i] for i in family], values, _references(fields[0]), _CORRECTIONS[correction])
     return [tests[i : i + len(metrics)] for i in range(0, len(tests), len(metrics))]
 
@@ -548,7 +547,7 @@ def _over_datasets(
             for i, name in enumerate(names)
         ]
         on_each = [(item.dataset, item.metrics[place]) for item in datasets]
-        best = _best(fields[0], metric, values, units, sources, tests.p, on_each)
+        best = _best(fields[0], metric, values, units, sources, tests.p, on_each, span)
         reports.append(
             MacroReport(
                 metric=metric,
@@ -572,6 +571,7 @@ def _best(
     sources: Sequence[str],
     p: NDArray[np.float64],
     reports: Sequence[tuple[str, MetricReport]],
+    span: Span,
 ) -> BestOverDatasets | None:
     """Who is best over the datasets; None for fewer than two systems that compete.
 
@@ -581,6 +581,7 @@ def _best(
         values, units, sources: for each dataset.
         p: (systems, systems) corrected p-values over the datasets.
         reports: of each dataset: its name and what was found.
+        span: the range of the metric's mean on all of them.
     """
     sign = _direction(metric)
     ranked = [i for i, result in enumerate(field.results) if not result.manifest.method.oracle]
@@ -591,7 +592,7 @@ def _best(
     means = np.round(macro_values(contending, units, sources)[0].mean(axis=0), 12)
     chosen = [field.names[i] for i in contenders]
     best = min(range(len(chosen)), key=lambda i: (-means[i], chosen[i]))
-    leads = lead_intervals(contending, best, units, sources, span_of(metric, field.results).of_differences())
+    leads = lead_intervals(contending, best, units, sources, span.of_differences())
     tests = [
         DatasetTests(
             dataset=name,

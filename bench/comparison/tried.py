@@ -42,6 +42,7 @@ def add_tried(report: MetricReport, field: Field, variants: Variants) -> MetricR
     ids = [[name for item in family if (name := item.manifest.result_id) in columns] for family in families]
     decided = enough_units(units)
     p = _p_values(ids, results, columns, units) if decided else {}
+    alone = {item.system: item.p for item in report.differences}
     sign = 1.0 if report.higher_is_better else -1.0
     tried = []
     for system, family, names in zip(field.names, families, ids, strict=True):
@@ -51,7 +52,9 @@ def add_tried(report: MetricReport, field: Field, variants: Variants) -> MetricR
             table = np.column_stack([columns[name] for name in sorted(names)])
             elsewhere = sign * mean_without_choice(sign * table, units=units)
         if len(family) > 1 or names[0] in p:
-            tried.append(Tried(system=system, variants=len(family), best=best, p=p.get(names[0]), elsewhere=elsewhere))
+            # Never below that of the pair alone, which the range of the metric may have raised.
+            corrected = max(p[names[0]], alone[system]) if names[0] in p else None
+            tried.append(Tried(system=system, variants=len(family), best=best, p=corrected, elsewhere=elsewhere))
     return report.model_copy(update={"tried": tried})
 
 

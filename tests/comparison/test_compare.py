@@ -223,3 +223,23 @@ def test_over_datasets_the_best_has_the_first_rank_in_either_direction(names: tu
         assert [item.rank for item in macro.standings] == [item.rank_low for item in macro.standings]
         means = {name: np.mean([values(row, metric)[name].mean() for row in fields]) for name in names}
         assert {item.system: item.mean for item in macro.standings} == pytest.approx(means)
+
+
+def test_the_range_of_a_metric_over_datasets_is_that_of_all_of_them(tmp_path: Path) -> None:
+    # With one gold tool for a query precision@5 is 0.2 at most, with five it may be 1.
+    card = Card(id="five", title="", summary="", licence="", redistribution=True, template="name_description")
+    gold = TOOLS[:5]
+    requests = [Query(f"q{i:02}", f"request {i}", dict.fromkeys(gold, 1), "test") for i in range(40)]
+    tools = [Tool(tool, tool, f"Does {tool}.", "", "") for tool in TOOLS]
+    five = Dataset.build("five", card, Tables(tools, requests, []))
+    results = []
+    for name, order in (("few", TOOLS[5:]), ("none", gold)):
+        lines = "\n".join(json.dumps({"query_id": query.query_id, "tools": order}) for query in requests)
+        about = {"name": name, "command": f"bench score {name}.jsonl"}
+        results.append(score_run_file(lines.encode(), f"{name}.jsonl", five, tmp_path / "five", **about))
+    one = made("one", 40)
+    fields = [field(one, tmp_path / "one", ("few", "none")), on_same_queries(results)]
+    (macro,) = compare_fields(fields, ComparisonQuestion(("precision@5",)), {"one": one, "five": five}.get).macro
+    assert macro.best is not None
+    (lead,) = macro.best.leads
+    assert lead.difference > 0.4
