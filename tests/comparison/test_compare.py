@@ -235,8 +235,8 @@ def test_the_range_of_a_metric_over_datasets_is_that_of_all_of_them(tmp_path: Pa
     results = []
     for name, order in (("few", TOOLS[5:]), ("none", gold)):
         lines = "\n".join(json.dumps({"query_id": query.query_id, "tools": order}) for query in requests)
-        about = {"name": name, "command": f"bench score {name}.jsonl"}
-        results.append(score_run_file(lines.encode(), f"{name}.jsonl", five, tmp_path / "five", **about))
+        file, folder = f"{name}.jsonl", tmp_path / "five"
+        results.append(score_run_file(lines.encode(), file, five, folder, name=name, command=f"bench score {file}"))
     one = made("one", 40)
     fields = [field(one, tmp_path / "one", ("few", "none")), on_same_queries(results)]
     (macro,) = compare_fields(fields, ComparisonQuestion(("precision@5",)), {"one": one, "five": five}.get).macro
