@@ -30,6 +30,7 @@ UNITS = {
     "metatool": ("gold", (99, 58, 3, 48.3)),
     "metatool-ptr": ("gold", (100, 62, 4, 51.0)),
     "metatool-single": ("gold", (4123, 199, 217, 87.0)),
+    "nestful": ("gold+parent", (300, 184, 12, 89.1)),
     "rectools": ("gold", (200, 133, 3, 111.1)),
     "rectools-ptr": ("gold", (100, 80, 3, 69.4)),
     "rectools(split=bundle-disjoint)": ("gold", (200, 40, 5, 40.0)),
@@ -56,7 +57,7 @@ UNITS = {
     "toolret-toolink": ("gold+text", (497, 147, 70, 15.0)),
 }
 #: Datasets whose queries no other dataset has, and of which no results are stored.
-SINGLE = ["github-mcp", "livemcpbench", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
+SINGLE = ["github-mcp", "livemcpbench", "nestful", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
 #: Others of which no results are stored.
 UNSTORED = {name for name in UNITS if name.startswith(("azure-mcp", "toolret-")) or name.endswith("-ptr")}
 UNSTORED |= {"toolbench", "toolbench(split=held-out)"}

@@ -1,0 +1,154 @@
+"""RoTBench: a request and a list of tools in each record, whose names and parameters get noisier from file to file.
+
+Upstream shows each request its own list, which is its scope here. The tools of a record are those of the clean record
+of the same request, in the same order. A tool has the id of the clean one in every view, so that results of two views
+compare across catalogues.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from bench.base.errors import DataError
+from bench.base.parameters import ParameterSet
+from bench.base.records import first_fault
+from bench.data.card import Card
+from bench.data.files import Files
+from bench.data.tables import Query, Tables, Tool
+from bench.importing.tools.schemas import parameters_of
+
+FOLDER = "Data/First_Turn"
+_BEGIN = "\nBegin!\n"
+_LIST = re.compile(r"following tools:\n(\[.*\])\n\nLet's Begin!", re.DOTALL)
+_ACTION = re.compile(r"\nAction: (\S+)\nAction Input: ")
+#: What is noisy in the first and in the second half of a file that has each request twice.
+_HALVES = ("names", "parameters")
+
+
+class Options(ParameterSet):
+    """How noisy the tools are."""
+
+    noise: Literal["clean", "slight", "medium", "heavy", "union"] = Field(
+        "clean",
+        description="tools as they are (clean); characters added, left out or replaced (slight); words reversed or "
+        "without sense (medium); names exchanged and parameters added (heavy); all of it (union)",
+    )
+
+
+class _Tool(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1)
+    description: str
+    parameters: dict[str, Any]
+
+
+class _Turn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    speaker: Literal["system", "user", "assistant"] = Field(alias="from")
+    value: str | list[str]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    conversations: tuple[_Turn, _Turn, _Turn]
+    scenario: str
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a record asks: the tools that it shows, and the names of those that a right answer may call."""
+
+    where: str
+    text: str
+    tools: list[_Tool]
+    right: set[str]
+    scenario: str
+
+
+def load(files: Files, options: Options, card: Card) -> Tables:
+    """The tools of each record, and its request, numbered as in the clean file; `p` marks the second half of a file.
+
+    Each action of the reference is a right answer by itself. Requests with the same clean list of tools are a group.
+
+    Raises:
+        DataError: a file is not in upstream's format, or a noisy record has another request or other tools.
+    """
+    clean = _requests(files, "clean")
+    noisy = clean if options.noise == "clean" else _requests(files, options.noise)
+    groups: dict[tuple[str, ...], str] = {}
+    tools: list[Tool] = []
+    queries: list[Query] = []
+    for number, request in enumerate(noisy):
+        half, row = divmod(number, len(clean))
+        original = clean[row]
+        described, expected = ([tool.description for tool in each.tools] for each in (request, original))
+        if (request.text, described) != (original.text, expected):
+            raise DataError(f"{request.where}: the request or its tools are not those of {original.where}.")
+        identifier = f"{row:03}" + "p" * half
+        names = [tool.name for tool in original.tools]
+        # Two tools of a list may have one name.
+        scope = [
+            f"{identifier}/{name}" + (f"-{names[:place].count(name) + 1}" if name in names[:place] else "")
+            for place, name in enumerate(names)
+        ]
+        tools += [_tool(tool, tool_id) for tool, tool_id in zip(request.tools, scope, strict=True)]
+        first, *others = [
+            tool_id for tool, tool_id in zip(request.tools, scope, strict=True) if tool.name in request.right
+        ]
+        queries.append(
+            Query(
+                query_id=identifier,
+                text=request.text,
+                gold={first: 1},
+                any_of={first: tuple(others)} if others else {},
+                scope=tuple(scope),
+                group=groups.setdefault(tuple(names), identifier),
+                slices={"scenario": request.scenario} | ({"noise": _HALVES[half]} if len(noisy) > len(clean) else {}),
+            )
+        )
+    return Tables(tools, queries)
+
+
+def _tool(tool: _Tool, tool_id: str) -> Tool:
+    return Tool(
+        tool_id=tool_id,
+        name=tool.name,
+        description=tool.description,
+        parent=tool_id,
+        parameters=parameters_of(tool.parameters),
+        input_schema=json.dumps(tool.parameters, ensure_ascii=False),
+    )
+
+
+def _requests(files: Files, noise: str) -> list[_Request]:
+    name = f"{FOLDER}/{noise}.json"
+    rows = files.read_as(list[_Record], name)
+    return [_request(record, f"{name}, record {number}") for number, record in enumerate(rows)]
+
+
+def _request(record: _Record, where: str) -> _Request:
+    """The parts of a record, which upstream has in the texts of a conversation."""
+    system, user, assistant = (turn.value for turn in record.conversations)
+    if not (isinstance(system, str) and isinstance(user, str) and isinstance(assistant, list) and assistant):
+        raise DataError(f"{where}: expected a text of the system, one of the user, and a list of answers.")
+    shown = _LIST.search(system)
+    if shown is None or not user.endswith(_BEGIN):
+        raise DataError(f"{where}: no list of tools before `Let's Begin!`, or no request before `Begin!`.")
+    try:
+        tools = TypeAdapter(list[_Tool]).validate_json(shown[1], strict=True)
+    except ValidationError as error:
+        raise DataError(f"{where}, the list of tools: {first_fault(error, '')}.") from None
+    actions = [_ACTION.search(answer) for answer in assistant]
+    right = {action[1] for action in actions if action}
+    if not all(actions) or not right <= {tool.name for tool in tools}:
+        raise DataError(f"{where}: an answer calls no tool of the list.")
+    return _Request(where, user.removesuffix(_BEGIN), tools, right, record.scenario)
