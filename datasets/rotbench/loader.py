@@ -101,9 +101,15 @@ def load(files: Files, options: Options, card: Card) -> Tables:
             for place, name in enumerate(names)
         ]
         tools += [_tool(tool, tool_id) for tool, tool_id in zip(request.tools, scope, strict=True)]
-        first, *others = [
-            tool_id for tool, tool_id in zip(request.tools, scope, strict=True) if tool.name in request.right
+        # Noise can give the name of a right tool to another one.
+        right = [
+            tool_id
+            for tool, plain, tool_id in zip(request.tools, original.tools, scope, strict=True)
+            if tool.name in request.right and plain.name in original.right
         ]
+        if not right:
+            raise DataError(f"{request.where}: no answer calls a tool that is right in {original.where}.")
+        first, *others = right
         queries.append(
             Query(
                 query_id=identifier,
@@ -123,7 +129,8 @@ def _tool(tool: _Tool, tool_id: str) -> Tool:
         tool_id=tool_id,
         name=tool.name,
         description=tool.description,
-        parent=tool_id,
+        # One parent for all: with several, the copies of a tool in other lists would count as alternatives of it.
+        parent="RoTBench",
         parameters=parameters_of(tool.parameters),
         input_schema=json.dumps(tool.parameters, ensure_ascii=False),
     )

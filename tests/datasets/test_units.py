@@ -36,6 +36,7 @@ UNITS = {
     "rectools(split=bundle-disjoint)": ("gold", (200, 40, 5, 40.0)),
     "restbench-spotify": ("gold+parent", (57, 34, 11, 15.1)),
     "restbench-tmdb": ("gold+parent", (100, 64, 8, 38.5)),
+    "rotbench": ("group", (105, 50, 8, 30.4)),
     "sealtools": ("none", (1354, 1354, 1, 1354.0)),
     "starter": ("gold+parent", (126, 93, 4, 71.5)),
     "toolbench": ("gold+group", (765, 576, 20, 351.5)),
@@ -57,7 +58,18 @@ UNITS = {
     "toolret-toolink": ("gold+text", (497, 147, 70, 15.0)),
 }
 #: Datasets whose queries no other dataset has, and of which no results are stored.
-SINGLE = ["github-mcp", "livemcpbench", "nestful", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
+SINGLE = [
+    *(
+        "github-mcp",
+        "livemcpbench",
+        "nestful",
+        "restbench-spotify",
+        "restbench-tmdb",
+        "rotbench",
+        "sealtools",
+        "toollinkos",
+    )
+]
 #: Others of which no results are stored.
 UNSTORED = {name for name in UNITS if name.startswith(("azure-mcp", "toolret-")) or name.endswith("-ptr")}
 UNSTORED |= {"toolbench", "toolbench(split=held-out)"}
