@@ -1,0 +1,61 @@
+"""Labels of risk as annotations of tools.
+
+The levels are those of *Risk-Aware Reranking for Agentic Tool Retrieval* (2026): 1, a tool only reads; 2, its actions
+have little impact and can be undone; 3, it takes elevated permissions or half-sensitive data; 4, its actions cannot be
+undone, or its data are highly sensitive; 5, it can do severe harm. Upstream calls levels 3 to 5 high.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bench.base.parameters import ParameterSet
+from bench.data.files import Files
+from bench.data.tables import Tables, Tool
+from bench.show.numbers import several
+
+
+class RiskOptions(ParameterSet):
+    """The options of a dataset whose tools have labels of risk."""
+
+    destructive: int = Field(
+        3, ge=2, le=5, description="the lowest level of risk from which on a tool counts as destructive"
+    )
+
+
+class _Label(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    risk_level: int = Field(ge=1, le=5)
+    description: str
+
+
+def with_risk(tables: Tables, files: Files, name: str, options: RiskOptions) -> Tables:
+    """The tables with the levels of a file of labels (tool -> level) as annotations of the tools.
+
+    Level 1 is `readOnlyHint`, a level from `options.destructive` on `destructiveHint`, and `risk` the level itself. A
+    tool without a label stays as it is; remarks count such tools, and labels of no tool.
+
+    Raises:
+        DataError: the file is not one of labels.
+    """
+    labels = files.read_as(dict[str, _Label], name)
+    known = {tool.tool_id for tool in tables.tools}
+    remarks = []
+    if count := len(known - labels.keys()):
+        remarks.append((name, f"{several(count, 'tool')} {'has' if count == 1 else 'have'} no label of risk"))
+    if count := len(labels.keys() - known):
+        remarks.append((name, f"{several(count, 'label')} {'is' if count == 1 else 'are'} of no tool"))
+    tools = [_annotate(tool, labels.get(tool.tool_id), options.destructive) for tool in tables.tools]
+    return replace(tables, tools=tools, remarks=[*tables.remarks, *remarks])
+
+
+def _annotate(tool: Tool, label: _Label | None, destructive: int) -> Tool:
+    if label is None:
+        return tool
+    level = label.risk_level
+    hints = {"readOnlyHint": level == 1, "destructiveHint": level >= destructive, "risk": level}
+    return replace(tool, annotations=json.dumps(hints))
