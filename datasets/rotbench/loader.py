@@ -1,8 +1,8 @@
 """RoTBench: a request and a list of tools in each record, whose names and parameters get noisier from file to file.
 
 Upstream shows each request its own list, which is its scope here. The tools of a record are those of the clean record
-of the same request, in the same order. A tool has the id of the clean one in every view, so that results of two views
-compare across catalogues.
+of the same request, in the same order. A tool has the id of the clean one in every view, and the same tools are right,
+so that results of two views compare across catalogues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from bench.base.errors import DataError
+from bench.base.errors import DataError, UsageError
 from bench.base.parameters import ParameterSet
 from bench.base.records import first_fault
 from bench.data.card import Card
@@ -27,7 +27,7 @@ _BEGIN = "\nBegin!\n"
 _LIST = re.compile(r"following tools:\n(\[.*\])\n\nLet's Begin!", re.DOTALL)
 _ACTION = re.compile(r"\nAction: (\S+)\nAction Input: ")
 #: What is noisy in the first and in the second half of a file that has each request twice.
-_HALVES = ("names", "parameters")
+HALVES = ("names", "parameters")
 
 
 class Options(ParameterSet):
@@ -37,6 +37,11 @@ class Options(ParameterSet):
         "clean",
         description="tools as they are (clean); characters added, left out or replaced (slight); words reversed or "
         "without sense (medium); names exchanged and parameters added (heavy); all of it (union)",
+    )
+    half: Literal["both", "names", "parameters"] = Field(
+        "both",
+        description="of slight, medium and heavy, which have each request twice: with noisy names, with noisy "
+        "parameters, or both",
     )
 
 
@@ -75,25 +80,32 @@ class _Request:
 
 
 def load(files: Files, options: Options, card: Card) -> Tables:
-    """The tools of each record, and its request, numbered as in the clean file; `p` marks the second half of a file.
+    """The tools of each record, and its request, numbered as in the clean file; of both halves, the second has `p`.
 
-    Each action of the reference is a right answer by itself. Requests with the same clean list of tools are a group.
+    Each action of the reference is a right answer by itself. Where two tools of a list have one name, the union tells
+    which is meant. Requests with the same clean list of tools are a group.
 
     Raises:
+        UsageError: a half of a file that has no halves.
         DataError: a file is not in upstream's format, or a noisy record has another request or other tools.
     """
-    clean = _requests(files, "clean")
-    noisy = clean if options.noise == "clean" else _requests(files, options.noise)
+    clean, union = _requests(files, "clean"), _requests(files, "union")
+    rows = {"clean": clean, "union": union}.get(options.noise) or _requests(files, options.noise)
+    halved = len(rows) > len(clean)
+    if options.half != "both" and not halved:
+        raise UsageError(f"rotbench(noise={options.noise}) has each request once: leave out half={options.half}.")
     groups: dict[tuple[str, ...], str] = {}
     tools: list[Tool] = []
     queries: list[Query] = []
-    for number, request in enumerate(noisy):
+    for number, request in enumerate(rows):
         half, row = divmod(number, len(clean))
+        if options.half not in ("both", HALVES[half]):
+            continue
         original = clean[row]
         described, expected = ([tool.description for tool in each.tools] for each in (request, original))
         if (request.text, described) != (original.text, expected):
             raise DataError(f"{request.where}: the request or its tools are not those of {original.where}.")
-        identifier = f"{row:03}" + "p" * half
+        identifier = f"{row:03}" + ("p" if half and options.half == "both" else "")
         names = [tool.name for tool in original.tools]
         # Two tools of a list may have one name.
         scope = [
@@ -101,15 +113,14 @@ def load(files: Files, options: Options, card: Card) -> Tables:
             for place, name in enumerate(names)
         ]
         tools += [_tool(tool, tool_id) for tool, tool_id in zip(request.tools, scope, strict=True)]
-        # Noise can give the name of a right tool to another one.
         right = [
-            tool_id
-            for tool, plain, tool_id in zip(request.tools, original.tools, scope, strict=True)
-            if tool.name in request.right and plain.name in original.right
+            place
+            for place, (tool, noisy) in enumerate(zip(original.tools, union[row].tools, strict=True))
+            if tool.name in original.right and noisy.name in union[row].right
         ]
-        if not right:
-            raise DataError(f"{request.where}: no answer calls a tool that is right in {original.where}.")
-        first, *others = right
+        if not right or not {request.tools[place].name for place in right} <= request.right:
+            raise DataError(f"{request.where}: the answers call other tools than those of {original.where}.")
+        first, *others = (scope[place] for place in right)
         queries.append(
             Query(
                 query_id=identifier,
@@ -118,7 +129,7 @@ def load(files: Files, options: Options, card: Card) -> Tables:
                 any_of={first: tuple(others)} if others else {},
                 scope=tuple(scope),
                 group=groups.setdefault(tuple(names), identifier),
-                slices={"scenario": request.scenario} | ({"noise": _HALVES[half]} if len(noisy) > len(clean) else {}),
+                slices={"scenario": request.scenario} | ({"noise": HALVES[half]} if halved else {}),
             )
         )
     return Tables(tools, queries)

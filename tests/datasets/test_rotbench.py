@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kit.datasets import loaded
 
-from bench.base.errors import DataError
+from bench.base.errors import DataError, UsageError
 from bench.data.dataset import Dataset
 from bench.data.entries import dataset_entry
 from bench.data.files import Files
@@ -50,13 +51,12 @@ def test_a_view_is_that_of_upstream(clean: Dataset, mirror: Path, noise: str) ->
         assert [(tool.name, tool.description, tool.schema()) for tool in tools] == [
             (tool["name"], tool["description"], tool["parameters"]) for tool in shown
         ]
-        assert {tool.name for tool in tools if tool.tool_id in query.meeting} == right
-        assert len(query.gold) == 1
-        # The tools, and which of them are right, are those of the clean view, save where two have one name.
+        # The tools, and which of them are right, are those of the clean view.
         same = clean.queries[number % 105]
         assert [tool.partition("/")[2] for tool in query.scope] == [tool.partition("/")[2] for tool in same.scope]
-        if same.query_id != "080":
-            assert {tool.replace("p/", "/") for tool in query.meeting} == set(same.meeting)
+        assert {tool.replace("p/", "/") for tool in query.meeting} == set(same.meeting)
+        assert {tool.name for tool in tools if tool.tool_id in query.meeting} == right
+        assert len(query.gold) == 1
     assert sorted(tool for query in dataset.queries for tool in query.scope) == [tool.tool_id for tool in dataset.tools]
     halves = Counter(query.slices.get("noise") for query in dataset.queries)
     assert halves == ({"names": 105, "parameters": 105} if len(rows) == 210 else {None: 105})
@@ -75,11 +75,20 @@ def test_halves_are_noisy_in_names_or_in_parameters(clean: Dataset) -> None:
         assert any(tool.name != original.name for tool, original in first)
 
 
+@pytest.mark.parametrize("half", loader.HALVES)
+def test_a_half_has_the_requests_and_the_right_tools_of_the_clean_view(clean: Dataset, half: str) -> None:
+    dataset = loaded(f"rotbench(noise=heavy, half={half})")
+    assert [replace(query, slices={}) for query in dataset.queries] == [replace(q, slices={}) for q in clean.queries]
+    assert dataset.tool_codes == clean.tool_codes
+    assert dataset.tools != clean.tools
+    assert {query.slices["noise"] for query in dataset.queries} == {half}
+
+
 def test_the_known_issues_are_what_the_card_says(clean: Dataset) -> None:
     assert (min(len(q.scope) for q in clean.queries), max(len(q.scope) for q in clean.queries)) == (3, 18)
     assert len({(tool.name, tool.description, tool.parameters) for tool in clean.tools}) == 318
-    # Of the 22 requests with several right tools, one is 080, whose two have one name.
-    assert Counter(len(query.meeting) for query in clean.queries) == {1: 83, 2: 14, 3: 5, 7: 3}
+    assert Counter(len(query.meeting) for query in clean.queries) == {1: 84, 2: 13, 3: 5, 7: 3}
+    assert clean.queries[80].meeting == {"080/drivers-2": 1}
     right = [{tool.partition("/")[2] for tool in query.meeting} for query in clean.queries]
     assert sum(tools == {"ask_to_user"} for tools in right) == 7
     assert all("finish" not in tools for tools in right)
@@ -105,8 +114,8 @@ def record(tools: object = TOOLS, answer: str = "Thought:\nAction: find\nAction 
 
 
 def small(folder: Path, *noisy: Any) -> Tables:
-    """One clean record, and those of the slight view."""
-    content = {"clean": [record()], "slight": noisy}
+    """One clean record, the same in the union, and those of the slight view."""
+    content = {"clean": [record()], "union": [record()], "slight": noisy}
     paths = {f"{loader.FOLDER}/{name}.json": folder / f"{name}.json" for name in content}
     for (_, path), rows in zip(paths.items(), content.values(), strict=True):
         path.write_text(json.dumps(rows), "utf-8")
@@ -126,11 +135,16 @@ def test_a_noisy_record_has_the_ids_of_the_clean_one(tmp_path: Path) -> None:
     ]
 
 
+def test_a_view_without_halves_has_none(mirror: Path) -> None:
+    with pytest.raises(UsageError, match="has each request once: leave out half=names"):
+        loaded("rotbench(noise=union, half=names)")
+
+
 @pytest.mark.parametrize(
     ("noisy", "sentence"),
     [
         (record(TOOLS[::-1]), "slight.json, record 0: the request or its tools are not those of"),
-        (record(answer="\nAction: send\nAction Input: {}"), "record 0: no answer calls a tool that is right in"),
+        (record(answer="\nAction: send\nAction Input: {}"), "record 0: the answers call other tools than those of"),
         (record(answer="Action Input: {}"), "record 0: an answer calls no tool of the list"),
         (record(answer="\nAction: fly\nAction Input: {}"), "record 0: an answer calls no tool of the list"),
         (record([{"name": "find"}]), "record 0, the list of tools: 0.description: Field required"),
