@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bench.base.parameters import ParameterSet
 from bench.data.files import Files
-from bench.data.tables import Tables, Tool
-from bench.show.numbers import several
+from bench.data.tables import Tables
 
 
 class RiskOptions(ParameterSet):
@@ -36,26 +35,23 @@ class _Label(BaseModel):
 def with_risk(tables: Tables, files: Files, name: str, options: RiskOptions) -> Tables:
     """The tables with the levels of a file of labels (tool -> level) as annotations of the tools.
 
-    Level 1 is `readOnlyHint`, a level from `options.destructive` on `destructiveHint`, and `risk` the level itself. A
-    tool without a label stays as it is; remarks count such tools, and labels of no tool.
+    Level 1 is `readOnlyHint`, a level from `options.destructive` on `destructiveHint`, `risk` the level itself. Remarks
+    count tools without a label, and labels of no tool.
 
     Raises:
         DataError: the file is not one of labels.
     """
     labels = files.read_as(dict[str, _Label], name)
     known = {tool.tool_id for tool in tables.tools}
-    remarks = []
-    if count := len(known - labels.keys()):
-        remarks.append((name, f"{several(count, 'tool')} {'has' if count == 1 else 'have'} no label of risk"))
-    if count := len(labels.keys() - known):
-        remarks.append((name, f"{several(count, 'label')} {'is' if count == 1 else 'are'} of no tool"))
-    tools = [_annotate(tool, labels.get(tool.tool_id), options.destructive) for tool in tables.tools]
+    counts = {
+        "tools without a label of risk": len(known - labels.keys()),
+        "labels of no tool": len(labels.keys() - known),
+    }
+    remarks = [(name, f"{what}: {count}") for what, count in counts.items() if count]
+    levels = {tool: label.risk_level for tool, label in labels.items()}
+    annotations = {
+        tool: json.dumps({"readOnlyHint": level == 1, "destructiveHint": level >= options.destructive, "risk": level})
+        for tool, level in levels.items()
+    }
+    tools = [replace(tool, annotations=annotations.get(tool.tool_id)) for tool in tables.tools]
     return replace(tables, tools=tools, remarks=[*tables.remarks, *remarks])
-
-
-def _annotate(tool: Tool, label: _Label | None, destructive: int) -> Tool:
-    if label is None:
-        return tool
-    level = label.risk_level
-    hints = {"readOnlyHint": level == 1, "destructiveHint": level >= destructive, "risk": level}
-    return replace(tool, annotations=json.dumps(hints))

@@ -22,19 +22,15 @@ from bench.data.files import Files
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.importing.tools.schemas import parameters_of
 
-#: Part -> upstream's files of tools and of requests.
+#: Part -> the begin of the names of upstream's files.
 PARTS = {
-    "executable": ("data/executable/executable-spec.json", "data/executable/executable-data.json"),
-    **{
-        part: tuple(f"data/non-executable/non-executable-{part}-{kind}.json" for kind in ("spec", "data"))
-        for part in ("sgd", "glaive")
-    },
+    "executable": "data/executable/executable",
+    "sgd": "data/non-executable/non-executable-sgd",
+    "glaive": "data/non-executable/non-executable-glaive",
 }
 _RESULT = "var_result"
 #: A label and the path of a value in the result that it names. One of upstream's references lacks the first `$`.
-_REFERENCE = re.compile(r'\$?\b(var\d+)((?:[.\[][^$"]*)?)\$')
-#: What upstream says of a parameter beside its schema.
-_MARKS = ("required", "optional")
+_REFERENCE = re.compile(r'\$?\b(var_?\d+)((?:[.\[][^$"]*)?)\$')
 
 
 class Options(ParameterSet):
@@ -43,7 +39,7 @@ class Options(ParameterSet):
     part: Literal["all", "executable", "sgd", "glaive"] = Field(
         "all", description="all three parts over one library, or one part over its own tools"
     )
-    edges: Literal["all", "held-out", "none"] = Field(
+    edges: Literal["all", "held-out"] = Field(
         "all",
         description="references that are edges: those of all requests, also of the one that is asked (all); or those "
         "of one half of the requests, whose gold sets the other half, which is tested, does not have (held-out)",
@@ -89,10 +85,9 @@ def load(files: Files, options: Options, card: Card) -> Tables:
     tools: dict[str, Tool] = {}
     queries: list[Query] = []
     unknown: list[tuple[str, str]] = []
-    left_out: list[str] = []
     references: dict[str, list[Edge]] = {}
     for part in PARTS if options.part == "all" else [options.part]:
-        specification, requests = PARTS[part]
+        specification, requests = (f"{PARTS[part]}-{kind}.json" for kind in ("spec", "data"))
         for record in files.read_as(list[_Tool], specification):
             tool = _tool(record)
             # Glaive's specification repeats some tools.
@@ -103,9 +98,6 @@ def load(files: Files, options: Options, card: Card) -> Tables:
             called = dict.fromkeys(call.name for call in request.output if call.name != _RESULT)
             unknown += [(identifier, name) for name in called if name not in tools]
             gold = {name: 1 for name in called if name in tools}
-            if not gold:
-                left_out.append(identifier)
-                continue
             queries.append(Query(identifier, request.input, gold, slices={"part": part}))
             references[identifier] = [
                 edge
@@ -113,22 +105,22 @@ def load(files: Files, options: Options, card: Card) -> Tables:
                 # A tool that takes its own result needs no other.
                 if edge.dependent != edge.prerequisite and {edge.dependent, edge.prerequisite} <= gold.keys()
             ]
+    source = "test"
     if options.edges == "held-out":
-        queries = with_splits(queries, SplitOptions(split="bundle-disjoint", test_share=0.5))
-    sources = {"all": ("test",), "held-out": ("train",), "none": ()}[options.edges]
+        source, queries = "train", with_splits(queries, SplitOptions(split="bundle-disjoint", test_share=0.5))
     edges: dict[tuple[str, str], Edge] = {}
-    for query in queries:
-        for edge in references[query.query_id] if query.split in sources else ():
-            edges.setdefault((edge.dependent, edge.prerequisite), edge)
-    return Tables(list(tools.values()), queries, list(edges.values()), unknown, left_out)
+    for edge in (edge for query in queries if query.split == source for edge in references[query.query_id]):
+        edges.setdefault((edge.dependent, edge.prerequisite), edge)
+    return Tables(list(tools.values()), queries, list(edges.values()), unknown)
 
 
 def _tool(record: _Tool) -> Tool:
     inputs = {**record.path_parameters, **record.query_parameters, **record.arguments, **record.parameters}
     schema = {
         "type": "object",
+        # Marks such as `required` are upstream's, and no part of a schema.
         "properties": {
-            name: {key: value for key, value in about.items() if not (key in _MARKS and isinstance(value, bool))}
+            name: {key: value for key, value in about.items() if not isinstance(value, bool) or key == "default"}
             for name, about in inputs.items()
         },
         # Some parameters have no mark; toollinkos takes such a one for required, too.
@@ -162,4 +154,4 @@ def _references(calls: list[_Call], where: str) -> Iterator[Edge]:
                 raise DataError(f"{where}: {call.name} takes a value of {label}, which no earlier call gives.")
             yield Edge(call.name, given[label], "result", path.lstrip("."))
         # Upstream gives a few labels twice; the later call counts from there on.
-        given[call.label] = call.name
+        given[call.label.strip("$")] = call.name

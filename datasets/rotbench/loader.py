@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from bench.base.errors import DataError, UsageError
 from bench.base.parameters import ParameterSet
-from bench.base.records import first_fault
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
 from bench.importing.tools.schemas import parameters_of
 
 FOLDER = "Data/First_Turn"
-_BEGIN = "\nBegin!\n"
-_LIST = re.compile(r"following tools:\n(\[.*\])\n\nLet's Begin!", re.DOTALL)
-_ACTION = re.compile(r"\nAction: (\S+)\nAction Input: ")
 #: What is noisy in the first and in the second half of a file that has each request twice.
 HALVES = ("names", "parameters")
+
+_LIST = re.compile(r"following tools:\n(\[.*\])\n\nLet's Begin!", re.DOTALL)
+_REQUEST = re.compile(r"(.+)\nBegin!\n", re.DOTALL)
+_ACTION = re.compile(r"\nAction: (\S+)\nAction Input: ")
 
 
 class Options(ParameterSet):
@@ -45,6 +44,12 @@ class Options(ParameterSet):
     )
 
 
+def _find(what: str, pattern: re.Pattern[str], text: Any) -> str:
+    if isinstance(text, str) and (match := pattern.search(text)):
+        return match[1]
+    raise ValueError(f"there is no {what} in its text")
+
+
 class _Tool(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -53,30 +58,30 @@ class _Tool(BaseModel):
     parameters: dict[str, Any]
 
 
-class _Turn(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class _System(BaseModel):
+    value: Annotated[list[_Tool], BeforeValidator(lambda text: json.loads(_find("list of tools", _LIST, text)))]
 
-    speaker: Literal["system", "user", "assistant"] = Field(alias="from")
-    value: str | list[str]
+
+class _User(BaseModel):
+    value: Annotated[str, AfterValidator(lambda text: _find("request", _REQUEST, text))]
+
+
+class _Assistant(BaseModel):
+    value: list[Annotated[str, AfterValidator(lambda text: _find("action", _ACTION, text))]]
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: str
-    conversations: tuple[_Turn, _Turn, _Turn]
+    conversations: tuple[_System, _User, _Assistant]
     scenario: str
 
-
-@dataclass(frozen=True)
-class _Request:
-    """What a record asks: the tools that it shows, and the names of those that a right answer may call."""
-
-    where: str
-    text: str
-    tools: list[_Tool]
-    right: set[str]
-    scenario: str
+    @property
+    def parts(self) -> tuple[list[_Tool], str, set[str]]:
+        """The tools that are shown, the request, and the names of those that a right answer may call."""
+        system, user, assistant = self.conversations
+        return system.value, user.value, set(assistant.value)
 
 
 def load(files: Files, options: Options, card: Card) -> Tables:
@@ -89,84 +94,57 @@ def load(files: Files, options: Options, card: Card) -> Tables:
         UsageError: a half of a file that has no halves.
         DataError: a file is not in upstream's format, or a noisy record has another request or other tools.
     """
-    clean, union = _requests(files, "clean"), _requests(files, "union")
-    rows = {"clean": clean, "union": union}.get(options.noise) or _requests(files, options.noise)
+    clean, union, rows = (
+        files.read_as(list[_Record], f"{FOLDER}/{noise}.json") for noise in ("clean", "union", options.noise)
+    )
     halved = len(rows) > len(clean)
     if options.half != "both" and not halved:
         raise UsageError(f"rotbench(noise={options.noise}) has each request once: leave out half={options.half}.")
     groups: dict[tuple[str, ...], str] = {}
     tools: list[Tool] = []
     queries: list[Query] = []
-    for number, request in enumerate(rows):
+    for number, record in enumerate(rows):
         half, row = divmod(number, len(clean))
         if options.half not in ("both", HALVES[half]):
             continue
-        original = clean[row]
-        described, expected = ([tool.description for tool in each.tools] for each in (request, original))
-        if (request.text, described) != (original.text, expected):
-            raise DataError(f"{request.where}: the request or its tools are not those of {original.where}.")
+        shown, text, actions = record.parts
+        plain, expected, right = clean[row].parts
+        where = f"{FOLDER}/{options.noise}.json, record {number}"
+        if (text, [tool.description for tool in shown]) != (expected, [tool.description for tool in plain]):
+            raise DataError(f"{where}: the request or its tools are not those of the clean record {row}.")
         identifier = f"{row:03}" + ("p" if half and options.half == "both" else "")
-        names = [tool.name for tool in original.tools]
+        names = [tool.name for tool in plain]
         # Two tools of a list may have one name.
         scope = [
             f"{identifier}/{name}" + (f"-{names[:place].count(name) + 1}" if name in names[:place] else "")
             for place, name in enumerate(names)
         ]
-        tools += [_tool(tool, tool_id) for tool, tool_id in zip(request.tools, scope, strict=True)]
-        right = [
-            place
-            for place, (tool, noisy) in enumerate(zip(original.tools, union[row].tools, strict=True))
-            if tool.name in original.right and noisy.name in union[row].right
+        # One parent for all: with several, the copies of a tool in other lists would count as alternatives of it.
+        tools += [
+            Tool(
+                tool_id=tool_id,
+                name=tool.name,
+                description=tool.description,
+                parent="RoTBench",
+                parameters=parameters_of(tool.parameters),
+                input_schema=json.dumps(tool.parameters, ensure_ascii=False),
+            )
+            for tool, tool_id in zip(shown, scope, strict=True)
         ]
-        if not right or not {request.tools[place].name for place in right} <= request.right:
-            raise DataError(f"{request.where}: the answers call other tools than those of {original.where}.")
-        first, *others = (scope[place] for place in right)
+        noisy, _, called = union[row].parts
+        places = [place for place, name in enumerate(names) if name in right and noisy[place].name in called]
+        if not places or not {shown[place].name for place in places} <= actions:
+            raise DataError(f"{where}: the answers call other tools than those of the clean record {row}.")
+        first, *others = (scope[place] for place in places)
         queries.append(
             Query(
                 query_id=identifier,
-                text=request.text,
+                text=text,
                 gold={first: 1},
                 any_of={first: tuple(others)} if others else {},
                 scope=tuple(scope),
                 group=groups.setdefault(tuple(names), identifier),
-                slices={"scenario": request.scenario} | ({"noise": HALVES[half]} if halved else {}),
+                slices={"scenario": record.scenario} | ({"noise": HALVES[half]} if halved else {}),
             )
         )
     return Tables(tools, queries)
-
-
-def _tool(tool: _Tool, tool_id: str) -> Tool:
-    return Tool(
-        tool_id=tool_id,
-        name=tool.name,
-        description=tool.description,
-        # One parent for all: with several, the copies of a tool in other lists would count as alternatives of it.
-        parent="RoTBench",
-        parameters=parameters_of(tool.parameters),
-        input_schema=json.dumps(tool.parameters, ensure_ascii=False),
-    )
-
-
-def _requests(files: Files, noise: str) -> list[_Request]:
-    name = f"{FOLDER}/{noise}.json"
-    rows = files.read_as(list[_Record], name)
-    return [_request(record, f"{name}, record {number}") for number, record in enumerate(rows)]
-
-
-def _request(record: _Record, where: str) -> _Request:
-    """The parts of a record, which upstream has in the texts of a conversation."""
-    system, user, assistant = (turn.value for turn in record.conversations)
-    if not (isinstance(system, str) and isinstance(user, str) and isinstance(assistant, list) and assistant):
-        raise DataError(f"{where}: expected a text of the system, one of the user, and a list of answers.")
-    shown = _LIST.search(system)
-    if shown is None or not user.endswith(_BEGIN):
-        raise DataError(f"{where}: no list of tools before `Let's Begin!`, or no request before `Begin!`.")
-    try:
-        tools = TypeAdapter(list[_Tool]).validate_json(shown[1], strict=True)
-    except ValidationError as error:
-        raise DataError(f"{where}, the list of tools: {first_fault(error, '')}.") from None
-    actions = [_ACTION.search(answer) for answer in assistant]
-    right = {action[1] for action in actions if action}
-    if not all(actions) or not right <= {tool.name for tool in tools}:
-        raise DataError(f"{where}: an answer calls no tool of the list.")
-    return _Request(where, user.removesuffix(_BEGIN), tools, right, record.scenario)

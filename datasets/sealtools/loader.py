@@ -2,8 +2,6 @@
 
 Upstream's field of a tool is a place in a hierarchy of two levels, `Chemical Engineering/Forensic engineering`: the
 part before the first slash is the category here, the rest the parent.
-
-The labels of risk of the card `sealtools-risk` are of others.
 """
 
 from __future__ import annotations

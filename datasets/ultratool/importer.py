@@ -5,8 +5,7 @@
 the steps with the `tool` that each calls. The library is every tool of every toolset, and the tools of the reference
 are gold. Records have no ids: a query's is its line.
 
-With the labels of risk that the card `ultratool-risk` names, beside or in `data/`, the English part is there with them,
-too.
+With the labels of risk that the card `ultratool-risk` names beside them, the English part is there with labels, too.
 """
 
 from __future__ import annotations

@@ -143,17 +143,19 @@ def test_a_view_without_halves_has_none(mirror: Path) -> None:
 @pytest.mark.parametrize(
     ("noisy", "sentence"),
     [
-        (record(TOOLS[::-1]), "slight.json, record 0: the request or its tools are not those of"),
-        (record(answer="\nAction: send\nAction Input: {}"), "record 0: the answers call other tools than those of"),
-        (record(answer="Action Input: {}"), "record 0: an answer calls no tool of the list"),
-        (record(answer="\nAction: fly\nAction Input: {}"), "record 0: an answer calls no tool of the list"),
-        (record([{"name": "find"}]), "record 0, the list of tools: 0.description: Field required"),
+        (record(TOOLS[::-1]), "slight.json, record 0: the request or its tools are not those of the clean record 0"),
+        (
+            record(answer="\nAction: send\nAction Input: {}"),
+            "the answers call other tools than those of the clean record",
+        ),
+        (record(answer="Action Input: {}"), "record 0, field conversations: there is no action in its text"),
+        (record([{"name": "find"}]), "record 0, field conversations: Field required"),
         (record(more=1), "record 0, field more: Extra inputs"),
         (record(conversations=record()["conversations"][:2]), "record 0, field conversations"),
-        (record(conversations=record()["conversations"][::-1]), "record 0: expected a text of the system"),
+        (record(conversations=record()["conversations"][::-1]), "record 0, field conversations"),
         (
-            record(conversations=[{"from": "system", "value": "none"}, *record()["conversations"][1:]]),
-            "no list of tools",
+            record(conversations=[{"value": "none"}, *record()["conversations"][1:]]),
+            "there is no list of tools in its text",
         ),
     ],
 )

@@ -167,7 +167,10 @@ def test_a_record_is_read(tmp_path: Path) -> None:
 def test_what_labels_and_tools_do_not_share_is_counted(tmp_path: Path) -> None:
     tables = small(tmp_path, labels={"eat": {"risk_level": 5, "description": "Eats."}})
     assert tables.tools[0].annotations is None
-    assert tables.remarks == [(loader.LABELS, "1 tool has no label of risk"), (loader.LABELS, "1 label is of no tool")]
+    assert tables.remarks == [
+        (loader.LABELS, "tools without a label of risk: 1"),
+        (loader.LABELS, "labels of no tool: 1"),
+    ]
 
 
 @pytest.mark.parametrize(
