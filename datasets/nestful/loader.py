@@ -22,7 +22,7 @@ from bench.data.files import Files
 from bench.data.tables import Edge, Query, Tables, Tool
 from bench.importing.tools.schemas import parameters_of
 
-#: Part -> the begin of the names of upstream's files.
+#: Part -> how the names of upstream's files begin.
 PARTS = {
     "executable": "data/executable/executable",
     "sgd": "data/non-executable/non-executable-sgd",
