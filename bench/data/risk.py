@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from bench.base.parameters import ParameterSet
+from bench.base.records import Record
 from bench.data.files import Files
 from bench.data.tables import Tables
 
@@ -25,9 +26,7 @@ class RiskOptions(ParameterSet):
     )
 
 
-class _Label(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Label(Record):
     risk_level: int = Field(ge=1, le=5)
     description: str
 
@@ -48,10 +47,9 @@ def with_risk(tables: Tables, files: Files, name: str, options: RiskOptions) -> 
         "labels of no tool": len(labels.keys() - known),
     }
     remarks = [(name, f"{what}: {count}") for what, count in counts.items() if count]
-    levels = {tool: label.risk_level for tool, label in labels.items()}
     annotations = {
         tool: json.dumps({"readOnlyHint": level == 1, "destructiveHint": level >= options.destructive, "risk": level})
-        for tool, level in levels.items()
+        for tool, level in ((tool, label.risk_level) for tool, label in labels.items())
     }
     tools = [replace(tool, annotations=annotations.get(tool.tool_id)) for tool in tables.tools]
     return replace(tables, tools=tools, remarks=[*tables.remarks, *remarks])

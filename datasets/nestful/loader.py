@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from bench.base.errors import DataError
 from bench.base.parameters import ParameterSet
+from bench.base.records import Record
 from bench.data.card import Card
 from bench.data.derive import SplitOptions, with_splits
 from bench.data.files import Files
@@ -59,17 +60,13 @@ class _Tool(BaseModel):
     output_parameters: dict[str, Any]
 
 
-class _Call(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Call(Record):
     name: str = Field(min_length=1)
     arguments: dict[str, Any]
     label: str = ""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Request(Record):
     input: str = Field(min_length=1)
     output: list[_Call] = Field(min_length=1)
 
@@ -93,7 +90,7 @@ def load(files: Files, options: Options, card: Card) -> Tables:
             # Glaive's specification repeats some tools.
             if tools.setdefault(tool.tool_id, tool) != tool:
                 raise DataError(f"{specification}: the tool {tool.tool_id} is there twice and differs.")
-        for number, request in enumerate(files.read_as(list[_Record], requests)):
+        for number, request in enumerate(files.read_as(list[_Request], requests)):
             identifier = f"{part}-{number:03}"
             called = dict.fromkeys(call.name for call in request.output if call.name != _RESULT)
             unknown += [(identifier, name) for name in called if name not in tools]

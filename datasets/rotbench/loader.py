@@ -11,10 +11,11 @@ import json
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from bench.base.errors import DataError, UsageError
 from bench.base.parameters import ParameterSet
+from bench.base.records import Record
 from bench.data.card import Card
 from bench.data.files import Files
 from bench.data.tables import Query, Tables, Tool
@@ -50,9 +51,7 @@ def _find(what: str, pattern: re.Pattern[str], text: Any) -> str:
     raise ValueError(f"there is no {what} in its text")
 
 
-class _Tool(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Tool(Record):
     name: str = Field(min_length=1)
     description: str
     parameters: dict[str, Any]
@@ -70,9 +69,7 @@ class _Assistant(BaseModel):
     value: list[Annotated[str, AfterValidator(lambda text: _find("action", _ACTION, text))]]
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Record(Record):
     id: str
     conversations: tuple[_System, _User, _Assistant]
     scenario: str
