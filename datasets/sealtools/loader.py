@@ -15,6 +15,7 @@ from bench.base.errors import DataError
 from bench.base.parameters import ParameterSet
 from bench.data.card import Card
 from bench.data.files import Files
+from bench.data.risk import RiskOptions, with_risk
 from bench.data.tables import Parameter, Query, Split, Tables, Tool
 
 FOLDER = "Seal-Tools_Dataset"
@@ -25,6 +26,9 @@ QUERIES: dict[str, tuple[Split, str]] = {
     f"{FOLDER}/test_in_domain.jsonl": ("test", "in-domain"),
     f"{FOLDER}/test_out_domain.jsonl": ("test", "out-of-domain"),
 }
+LABELS = "data/sealtools/sealtools_risk_labels_resolved.json"
+
+Options = {"risk": RiskOptions}
 
 
 class _Parameter(BaseModel):
@@ -75,7 +79,8 @@ def load(files: Files, options: ParameterSet, card: Card) -> Tables:
         for name, (split, domain) in QUERIES.items()
         for record, _ in files.lines_as(_Query, name)
     ]
-    return Tables(tools, queries)
+    tables = Tables(tools, queries)
+    return with_risk(tables, files, LABELS, options) if isinstance(options, RiskOptions) else tables
 
 
 def _tool(record: _Tool, where: str) -> Tool:

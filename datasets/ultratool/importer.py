@@ -4,6 +4,8 @@
 `toolset`, the tools of the question with `name`, `description`, `arguments` and `results` (JSON Schema); `reference`,
 the steps with the `tool` that each calls. The library is every tool of every toolset, and the tools of the reference
 are gold. Records have no ids: a query's is its line.
+
+With the labels of risk that the card `ultratool-risk` names beside them, the English part is there with labels, too.
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from bench.base.errors import DataError
+from bench.base.paths import sha256_of
 from bench.base.text import one_line
+from bench.data.entries import installed_entries
 from bench.data.files import Files
+from bench.data.risk import RiskOptions, with_risk
 from bench.data.tables import Query, Tables, Tool
 from bench.importing.tools.schemas import parameters_of
 
 #: Card -> upstream's folder.
 PARTS = {"ultratool": "English-dataset", "ultratool-zh": "Chinese-dataset"}
 FILE = "test_set/tool_usage.json"
+LABELS = "ultratool_risk_labels_resolved.json"
 
 
 class _Tool(BaseModel):
@@ -55,6 +61,14 @@ def read(folder: Path) -> dict[str, Tables]:
             tables[card] = _part(path, f"{name}/{FILE}")
     if not tables:
         raise DataError(f"{folder} has neither English-dataset/{FILE} nor Chinese-dataset/{FILE}.")
+    labels = next((path for root in (folder, folder / "data") if (path := root / LABELS).is_file()), None)
+    if labels is not None and "ultratool" in tables:
+        (digest,) = installed_entries()["ultratool-risk"].card.files().values()
+        if sha256_of(labels) != digest:
+            raise DataError(f"{labels} is not the file that the card of ultratool-risk names; get that one.")
+        tables["ultratool-risk"] = with_risk(
+            tables["ultratool"], Files({LABELS: labels}, folder), LABELS, RiskOptions()
+        )
     return tables
 
 

@@ -15,14 +15,16 @@ import bench
 from bench.__main__ import run as command
 from bench.base.errors import DataError, UnavailableError
 from bench.data.dataset import Dataset
+from bench.data.hints import destructive_tools
 from bench.data.tables import Tables
 from bench.datasets.toolret import importer as toolret
+from bench.datasets.ultratool import importer as ultratool
 from bench.registry import dataset_entries, load_dataset
 
 FOLDERS = ("toolret", "taskbench", "ultratool", "mcpatlas", "skillret")
 IDS = {
     *("toolret", "toolret-instructed", "taskbench-huggingface", "taskbench-multimedia", "taskbench-dailylifeapis"),
-    *("ultratool", "ultratool-zh", "mcp-atlas", "skillret"),
+    *("ultratool", "ultratool-zh", "ultratool-risk", "mcp-atlas", "skillret"),
 }
 
 
@@ -244,7 +246,8 @@ def test_a_wrong_line_of_taskbench_is_named(tmp_path: Path, row: dict[str, Any],
 # UltraTool
 
 
-def test_ultratool_has_the_tools_of_all_toolsets(tmp_path: Path) -> None:
+def test_ultratool_has_the_tools_of_all_toolsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (digest,) = dataset_entries()["ultratool-risk"].card.files().values()
     schema = {"type": "object", "properties": {"path": {"type": "string", "description": "where"}}}
     results = {"type": "object", "properties": {"status": {"type": "boolean"}}}
     first = {"name": "file_write", "description": "Writes.", "arguments": schema, "results": results}
@@ -273,6 +276,14 @@ def test_ultratool_has_the_tools_of_all_toolsets(tmp_path: Path) -> None:
     assert tools["file_write"].description == "Writes."
     assert [(p.name, p.type) for p in tools["file_write"].parameters] == [("path", "string")]
     assert tools["file_write"].return_names() == ("status",)
+    labels = {"file_write": {"risk_level": 2, "description": ""}, "file_delete": {"risk_level": 4, "description": ""}}
+    write(tmp_path / ultratool.LABELS, labels)
+    with pytest.raises(DataError, match="is not the file that the card of ultratool-risk names"):
+        read("ultratool", tmp_path)
+    monkeypatch.setattr(ultratool, "sha256_of", lambda path: digest)
+    labelled = read("ultratool", tmp_path)["ultratool-risk"]
+    assert labelled.queries == dataset.queries
+    assert destructive_tools(labelled.tools).tolist() == [True, False]  # type: ignore[union-attr]
     write(tmp_path / "data" / "English-dataset" / "test_set" / "tool_usage.json", {**rows[1], "toolset": []})
     with pytest.raises(DataError, match="'file_write' is in no toolset"):
         read("ultratool", tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from bench.base.errors import DataError
 from bench.data.dataset import Dataset
 from bench.data.entries import NoOptions, dataset_entry
 from bench.data.files import Files
+from bench.data.hints import destructive_tools
+from bench.data.risk import RiskOptions
 from bench.data.tables import Parameter, Tables
 from bench.datasets.sealtools import loader
 
 FOLDER = "fairyshine/Seal-Tools/ce753ecd60ed08dd376984035de531ab8421f1c6/Seal-Tools_Dataset"
+
+
+LABELS = f"qli447/risk-aware-tool-retrieval-release/bdfd2739d91871bb70e2a8af242259a5863b260e/{loader.LABELS}"
 
 
 def lines(mirror: Path, name: str) -> list[Any]:
@@ -93,6 +99,24 @@ def test_the_known_issues_are_what_the_card_says(sealtools: Dataset) -> None:
     assert sum("/" in tool.parent for tool in sealtools.tools) == 16
 
 
+@pytest.mark.parametrize(("options", "count"), [("", 72), ("(destructive=4)", 21), ("(destructive=2)", 1269)])
+def test_labels_of_risk_are_annotations(sealtools: Dataset, mirror: Path, options: str, count: int) -> None:
+    labelled = loaded(f"sealtools-risk{options}")
+    labels = json.loads((mirror / LABELS).read_text("utf-8"))
+    risks = {tool.tool_id: json.loads(tool.annotations or "")["risk"] for tool in labelled.tools}
+    assert risks == {name: label["risk_level"] for name, label in labels.items()}
+    assert Counter(risks.values()) == {1: 2807, 2: 1197, 3: 51, 4: 20, 5: 1}
+    destructive = destructive_tools(labelled.tools)
+    assert destructive is not None
+    assert destructive.sum() == count
+    assert labelled.remarks == ()
+    # Nothing else differs, and without labels nothing is said of what tools may destroy.
+    assert tuple(replace(tool, annotations=None) for tool in labelled.tools) == sealtools.tools
+    assert labelled.queries == sealtools.queries
+    assert labelled.source == sealtools.source
+    assert destructive_tools(sealtools.tools) is None
+
+
 @pytest.mark.parametrize("alias", ["Seal-Tools", "SEAL-TOOLS"])
 def test_aliases(alias: str) -> None:
     assert dataset_entry(alias).card.id == "sealtools"
@@ -113,13 +137,16 @@ CALL = {"api": "bake", "parameters": {}, "responses": []}
 QUERY = {"id": "q", "query": "Two loaves.", "calling": [CALL, CALL]}
 
 
-def small(folder: Path, tool: object = TOOL, query: object = QUERY) -> Tables:
+def small(folder: Path, tool: object = TOOL, query: object = QUERY, labels: object = None) -> Tables:
     paths = {name: folder / Path(name).name for name in (loader.LIBRARY, *loader.QUERIES)}
     for name, path in paths.items():
         row = tool if name == loader.LIBRARY else query
         text = row if isinstance(row, str) else json.dumps(row)
         path.write_text(text + "\n" if name in {loader.LIBRARY, min(loader.QUERIES)} else "", "utf-8")
-    tables = loader.load(Files(paths, folder), NoOptions(), dataset_entry("sealtools").card)
+    options = NoOptions() if labels is None else RiskOptions()
+    paths[loader.LABELS] = folder / "labels.json"
+    paths[loader.LABELS].write_text(json.dumps(labels), "utf-8")
+    tables = loader.load(Files(paths, folder), options, dataset_entry("sealtools").card)
     assert isinstance(tables, Tables)
     return tables
 
@@ -137,6 +164,15 @@ def test_a_record_is_read(tmp_path: Path) -> None:
     assert (query.gold, query.split, query.slices) == ({"bake": 1}, "dev", {})
 
 
+def test_what_labels_and_tools_do_not_share_is_counted(tmp_path: Path) -> None:
+    tables = small(tmp_path, labels={"eat": {"risk_level": 5, "description": "Eats."}})
+    assert tables.tools[0].annotations is None
+    assert tables.remarks == [
+        (loader.LABELS, "tools without a label of risk: 1"),
+        (loader.LABELS, "labels of no tool: 1"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
@@ -146,6 +182,8 @@ def test_a_record_is_read(tmp_path: Path) -> None:
         ({"tool": {**TOOL, "parameters": []}}, "tool.jsonl, line 1: parameters: Input should be"),
         ({"query": {**QUERY, "calling": []}}, "dev.jsonl, line 1: calling: List should have at least 1 item"),
         ({"query": {**QUERY, "more": 1}}, "dev.jsonl, line 1: more: Extra inputs"),
+        ({"labels": {"bake": {"risk_level": 6, "description": ""}}}, "record bake, field risk_level: Input should be"),
+        ({"labels": {"bake": {"risk_level": 1, "description": "", "by": ""}}}, "record bake, field by: Extra inputs"),
         ({"query": {**QUERY, "query": ""}}, "dev.jsonl, line 1: query: String should have at least 1 character"),
     ],
 )

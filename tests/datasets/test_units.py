@@ -30,12 +30,15 @@ UNITS = {
     "metatool": ("gold", (99, 58, 3, 48.3)),
     "metatool-ptr": ("gold", (100, 62, 4, 51.0)),
     "metatool-single": ("gold", (4123, 199, 217, 87.0)),
+    "nestful": ("gold+parent", (300, 184, 12, 89.1)),
     "rectools": ("gold", (200, 133, 3, 111.1)),
     "rectools-ptr": ("gold", (100, 80, 3, 69.4)),
     "rectools(split=bundle-disjoint)": ("gold", (200, 40, 5, 40.0)),
     "restbench-spotify": ("gold+parent", (57, 34, 11, 15.1)),
     "restbench-tmdb": ("gold+parent", (100, 64, 8, 38.5)),
+    "rotbench": ("group", (105, 50, 8, 30.4)),
     "sealtools": ("none", (1354, 1354, 1, 1354.0)),
+    "sealtools-risk": ("none", (1354, 1354, 1, 1354.0)),
     "starter": ("gold+parent", (126, 93, 4, 71.5)),
     "toolbench": ("gold+group", (765, 576, 20, 351.5)),
     "toolbench(split=held-out)": ("gold+group", (341, 256, 6, 185.5)),
@@ -56,10 +59,10 @@ UNITS = {
     "toolret-toolink": ("gold+text", (497, 147, 70, 15.0)),
 }
 #: Datasets whose queries no other dataset has, and of which no results are stored.
-SINGLE = ["github-mcp", "livemcpbench", "restbench-spotify", "restbench-tmdb", "sealtools", "toollinkos"]
+SINGLE = ["github-mcp", "livemcpbench", "nestful", "restbench-spotify", "restbench-tmdb", "rotbench", "toollinkos"]
 #: Others of which no results are stored.
 UNSTORED = {name for name in UNITS if name.startswith(("azure-mcp", "toolret-")) or name.endswith("-ptr")}
-UNSTORED |= {"toolbench", "toolbench(split=held-out)"}
+UNSTORED |= {"sealtools-risk", "toolbench", "toolbench(split=held-out)"}
 SOURCES = {
     "apibank": ["apibank", "apibank-full", "toolret-apibank"],
     "azure-mcp": ["azure-mcp", "azure-mcp-consolidated"],
@@ -68,7 +71,8 @@ SOURCES = {
     "toollens": ["toollens", "toollens-domains", "toollens-ptr", "toollens-unseen"],
     "taskbench": ["taskbench-dailylifeapis", "taskbench-huggingface", "taskbench-multimedia"],
     "toolret": [*("toolret", "toolret-apigen", "toolret-gorilla-huggingface", "toolret-instructed", "toolret-toolink")],
-    "ultratool": ["ultratool", "ultratool-zh"],
+    "sealtools": ["sealtools", "sealtools-risk"],
+    "ultratool": ["ultratool", "ultratool-risk", "ultratool-zh"],
 }
 
 
