@@ -21,13 +21,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import RESAMPLES, bca_intervals
+from bench.stats.bootstrap import RESAMPLES
 from bench.stats.bounded import ANY, Span, bounded_intervals, bounded_p_values
 from bench.stats.exact import as_integers
 from bench.stats.multiple import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector, randomisation_test, sign_vectors
 from bench.stats.robust_t import RobustT, robust_t
-from bench.stats.strata import centred_span, centred_values, weighted_values
 from bench.stats.units import dependence, whole_sums
 
 #: Columns whose halves are held at once: the memory of an interval does not grow with their number.
@@ -45,7 +44,6 @@ def _robust(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> Rob
 def intervals_and_p_values(
     differences: NDArray[np.float64],
     level: float = 0.95,
-    strata: NDArray[np.int64] | None = None,
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
@@ -60,7 +58,6 @@ def intervals_and_p_values(
     Args:
         differences: (queries, columns), finite.
         level: coverage, between 0 and 1.
-        strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
         seed: of sign vectors and resamples.
         units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
             queries.
@@ -78,20 +75,12 @@ def intervals_and_p_values(
     values = np.asarray(differences, dtype=np.float64)
     span.check(values)
     codes = dependence(units, len(values))
-    groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
-    centred = centred_values(values, groups)
-    statistics = _robust(centred, codes)
-    p = randomisation_test(weighted_values(values, groups), flips, seed, units)
+    statistics = _robust(values, codes)
+    p = randomisation_test(values, flips, seed, units)
     p = p if statistics is None else np.maximum(p, statistics.p_values())
-    if not groups.any():
-        p = withhold(p, values, seed, codes, span)
-        shifts = sign_flip_intervals(values, level, seed, units, flips)
-        return _complete(values, shifts, p, statistics, level, seed, codes, span), p
-    if _is_single(values, codes):
-        return np.full((values.shape[1], 2), np.nan), p
-    intervals = _stratified_intervals(values, centred, level, groups, seed, codes, span)
-    intervals = agree(intervals, p < round(1 - level, _DECIMALS), weighted_values(values, groups).mean(axis=0))
-    return span.clip(intervals), p
+    p = withhold(p, values, seed, codes, span)
+    shifts = sign_flip_intervals(values, level, seed, units, flips)
+    return _complete(values, shifts, p, statistics, level, seed, codes, span), p
 
 
 def pair_intervals(
@@ -119,7 +108,7 @@ def pair_intervals(
     differences = values[:, first] - values[:, second]
     span.check(differences)
     codes = dependence(units, len(differences))
-    shifts = _flip_intervals(values, level, seed, codes, flips, (first, second))
+    shifts = sign_flip_intervals(values, level, seed, codes, flips, (first, second))
     return _complete(differences, shifts, p, _robust(differences, codes), level, seed, codes, span)
 
 
@@ -159,11 +148,6 @@ def withhold(
     return withheld
 
 
-def _is_single(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> bool:
-    """Whether there is a single unit, of whose spread nothing is known."""
-    return len(values) < 2 or (codes is not None and not codes.any())
-
-
 def _complete(
     values: NDArray[np.float64],
     shifts: NDArray[np.float64],
@@ -175,7 +159,8 @@ def _complete(
     span: Span,
 ) -> NDArray[np.float64]:
     """The shifts that the randomisation test leaves open, and what the second looks add to them."""
-    if _is_single(values, codes):
+    if len(values) < 2 or (codes is not None and not codes.any()):
+        # Of the spread of a single unit nothing is known.
         return np.full((values.shape[1], 2), np.nan)
     intervals = shifts
     few = _bound_columns(values, statistics, codes, span)
@@ -187,24 +172,6 @@ def _complete(
         bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed)
         intervals[few] = hold_both(intervals[few], bounds)
     return span.clip(agree(intervals, p < round(1 - level, _DECIMALS), values.mean(axis=0)))
-
-
-def _stratified_intervals(
-    values: NDArray[np.float64],
-    centred: NDArray[np.float64],
-    level: float,
-    strata: NDArray[np.int64],
-    seed: int,
-    codes: NDArray[np.int64] | None,
-    span: Span,
-) -> NDArray[np.float64]:
-    """Intervals of means of groups' means, by resampling within them: sign flips do not leave groups as they are."""
-    intervals = np.empty((values.shape[1], 2))
-    for column in range(values.shape[1]):
-        one = slice(column, column + 1)
-        stretched = centred_span(values[:, one], strata, span)
-        intervals[column] = bca_intervals(centred[:, one], level, seed=seed, units=codes, span=stretched)[0]
-    return intervals
 
 
 def hold_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -236,8 +203,9 @@ def sign_flip_intervals(
     seed: int = 0,
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
+    pairs: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
 ) -> NDArray[np.float64]:
-    """The shifts of each column that the paired randomisation test does not reject.
+    """The shifts of each column, or of differences of pairs of columns, that the randomisation test does not reject.
 
     Arguments as `intervals_and_p_values`; flips are the random sign vectors where they are not enumerated.
 
@@ -246,18 +214,7 @@ def sign_flip_intervals(
         than six units at level 0.95.
     """
     values = np.asarray(differences, dtype=np.float64)
-    return _flip_intervals(values, level, seed, dependence(units, len(values)), flips)
-
-
-def _flip_intervals(
-    values: NDArray[np.float64],
-    level: float,
-    seed: int,
-    codes: NDArray[np.int64] | None,
-    flips: int,
-    pairs: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
-) -> NDArray[np.float64]:
-    """`sign_flip_intervals` of columns, or of the differences of pairs of them."""
+    codes = dependence(units, len(values))
     whole, unit = as_integers(values)
     if pairs is not None:
         # One unit for all systems, since their sums are subtracted.

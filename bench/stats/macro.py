@@ -191,7 +191,7 @@ def combined_intervals(
     if len(members) > 1:
         reach = np.nan_to_num(reach)
     squares = ((weights[:, :, None] * reach) ** 2).sum(axis=0)
-    intervals[:, 0] = np.array([means[places].mean(axis=0) for places in members]).mean(axis=0)
+    intervals[:, 0] = source_means(means, sources).mean(axis=0)
     intervals[:, 1:] = span.clip(intervals[:, :1] + np.sqrt(squares) * [-1, 1])
     return intervals
 
@@ -243,6 +243,11 @@ def _scales(values: Sequence[NDArray[np.float64]], sources: Sequence[str]) -> ND
     per_source = np.array([sources.count(name) for name in sources])
     scales: NDArray[np.float64] = sizes.sum() / (sizes * per_source * len(set(sources)))
     return scales
+
+
+def source_means(means: NDArray[np.float64], sources: Sequence[str] | None) -> NDArray[np.float64]:
+    """(sources, systems) means of the (datasets, systems) means of each source, in the order of its first dataset."""
+    return np.array([means[places].mean(axis=0) for places in _members(sources, len(means))])
 
 
 def _members(sources: Sequence[str] | None, datasets: int) -> list[list[int]]:

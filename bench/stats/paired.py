@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from bench.stats.bounded import ANY, Span
 from bench.stats.differences import agree, intervals_and_p_values, pair_intervals
 from bench.stats.exact import as_integers
-from bench.stats.noninferiority import LEVEL
-from bench.stats.power import minimum_detectable_effect
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
+from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.ranking import p_of_pairs
-from bench.stats.strata import centred_values, weighted_values
+from bench.stats.strata import centred_values, stratified_intervals_and_p_values, weighted_values
 from bench.stats.units import dependence, effective_units, robust_mean
 
 
@@ -49,6 +49,20 @@ class Paired:
     detectable: float | None
     units: int
     effective: float
+
+    @property
+    def decided(self) -> bool:
+        """Whether there are enough units for a conclusion (`bench.stats.noninferiority.enough_units`)."""
+        return self.effective >= FEWEST_UNITS
+
+    @property
+    def needed(self) -> int | None:
+        """Units that would show the difference found as `detectable` says; None for no difference and a single unit."""
+        if self.detectable is None:
+            return None
+        # What is zero but for rounding is no difference.
+        effect = self.difference if abs(self.difference) > 1e-12 else 0.0
+        return queries_needed(effect, self.detectable * math.sqrt(self.units) / minimum_detectable_effect(1, 1))
 
     @property
     def identical(self) -> bool:
@@ -86,7 +100,10 @@ def compare(
         raise ValueError("differences must be a table of finite numbers, one row for each query")
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
-    intervals, p = intervals_and_p_values(values, strata=strata, seed=seed, units=codes, span=span)
+    if groups.any():
+        intervals, p = stratified_intervals_and_p_values(values, groups, seed, codes, span)
+    else:
+        intervals, p = intervals_and_p_values(values, seed=seed, units=codes, span=span)
     return _describe(values, groups, codes, intervals, p)
 
 

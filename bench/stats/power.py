@@ -111,27 +111,6 @@ def expected_error(sd: float, correlation: float, units: NDArray[np.int64]) -> f
     return sd * math.sqrt(spread) / len(units)
 
 
-def needed_units(effect: float, error: float, units: int) -> int | None:
-    """How many units of independence a two-sided test needs to find a mean difference.
-
-    The number in all: the further ones are those beyond the present. It is `queries_needed`, at its usual level and
-    power, for observations whose standard deviation is `error` √units, as the squared standard error falls with the
-    number of units of the same kind; units of one query make it the number of queries.
-
-    Args:
-        effect: the true mean difference; its sign does not matter.
-        error: standard error of the mean for the present units, as of `bench.stats.units.robust_mean`.
-        units: how many units there are, at least 1.
-
-    Returns:
-        As `queries_needed`, in units.
-
-    Raises:
-        ValueError: effect or error is not finite, or error is negative.
-    """
-    return queries_needed(effect, error * math.sqrt(units))
-
-
 def _quantiles(level: float, power: float) -> float:
     normal = NormalDist()
     return normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)

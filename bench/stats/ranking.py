@@ -66,7 +66,8 @@ class PairTests:
     sizes: NDArray[np.int64]
 
 
-def _reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+def reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+    """(systems,) which systems are references: those that are declared, and all if none is."""
     if references is None or not np.any(references):
         return np.ones(systems, dtype=np.bool_)
     return np.asarray(references, dtype=np.bool_)
@@ -101,7 +102,7 @@ def pairwise_tests(
     table = np.asarray(values, dtype=np.float64)
     systems = table.shape[-1] if table.ndim else 0
     first, second = np.triu_indices(systems, 1)
-    own = _reference_mask(references, systems)
+    own = reference_mask(references, systems)
     tested = own[first] | own[second] | challengers
     p = np.full(len(first), np.nan)
     p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed, span)
@@ -230,7 +231,7 @@ def correct_pairs(
         raw[first, second] = raw[second, first] = table
         tests.append(PairTests(raw, raw.copy(), np.ones((systems, systems), dtype=np.int64)))
     twins = [np.unique(table, axis=1, return_inverse=True)[1].ravel() for table in values]
-    own = _reference_mask(references, systems)
+    own = reference_mask(references, systems)
     board, others = np.flatnonzero(own), np.flatnonzero(~own)
 
     def correct_board(added: list[int], rows: slice, columns: slice) -> None:
@@ -290,7 +291,7 @@ def rank_ranges(
         (systems, 2) best and worst rank: 1 plus the number of references that are shown to be better (p < 0.05), and
         the number of systems less the references that are shown to be worse.
     """
-    own, means = _reference_mask(references, values.shape[1]), column_means(values)
+    own, means = reference_mask(references, values.shape[1]), column_means(values)
     twins = np.unique(values, axis=1, return_inverse=True)[1].ravel()
     # A copy of a reference is no further system.
     systems = own.sum() + ~np.isin(twins, twins[own])

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
+from bench.stats.differences import agree
+from bench.stats.multiple import LEVEL
+from bench.stats.randomisation import randomisation_test
+from bench.stats.robust_t import robust_t
 
 
 def _sizes(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -58,3 +65,42 @@ def centred_span(values: NDArray[np.float64], groups: NDArray[np.int64], span: S
     moved = (centred_values(values, groups) - weighted_values(values, groups))[:, 0]
     weights = weighted_values(np.ones_like(values), groups)[:, 0]
     return Span(float((moved + weights * span.low).min()), float((moved + weights * span.high).max()), span.each)
+
+
+def stratified_intervals(
+    values: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    units: NDArray[np.int64] | None,
+    spans: Sequence[Span],
+    level: float = 0.95,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """(columns, 2) intervals of means of groups' means, as of `bca_intervals`, by resampling within the groups.
+
+    Args:
+        values, groups: as of `weighted_values`.
+        units, level, seed: as of `bca_intervals`.
+        spans: (columns,) the range of each mean.
+    """
+    intervals = np.empty((values.shape[1], 2))
+    for column, span in enumerate(spans):
+        one = values[:, column : column + 1]
+        stretched = centred_span(one, groups, span)
+        intervals[column] = bca_intervals(centred_values(one, groups), level, seed=seed, units=units, span=stretched)[0]
+    return intervals
+
+
+def stratified_intervals_and_p_values(
+    values: NDArray[np.float64], groups: NDArray[np.int64], seed: int, codes: NDArray[np.int64] | None, span: Span
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`bench.stats.differences.intervals_and_p_values` at level 0.95 for means of groups' means.
+
+    Sign flips do not leave the groups as they are, so the intervals are those of `stratified_intervals`.
+    """
+    span.check(values)
+    weighted = weighted_values(values, groups)
+    p = randomisation_test(weighted, seed=seed, units=codes)
+    if codes is not None:
+        p = np.maximum(p, robust_t(centred_values(values, groups), codes).p_values())
+    intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1], seed=seed)
+    return span.clip(agree(intervals, p < LEVEL, weighted.mean(axis=0))), p

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.comparison.best import DatasetTests, best_over_datasets
+from bench.comparison.best import best_over_datasets, worse_on
 from bench.comparison.report import BestOverDatasets
 from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, references_of
 from bench.leaderboard.boards.rankingset import View
@@ -343,22 +343,20 @@ def _best(
     metric: str,
 ) -> BestOverDatasets:
     """What can be said of the first of the contenders."""
-    at = [standing.ids.index(key) for key in contenders]
-    tests = []
+    at, best = [standing.ids.index(key) for key in contenders], contenders[0]
+    worse = []
     for place, board in enumerate(boards):
-        found, mine = board.standings[metric], rows[contenders[0]][place].id
-        keys = {row.id: row.key for row in board.rows}
+        found, keys = board.standings[metric], {row.id: row.key for row in board.rows}
+        mine = found.ids.index(rows[best][place].id)
         # Another row of the same key is no rival: it differs in nothing that a reader is told.
-        ids = [
-            name
-            for name, own in zip(found.ids, found.references, strict=True)
-            if name == mine or (own and keys[name] != contenders[0])
+        rivals = [
+            (keys[name], float(found.means[i]), float(found.pairs[mine, i]))
+            for i, name in enumerate(found.ids)
+            if found.references[i] and keys[name] != best
         ]
-        order = [found.ids.index(name) for name in ids]
-        pairs = found.pairs[np.ix_(order, order)]
-        tests.append(DatasetTests(board.name, [keys[name] for name in ids], found.means[order], pairs))
-    sources = len({board.source for board in boards})
-    return best_over_datasets(contenders, 0, leads, standing.pairs[at[0], at], sources, tests)
+        worse += worse_on(board.name, float(found.means[mine]), rivals)
+    names, sources = [board.name for board in boards], len({board.source for board in boards})
+    return best_over_datasets(contenders, leads, standing.pairs[at[0], at], names, sources, worse)
 
 
 def _place(

@@ -17,7 +17,15 @@ from bench.stats.bounded import ANY, Span
 from bench.stats.macro import combined_intervals, hull
 from bench.stats.noninferiority import LEVEL, enough_units
 from bench.stats.randomisation import FLIPS
-from bench.stats.ranking import PairTests, column_means, correct_pairs, pairwise_tests, rank_order, rank_ranges
+from bench.stats.ranking import (
+    PairTests,
+    column_means,
+    correct_pairs,
+    pairwise_tests,
+    rank_order,
+    rank_ranges,
+    reference_mask,
+)
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.
 _FLIPPED = 40_000_000_000
@@ -97,7 +105,7 @@ def rank_systems(
         span: the range of the mean differences, as of `bench.stats.differences.withhold`.
     """
     count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
-    own = np.ones(systems, dtype=np.bool_) if references is None or not references.any() else references
+    own = reference_mask(references, systems)
     size = int(own.sum())
     exact = FLIPS * count * size * (size - 1) // 2 <= _FLIPPED
     if not exact:
@@ -180,7 +188,7 @@ def pairs_limit(
     from scipy.stats import norm
 
     systems = values.shape[1]
-    own = np.ones(systems, dtype=np.bool_) if references is None else references
+    own = reference_mask(references, systems)
     sums = np.ascontiguousarray(unit_totals(values, units)[0].T)
     board, lengths = np.flatnonzero(own), np.array([column @ column for column in sums])
     products = np.full((systems, systems), np.nan)

@@ -21,7 +21,7 @@ from bench.stats.macro import macro_intervals
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import at_least, enough_units, non_inferiority, pair_verdict
 from bench.stats.paired import compare
-from bench.stats.power import minimum_detectable_effect, needed_units, queries_needed
+from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.randomisation import randomisation_test
 from bench.stats.ranking import pairwise_tests
 from bench.stats.robust_t import robust_t
@@ -320,11 +320,13 @@ def test_fewer_units_than_the_fewest_decide_nothing() -> None:
     assert non_inferiority(values, 0.02, units=np.arange(400) % 29)[0].needed == 31
 
 
-def test_needed_units_by_hand() -> None:
-    # As queries with a standard deviation of 0.05 * 6 = 0.3: 283, as in the tests of queries.
-    assert needed_units(0.05, 0.05, 36) == 283
-    assert needed_units(0.0, 0.05, 36) is None
-    assert needed_units(0.1, 0.3 / 50**0.5, 50) == queries_needed(0.1, 0.3)
+def test_the_units_needed_are_observations_with_the_error_of_the_mean() -> None:
+    random, units = np.random.default_rng(11), np.arange(300) % 50
+    values = random.normal(0.02, 0.3, (300, 1)) + random.normal(0, 0.1, 50)[units][:, None]
+    (pair,) = compare(values, units=units)
+    means, errors, _ = robust_mean(values, units)
+    assert pair.needed == queries_needed(float(means[0]), float(errors[0]) * 50**0.5)
+    assert compare(np.tile([[0.1], [0.2], [-0.3]], (40, 1)))[0].needed is None
 
 
 def macro_datasets() -> list[Values]:
