@@ -571,7 +571,6 @@ def _best(
     best = contenders[0]
     leads = lead_intervals(
         [sign * part.values[:, contenders] for part in parts],
-        0,
         [part.units for part in parts],
         sources,
         span.of_differences(),

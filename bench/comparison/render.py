@@ -40,20 +40,14 @@ PLACED = "In parentheses: floors and oracles, each as if it alone were added to 
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
-def signs(report: Comparison, alone: bool = False) -> str:
-    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that.
-
-    Args:
-        report: the comparison.
-        alone: whether nothing else names the baseline.
-    """
-    differs = f"differs from {report.baseline}, " if alone else ""
+def signs(report: Comparison) -> str:
+    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that."""
     correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
     metrics = [metric.metric for metric in report.datasets[0].metrics]
     several = len(metrics) > 1 and report.correction != "holm-all"
     primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
-        f"†, ‡: {differs}p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
+        f"†, ‡: p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
         f"{correction}{primary}.{placed_note(report)}{_same(report)}"
     )
 

@@ -30,8 +30,7 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     Args:
         differences: (queries, columns) first - second, finite. Those that are zero but for rounding (far below 1e-12)
             are zero, and those that lie within 1e-12 of the column's largest are the same.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
         (columns,) p-values, never NaN: 1 for identical systems and for a single unit, which say nothing; 0 where all
@@ -39,8 +38,7 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
         formula says, not a proof: of two queries, the randomisation test makes 0.5.
 
     Raises:
-        ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
-            one for each query.
+        ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
     """
     values = _check_differences(differences)
     codes = dependence(units, len(values))
@@ -73,15 +71,13 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     Args:
         differences: (queries, columns) first - second, finite. Sizes that differ by less than 1e-12 of the column's
             largest share their rank.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
         (columns,) p-values, never NaN: 1 for identical systems and where a single query or unit differs.
 
     Raises:
-        ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
-            one for each query.
+        ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
     """
     values = _check_differences(differences)
     codes = dependence(units, len(values))

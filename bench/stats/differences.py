@@ -44,7 +44,6 @@ def _robust(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> Rob
 def intervals_and_p_values(
     differences: NDArray[np.float64],
     level: float = 0.95,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
     flips: int = FLIPS,
@@ -58,9 +57,7 @@ def intervals_and_p_values(
     Args:
         differences: (queries, columns), finite.
         level: coverage, between 0 and 1.
-        seed: of sign vectors and resamples.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean differences, such as `Span(-1, 1)` for shares.
         flips: random sign vectors, where they are not enumerated.
 
@@ -69,18 +66,17 @@ def intervals_and_p_values(
         nan where nothing is known of the spread. (columns,) p-values.
 
     Raises:
-        ValueError: units are not numbered from 0 without a gap, or not one for each query; or a value is outside the
-            span.
+        ValueError: units are not as `dependence` takes them, or a value is outside the span.
     """
     values = np.asarray(differences, dtype=np.float64)
     span.check(values)
     codes = dependence(units, len(values))
     statistics = _robust(values, codes)
-    p = randomisation_test(values, flips, seed, units)
+    p = randomisation_test(values, flips, units=units)
     p = p if statistics is None else np.maximum(p, statistics.p_values())
-    p = withhold(p, values, seed, codes, span)
-    shifts = sign_flip_intervals(values, level, seed, units, flips)
-    return _complete(values, shifts, p, statistics, level, seed, codes, span), p
+    p = withhold(p, values, codes, span)
+    shifts = sign_flip_intervals(values, level, units, flips)
+    return _complete(values, shifts, p, statistics, level, codes, span), p
 
 
 def pair_intervals(
@@ -89,7 +85,6 @@ def pair_intervals(
     second: NDArray[np.intp],
     p: NDArray[np.float64],
     level: float = 0.95,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
     flips: int = FLIPS,
@@ -100,7 +95,7 @@ def pair_intervals(
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         p: (pairs,) as of `intervals_and_p_values`.
-        level, seed, units, span, flips: as of `intervals_and_p_values`.
+        level, units, span, flips: as of `intervals_and_p_values`.
 
     Returns:
         (pairs, 2) lower and upper ends of first less second.
@@ -108,8 +103,8 @@ def pair_intervals(
     differences = values[:, first] - values[:, second]
     span.check(differences)
     codes = dependence(units, len(differences))
-    shifts = sign_flip_intervals(values, level, seed, codes, flips, (first, second))
-    return _complete(differences, shifts, p, _robust(differences, codes), level, seed, codes, span)
+    shifts = sign_flip_intervals(values, level, codes, flips, (first, second))
+    return _complete(differences, shifts, p, _robust(differences, codes), level, codes, span)
 
 
 def _bound_columns(
@@ -123,7 +118,6 @@ def _bound_columns(
 def withhold(
     p: NDArray[np.float64],
     differences: NDArray[np.float64],
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
@@ -134,7 +128,7 @@ def withhold(
 
     Args:
         p: (columns,) of the test of `differences`.
-        differences, seed, units, span: as of `intervals_and_p_values`.
+        differences, units, span: as of `intervals_and_p_values`.
     """
     found = np.flatnonzero(p < LEVEL)
     codes = dependence(units, len(differences))
@@ -142,7 +136,7 @@ def withhold(
     few = _bound_columns(values, _robust(values, codes), codes, span) if len(found) else np.zeros(0, dtype=bool)
     if not few.any():
         return p
-    bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed)
+    bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed=0)
     withheld = p.copy()
     withheld[found[few]] = np.where(bounds >= LEVEL, bounds, p[found[few]])
     return withheld
@@ -154,7 +148,6 @@ def _complete(
     p: NDArray[np.float64],
     statistics: RobustT | None,
     level: float,
-    seed: int,
     codes: NDArray[np.int64] | None,
     span: Span,
 ) -> NDArray[np.float64]:
@@ -169,7 +162,7 @@ def _complete(
     # Units that do not vary say nothing of how far the mean may move.
     intervals[intervals[:, 0] == intervals[:, 1]] = np.nan
     if few.any():
-        bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed)
+        bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed=0)
         intervals[few] = hold_both(intervals[few], bounds)
     return span.clip(agree(intervals, p < round(1 - level, _DECIMALS), values.mean(axis=0)))
 
@@ -200,7 +193,6 @@ def agree(intervals: NDArray[np.float64], found: NDArray[np.bool_], means: NDArr
 def sign_flip_intervals(
     differences: NDArray[np.float64],
     level: float = 0.95,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
     pairs: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
@@ -233,7 +225,7 @@ def sign_flip_intervals(
     for start in range(0, len(first), _COLUMNS):
         part = slice(start, start + _COLUMNS)
         columns = first[part], None if second is None else second[part]
-        intervals[part] = _typical_values(whole, sizes, vectors, seed, enumerated, place, columns)
+        intervals[part] = _typical_values(whole, sizes, vectors, enumerated, place, columns)
     return (intervals * unit[first][:, None]).round(_DECIMALS)
 
 
@@ -241,7 +233,6 @@ def _typical_values(
     sums: NDArray[np.float64],
     sizes: NDArray[np.float64],
     vectors: int,
-    seed: int,
     enumerated: bool,
     place: int,
     columns: tuple[NDArray[np.intp], NDArray[np.intp] | None],
@@ -252,7 +243,7 @@ def _typical_values(
         sums: (units, systems) whole numbers.
         sizes: (units,) queries.
         vectors: how many sign vectors.
-        seed, enumerated: of the sign vectors.
+        enumerated: whether these are all.
         place: from 1; none is rejected below.
         columns: of `sums`; those that are subtracted from them, if any.
     """
@@ -266,7 +257,7 @@ def _typical_values(
     totals = both.sum(axis=0)
     low, high = np.empty((len(first), vectors)), np.empty((len(first), vectors))
     start = 0
-    for kept in [every_sign_vector(len(sums))] if enumerated else sign_vectors(len(sums), vectors, seed):
+    for kept in [every_sign_vector(len(sums))] if enumerated else sign_vectors(len(sums), vectors):
         halves = (kept.astype(np.float64) @ both).T
         rest = totals[:, None] - halves
         one, other = halves[own], rest[own]

@@ -91,7 +91,6 @@ def non_inferiority(
     margin: float,
     level: float = LEVEL,
     power: float = 0.8,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Bounded]:
@@ -111,19 +110,17 @@ def non_inferiority(
         margin: the largest loss that is acceptable, at least 0.
         level: chance of each error: passing a loss of `margin`, reporting one of `margin` as more.
         power: probability to which `detectable` and `needed` refer.
-        seed: of the bootstrap; the same seed gives the same bounds.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean, such as `Span(-1, 1)` for differences of shares.
 
     Raises:
         ValueError: there are no queries, a value is not finite or outside the span, the margin is negative, the level
-            is not between 0 and 0.5, the power not between the level and 1, or units are not numbered from 0 without a
-            gap, or not one for each query.
+            is not between 0 and 0.5, the power not between the level and 1, or units are not as `dependence`
+            takes them.
     """
     if not margin >= 0:
         raise ValueError("the margin must not be negative")
-    return _bound_means(differences, -margin, level, power, seed, units, span, reaching=False)
+    return _bound_means(differences, -margin, level, power, units, span, reaching=False)
 
 
 def judge_interval(low: float | None, high: float | None, margin: float, decided: bool) -> EquivalenceVerdict:
@@ -151,7 +148,6 @@ def at_least(
     floor: float,
     level: float = LEVEL,
     power: float = 0.8,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Bounded]:
@@ -161,7 +157,7 @@ def at_least(
     else inconclusive, as are too few units (`enough_units`). Arguments and errors as `non_inferiority`; the floor
     is any finite number.
     """
-    return _bound_means(values, floor, level, power, seed, units, span, reaching=True)
+    return _bound_means(values, floor, level, power, units, span, reaching=True)
 
 
 def _bound_means(
@@ -169,7 +165,6 @@ def _bound_means(
     threshold: float,
     level: float,
     power: float,
-    seed: int,
     units: NDArray[np.int64] | None,
     span: Span,
     reaching: bool,
@@ -187,9 +182,9 @@ def _bound_means(
     codes = dependence(units, n)
     count = n if codes is None else int(codes.max()) + 1
     worth = n if codes is None else effective_units(codes)
-    intervals = bca_intervals(values, level=1 - 2 * level, seed=seed, units=codes, span=span)
+    intervals = bca_intervals(values, level=1 - 2 * level, units=codes, span=span)
     if codes is not None and not reaching and worth >= FEWEST_UNITS:
-        shifts = sign_flip_intervals(values, 1 - 2 * level, seed, codes)
+        shifts = sign_flip_intervals(values, 1 - 2 * level, codes)
         intervals = hold_both(intervals, span.clip(shifts))
     few = span.binds(values, codes)
     errors = None if codes is None else robust_mean(values, codes)[1]

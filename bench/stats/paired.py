@@ -64,16 +64,10 @@ class Paired:
         effect = self.difference if abs(self.difference) > 1e-12 else 0.0
         return queries_needed(effect, self.detectable * math.sqrt(self.units) / minimum_detectable_effect(1, 1))
 
-    @property
-    def identical(self) -> bool:
-        """Whether the two agree on every query, so that neither can be better."""
-        return self.wins == self.losses == 0
-
 
 def compare(
     differences: NDArray[np.float64],
     strata: NDArray[np.int64] | None = None,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
@@ -85,15 +79,13 @@ def compare(
     Args:
         differences: (queries, columns) first - second, finite.
         strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
-        seed: of sign flips and resamples; the same seed gives the same numbers.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean difference; where few units differ, the interval then allows for differences that
             the sample does not hold.
 
     Raises:
-        ValueError: there are no queries, a value is not finite or outside the span, or units are not numbered from 0
-            without a gap, or not one for each query.
+        ValueError: there are no queries, a value is not finite or outside the span, or units are not as `dependence`
+            takes them.
     """
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
@@ -101,9 +93,9 @@ def compare(
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
     if groups.any():
-        intervals, p = stratified_intervals_and_p_values(values, groups, seed, codes, span)
+        intervals, p = stratified_intervals_and_p_values(values, groups, codes, span)
     else:
-        intervals, p = intervals_and_p_values(values, seed=seed, units=codes, span=span)
+        intervals, p = intervals_and_p_values(values, units=codes, span=span)
     return _describe(values, groups, codes, intervals, p)
 
 
@@ -113,7 +105,6 @@ def compare_pairs(
     second: NDArray[np.intp],
     corrected: NDArray[np.float64],
     sizes: NDArray[np.int64],
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
@@ -127,18 +118,18 @@ def compare_pairs(
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         corrected, sizes: (pairs,) as of `bench.stats.ranking.PairTests`.
-        seed, units, span: as of `compare`, of first less second.
+        units, span: as of `compare`, of first less second.
 
     Raises:
         ValueError: as of `compare`.
     """
-    p = p_of_pairs(values, first, second, units, seed=seed, span=span)
+    p = p_of_pairs(values, first, second, units, span=span)
     differences, intervals = values[:, first] - values[:, second], np.empty((len(first), 2))
     for size in np.unique(sizes):
         part = sizes == size
         level = 1 - LEVEL / float(size)
         pairs = first[part], second[part], p[part]
-        intervals[part] = pair_intervals(values, *pairs, level, seed=seed, units=units, span=span)
+        intervals[part] = pair_intervals(values, *pairs, level, units, span)
     intervals = agree(intervals, corrected < LEVEL, differences.mean(axis=0))
     groups = np.zeros(len(values), dtype=np.int64)
     return _describe(differences, groups, dependence(units, len(values)), intervals, p)

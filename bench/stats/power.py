@@ -52,19 +52,16 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
     return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
 
 
-def queries_for_equivalence(
-    difference: float, sd: float, margin: float, level: float = 0.05, power: float = 0.8
-) -> int | None:
-    """How many queries two one-sided tests of this level need to show a mean difference to be within a margin.
+def queries_for_equivalence(difference: float, sd: float, margin: float, power: float = 0.8) -> int | None:
+    """How many queries two one-sided tests at the 5% level need to show a mean difference to be within a margin.
 
     The smallest n with Φ((m - |d|) √n / σ - z) + Φ((m + |d|) √n / σ - z) - 1 of at least the power, where z is the
-    normal quantile at 1 - level (Phillips 1990, for many queries).
+    normal quantile at 0.95 (Phillips 1990, for many queries).
 
     Args:
         difference: the true mean difference, d.
         sd: standard deviation of the differences, σ.
         margin: m, above 0.
-        level: of each test.
         power: probability of showing it.
 
     Returns:
@@ -79,7 +76,7 @@ def queries_for_equivalence(
     if room <= 0:
         return None
     normal = NormalDist()
-    quantile = normal.inv_cdf(1 - level)
+    quantile = normal.inv_cdf(0.95)
 
     def shown(root: float) -> float:
         return normal.cdf(room * root - quantile) + normal.cdf((margin + abs(difference)) * root - quantile) - 1

@@ -39,8 +39,7 @@ def randomisation_test(
         differences: (queries, columns), finite.
         flips: random sign vectors, where they are not enumerated.
         seed: of the random sign vectors.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
         (columns,) p-values; 1 for identical systems.
@@ -88,7 +87,7 @@ def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
     return float(extreme_sums(sums, values.sum(), queries).mean())
 
 
-def sign_vectors(signs: int, flips: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+def sign_vectors(signs: int, flips: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
     """Random sign vectors in blocks of (flips, signs), 1 for a sign that is kept and 0 for one that changes.
 
     Whole words are drawn, so that the stream does not depend on where blocks end.

@@ -78,7 +78,6 @@ def pairwise_tests(
     units: NDArray[np.int64] | None = None,
     references: NDArray[np.bool_] | None = None,
     flips: int = FLIPS,
-    seed: int = 0,
     challengers: bool = True,
     span: Span = ANY,
 ) -> PairTests:
@@ -86,11 +85,9 @@ def pairwise_tests(
 
     Args:
         values: (queries, systems), finite.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         references: (systems,) which are references; all systems if None or if there is none.
         flips: random sign vectors, where they are not enumerated.
-        seed: of the random sign vectors.
         challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
             the challengers.
         span: the range of the mean differences, as of `bench.stats.differences.withhold`.
@@ -105,7 +102,7 @@ def pairwise_tests(
     own = reference_mask(references, systems)
     tested = own[first] | own[second] | challengers
     p = np.full(len(first), np.nan)
-    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed, span)
+    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, span)
     return correct_pairs([p], [table], references)[0]
 
 
@@ -115,7 +112,6 @@ def p_of_pairs(
     second: NDArray[np.intp],
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
-    seed: int = 0,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of pairs of systems, each as if no other were tested.
@@ -126,7 +122,7 @@ def p_of_pairs(
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
-        units, flips, seed, span: as `pairwise_tests`.
+        units, flips, span: as `pairwise_tests`.
 
     Returns:
         (pairs,) not corrected; 1 for identical systems.
@@ -165,7 +161,7 @@ def p_of_pairs(
         whole_totals = sums.sum(axis=0)
         rows = max(1, _BLOCK // len(pairs))
         upper, lower = (border + slacks[pairs])[:, None], (border - slacks[pairs])[:, None]
-        for kept in sign_vectors(len(sums), flips, seed):
+        for kept in sign_vectors(len(sums), flips):
             products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
             for start in range(0, len(kept), rows):
                 block = np.ascontiguousarray(products[start : start + rows].T)
@@ -185,7 +181,7 @@ def p_of_pairs(
     if codes is not None:
         p = np.maximum(p, _robust_p_values(table, first, second, codes))
     found = np.flatnonzero(p < LEVEL) if span.bounds_values else np.zeros(0, dtype=np.intp)
-    p[found] = withhold(p[found], table[:, first[found]] - table[:, second[found]], seed, codes, span)
+    p[found] = withhold(p[found], table[:, first[found]] - table[:, second[found]], codes, span)
     return p
 
 

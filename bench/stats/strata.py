@@ -73,25 +73,24 @@ def stratified_intervals(
     units: NDArray[np.int64] | None,
     spans: Sequence[Span],
     level: float = 0.95,
-    seed: int = 0,
 ) -> NDArray[np.float64]:
     """(columns, 2) intervals of means of groups' means, as of `bca_intervals`, by resampling within the groups.
 
     Args:
         values, groups: as of `weighted_values`.
-        units, level, seed: as of `bca_intervals`.
+        units, level: as of `bca_intervals`.
         spans: (columns,) the range of each mean.
     """
     intervals = np.empty((values.shape[1], 2))
     for column, span in enumerate(spans):
         one = values[:, column : column + 1]
         stretched = centred_span(one, groups, span)
-        intervals[column] = bca_intervals(centred_values(one, groups), level, seed=seed, units=units, span=stretched)[0]
+        intervals[column] = bca_intervals(centred_values(one, groups), level, units=units, span=stretched)[0]
     return intervals
 
 
 def stratified_intervals_and_p_values(
-    values: NDArray[np.float64], groups: NDArray[np.int64], seed: int, codes: NDArray[np.int64] | None, span: Span
+    values: NDArray[np.float64], groups: NDArray[np.int64], codes: NDArray[np.int64] | None, span: Span
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`bench.stats.differences.intervals_and_p_values` at level 0.95 for means of groups' means.
 
@@ -99,8 +98,8 @@ def stratified_intervals_and_p_values(
     """
     span.check(values)
     weighted = weighted_values(values, groups)
-    p = randomisation_test(weighted, seed=seed, units=codes)
+    p = randomisation_test(weighted, units=codes)
     if codes is not None:
         p = np.maximum(p, robust_t(centred_values(values, groups), codes).p_values())
-    intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1], seed=seed)
+    intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1])
     return span.clip(agree(intervals, p < LEVEL, weighted.mean(axis=0))), p

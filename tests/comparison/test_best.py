@@ -85,7 +85,7 @@ def statement(
         worse += worse_on(name, means[best], zip(names, means, found_p[best].tolist(), strict=True))
     order = [best, *(i for i in range(len(names)) if i != best)]
     p = pairwise_tests(table, codes, flips=2000).p[best, order]
-    leads = lead_intervals([part[:, order] for part in parts], 0, units, sources, Span(-1.0, 1.0))
+    leads = lead_intervals([part[:, order] for part in parts], units, sources, Span(-1.0, 1.0))
     return best_over_datasets([names[i] for i in order], leads, p, datasets, len(set(sources)), worse), pairs
 
 

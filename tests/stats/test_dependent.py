@@ -218,11 +218,11 @@ def test_tests_of_pairs_are_those_of_their_differences_to_the_last_bit(shape: st
     values[:12, 4] += 0.5  # so few differences that the last pair is enumerated
     units = random.integers(0, 40, 150) if dependent else None
     units = None if units is None else np.unique(units, return_inverse=True)[1]
-    result = pairwise_tests(values, units, flips=1500, seed=2).p
+    result = pairwise_tests(values, units, flips=1500).p
     first, second = np.triu_indices(5, 1)
     assert (
         result[first, second].tolist()
-        == holm(expected_p_values(values[:, first] - values[:, second], units, 1500, 2)).tolist()
+        == holm(expected_p_values(values[:, first] - values[:, second], units, 1500, 0)).tolist()
     )
     assert (result == result.T).all()
     assert (np.diag(result) == 1).all()
