@@ -601,8 +601,7 @@ def _confusions(
                 example=counted_ranking.dataset.queries[counted_ranking.rows[counts.query[case]]].query_id,
                 rank=rank_or_none(int(counts.rank[case])),
                 cosine=likeness[pair],
-                why=None if why is None else why.text,
-                why_by=None if why is None else why.by,
+                **_said(why),
             )
         )
     return listed
@@ -622,9 +621,12 @@ def _report_missed(counted_ranking: CountedRanking, case: int, why: Why | None) 
         text=query.text,
         rank=rank_or_none(int(counts.rank[case])),
         first=first,
-        why=None if why is None else why.text,
-        why_by=None if why is None else why.by,
+        **_said(why),
     )
+
+
+def _said(why: Why | None) -> dict[str, Any]:
+    return {"why": why and why.text, "why_by": why and why.by}
 
 
 def _list_unwanted(counted_ranking: CountedRanking, tool: int) -> list[UnwantedQuery]:

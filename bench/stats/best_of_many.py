@@ -69,7 +69,8 @@ def best_of_many(
     # All as differences from one system, in one unit: the whole numbers of a pair are differences of two of these.
     table = table - table[:, [baseline]]
     _, unit = as_integers(table)
-    whole = flipped_wholes(np.rint(table / unit.max()), dependence(units, queries))
+    dependent = dependence(units, queries)
+    whole = flipped_wholes(np.rint(table / unit.max()), dependent)
     totals = whole.sum(axis=0)
     # Variants of the one that is compared with, and how their differences from all systems spread.
     family = codes[baseline]
@@ -105,7 +106,6 @@ def best_of_many(
         hits += [np.count_nonzero(largest[code] >= value) for code, value in zip(codes, found, strict=True)]
         vectors += len(kept)
     p = hits / vectors if enumerated else (1 + hits) / (1 + flips)
-    dependent = dependence(units, queries)
     if dependent is not None:
         p = np.maximum(p, robust_t(table, dependent).p_values())
     p[scales[baseline] == 0] = 1.0

@@ -40,7 +40,7 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     Raises:
         ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
     """
-    values = _check_differences(differences)
+    values = check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         return _robust_t(values, codes)
@@ -79,7 +79,7 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     Raises:
         ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
     """
-    values = _check_differences(differences)
+    values = check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         sums, sizes = unit_sums(values, codes)
@@ -152,7 +152,8 @@ def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
     return p
 
 
-def _check_differences(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+def check_differences(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The table; raises `ValueError` unless it is one of finite numbers, with a row for each query."""
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("differences must be a table of finite numbers, one row for each query")

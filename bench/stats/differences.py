@@ -8,10 +8,10 @@ random halves, the typical values of Hartigan (1969): no search, and to the last
 
 Where the test alone is known to be off, the interval is that of a second look as well, whichever reaches farther:
 
-- dependent queries: Student's t with skewness taken out (`bench.stats.robust_t`), whose p-value counts in
-  `bench.stats.paired.compare`, too;
-- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold. Where its interval
-  holds zero, its p-value takes the place of a smaller one (`withhold`).
+- dependent queries: Student's t with skewness taken out (`bench.stats.robust_t`);
+- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold.
+
+The p-values of both count, too (`second_looks`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.stats.bounded import ANY, Span, bounded_intervals, bounded_p_values
 from bench.stats.exact import as_integers
 from bench.stats.multiple import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector, randomisation_test, sign_vectors
-from bench.stats.robust_t import RobustT, robust_t
+from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
 
 #: Columns whose halves are held at once: the memory of an interval does not grow with their number.
@@ -35,10 +35,6 @@ _COLUMNS = 32
 _FEWEST_DEGREES = 10
 #: To which the ends of intervals are rounded.
 _DECIMALS = 12
-
-
-def _robust(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> RobustT | None:
-    return None if codes is None else robust_t(values, codes)
 
 
 def intervals_and_p_values(
@@ -50,9 +46,8 @@ def intervals_and_p_values(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Intervals of the mean of each column of paired differences, and two-sided p-values of a mean of zero.
 
-    An interval holds zero just where p is at least 1 - level. p is that of the randomisation test for independent
-    queries, and for dependent ones the larger of that and of Student's t with skewness taken out; where few units
-    differ, as of `withhold`.
+    An interval holds zero just where p is at least 1 - level. p is that of the randomisation test and of
+    `second_looks`.
 
     Args:
         differences: (queries, columns), finite.
@@ -71,12 +66,9 @@ def intervals_and_p_values(
     values = np.asarray(differences, dtype=np.float64)
     span.check(values)
     codes = dependence(units, len(values))
-    statistics = _robust(values, codes)
-    p = randomisation_test(values, flips, units=units)
-    p = p if statistics is None else np.maximum(p, statistics.p_values())
-    p = withhold(p, values, codes, span)
+    p = second_looks(randomisation_test(values, flips, units=units), values, codes, span)
     shifts = sign_flip_intervals(values, level, units, flips)
-    return _complete(values, shifts, p, statistics, level, codes, span), p
+    return _complete(values, shifts, p, level, codes, span), p
 
 
 def pair_intervals(
@@ -87,7 +79,6 @@ def pair_intervals(
     level: float = 0.95,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
-    flips: int = FLIPS,
 ) -> NDArray[np.float64]:
     """`intervals_and_p_values` of many pairs of systems, which share the sums of random halves of their units.
 
@@ -95,7 +86,7 @@ def pair_intervals(
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         p: (pairs,) as of `intervals_and_p_values`.
-        level, units, span, flips: as of `intervals_and_p_values`.
+        level, units, span: as of `intervals_and_p_values`.
 
     Returns:
         (pairs, 2) lower and upper ends of first less second.
@@ -103,50 +94,51 @@ def pair_intervals(
     differences = values[:, first] - values[:, second]
     span.check(differences)
     codes = dependence(units, len(differences))
-    shifts = sign_flip_intervals(values, level, codes, flips, (first, second))
-    return _complete(differences, shifts, p, _robust(differences, codes), level, codes, span)
+    shifts = sign_flip_intervals(values, level, codes, pairs=(first, second))
+    return _complete(differences, shifts, p, level, codes, span)
 
 
-def _bound_columns(
-    values: NDArray[np.float64], statistics: RobustT | None, codes: NDArray[np.int64] | None, span: Span
-) -> NDArray[np.bool_]:
-    """(columns,) of which the span counts: few units differ, and of dependent queries too few for Student's t alone."""
-    few = span.binds(values, codes)
-    return few if statistics is None else few & (statistics.freedom < _FEWEST_DEGREES)
-
-
-def withhold(
+def second_looks(
     p: NDArray[np.float64],
     differences: NDArray[np.float64],
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """The p-values, but for those below `LEVEL` where few units differ and bounds by the span hold zero.
+    """p-values of the randomisation test, and larger ones where it alone is known to be off.
 
-    Signs of differences are as likely to change only if these are symmetric. A sample of many small gains that lacks
-    the rare large loss looks certain to the test. The bounds allow for that loss, and their p-value takes its place.
+    Of dependent queries none is below that of Student's t. Where few units differ and bounds by the span hold zero, the
+    p-value of these bounds takes the place of one below `LEVEL`: signs of differences are as likely to change only if
+    these are symmetric, and a sample of many small gains that lacks the rare large loss looks certain to the test. The
+    bounds allow for that loss.
 
     Args:
-        p: (columns,) of the test of `differences`.
+        p: (columns,) of the randomisation test of `differences`.
         differences, units, span: as of `intervals_and_p_values`.
     """
-    found = np.flatnonzero(p < LEVEL)
     codes = dependence(units, len(differences))
-    values = differences[:, found]
-    few = _bound_columns(values, _robust(values, codes), codes, span) if len(found) else np.zeros(0, dtype=bool)
-    if not few.any():
-        return p
-    bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed=0)
-    withheld = p.copy()
-    withheld[found[few]] = np.where(bounds >= LEVEL, bounds, p[found[few]])
-    return withheld
+    statistics = None if codes is None else robust_t(differences, codes)
+    p = p.copy() if statistics is None else np.maximum(p, statistics.p_values())
+    found = np.flatnonzero(p < LEVEL)
+    if len(found):
+        values = differences[:, found]
+        few = _bound_columns(values, None if statistics is None else statistics.freedom[found], codes, span)
+        bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed=0)
+        p[found[few]] = np.where(bounds >= LEVEL, bounds, p[found[few]])
+    return p
+
+
+def _bound_columns(
+    values: NDArray[np.float64], freedom: NDArray[np.float64] | None, codes: NDArray[np.int64] | None, span: Span
+) -> NDArray[np.bool_]:
+    """(columns,) of which the span counts: few units differ, and of dependent queries too few for Student's t alone."""
+    few = span.binds(values, codes)
+    return few if freedom is None else few & (freedom < _FEWEST_DEGREES)
 
 
 def _complete(
     values: NDArray[np.float64],
     shifts: NDArray[np.float64],
     p: NDArray[np.float64],
-    statistics: RobustT | None,
     level: float,
     codes: NDArray[np.int64] | None,
     span: Span,
@@ -155,10 +147,11 @@ def _complete(
     if len(values) < 2 or (codes is not None and not codes.any()):
         # Of the spread of a single unit nothing is known.
         return np.full((values.shape[1], 2), np.nan)
-    intervals = shifts
-    few = _bound_columns(values, statistics, codes, span)
-    if statistics is not None:
-        intervals = hold_both(intervals, statistics.intervals(level))
+    intervals, freedom = shifts, None
+    if codes is not None:
+        statistics = robust_t(values, codes)
+        intervals, freedom = hold_both(intervals, statistics.intervals(level)), statistics.freedom
+    few = _bound_columns(values, freedom, codes, span)
     # Units that do not vary say nothing of how far the mean may move.
     intervals[intervals[:, 0] == intervals[:, 1]] = np.nan
     if few.any():

@@ -120,7 +120,7 @@ def non_inferiority(
     """
     if not margin >= 0:
         raise ValueError("the margin must not be negative")
-    return _bound_means(differences, -margin, level, power, units, span, reaching=False)
+    return at_least(differences, -margin, level, power, units, span, reaching=False)
 
 
 def judge_interval(low: float | None, high: float | None, margin: float, decided: bool) -> EquivalenceVerdict:
@@ -150,29 +150,19 @@ def at_least(
     power: float = 0.8,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
+    *,
+    reaching: bool = True,
 ) -> list[Bounded]:
     """Is a mean at least a floor? One answer for each column.
 
     Pass where the lower one-sided bound of the mean is not below the floor, regression where the upper one is,
     else inconclusive, as are too few units (`enough_units`). Arguments and errors as `non_inferiority`; the floor
-    is any finite number.
+    is any finite number, and a mean must lie above it unless `reaching` it is enough.
     """
-    return _bound_means(values, floor, level, power, units, span, reaching=True)
-
-
-def _bound_means(
-    values: NDArray[np.float64],
-    threshold: float,
-    level: float,
-    power: float,
-    units: NDArray[np.int64] | None,
-    span: Span,
-    reaching: bool,
-) -> list[Bounded]:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("values must be a table of finite numbers, one row for each query")
-    if not math.isfinite(threshold):
+    if not math.isfinite(floor):
         raise ValueError("the threshold must be a finite number")
     if not 0 < level < 0.5 or not level < power < 1:
         raise ValueError("the level must lie between 0 and 0.5, and the power between the level and 1")
@@ -188,7 +178,7 @@ def _bound_means(
         intervals = hold_both(intervals, span.clip(shifts))
     few = span.binds(values, codes)
     errors = None if codes is None else robust_mean(values, codes)[1]
-    limit = round(threshold, _DECIMALS)
+    limit = round(floor, _DECIMALS)
     outcomes = []
     for column, mean in enumerate(means):
         if intervals[column, 0] == intervals[column, 1] or np.isnan(intervals[column]).any():
@@ -201,11 +191,9 @@ def _bound_means(
         mean, sd = float(mean), 0.0 if constant else math.sqrt(squares / (n - 1))
         lower, upper = (round(float(end), _DECIMALS) for end in intervals[column])
         verdict: Verdict = "inconclusive"
-        if worth < FEWEST_UNITS:
-            verdict = "inconclusive"
-        elif lower > limit or (reaching and lower == limit):
+        if worth >= FEWEST_UNITS and (lower > limit or (reaching and lower == limit)):
             verdict = "pass"
-        elif upper < limit:
+        elif worth >= FEWEST_UNITS and upper < limit:
             verdict = "regression"
         if errors is not None:
             # Of a unit, such that the mean has the error that holds for dependent queries.
@@ -215,13 +203,13 @@ def _bound_means(
         # the sample does not hold may contribute; that part falls with their number, not with its root.
         unseen = 0.0
         if few[column]:
-            distance = mean - lower if mean >= threshold else upper - mean
+            distance = mean - lower if mean >= floor else upper - mean
             unseen = max(0.0, distance - minimum_detectable_effect(sd, count, level=2 * level, power=0.5))
             detectable += unseen
         needed = None
         # A mean on the limit but for rounding: no number of queries would decide.
-        if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
-            needed = _needed_units(mean - threshold, sd, unseen * count, 2 * level, power)
+        if verdict == "inconclusive" and abs(mean - floor) > 10.0**-_DECIMALS:
+            needed = _needed_units(mean - floor, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
         needed = None if needed is None else max(needed, count + 1, math.ceil(FEWEST_UNITS * count / worth))
         outcomes.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bounded import ANY, Span
-from bench.stats.differences import agree, intervals_and_p_values, pair_intervals
+from bench.stats.classical import check_differences
+from bench.stats.differences import agree, intervals_and_p_values, pair_intervals, second_looks
 from bench.stats.exact import as_integers
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.power import minimum_detectable_effect, queries_needed
+from bench.stats.randomisation import randomisation_test
 from bench.stats.ranking import p_of_pairs
-from bench.stats.strata import centred_values, stratified_intervals_and_p_values, weighted_values
+from bench.stats.strata import centred_values, stratified_intervals, weighted_values
 from bench.stats.units import dependence, effective_units, robust_mean
 
 
@@ -87,13 +89,16 @@ def compare(
         ValueError: there are no queries, a value is not finite or outside the span, or units are not as `dependence`
             takes them.
     """
-    values = np.asarray(differences, dtype=np.float64)
-    if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
-        raise ValueError("differences must be a table of finite numbers, one row for each query")
+    values = check_differences(differences)
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
     if groups.any():
-        intervals, p = stratified_intervals_and_p_values(values, groups, codes, span)
+        span.check(values)
+        weighted = weighted_values(values, groups)
+        p = second_looks(randomisation_test(weighted, units=codes), centred_values(values, groups), codes)
+        # Sign flips do not leave the groups as they are.
+        intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1])
+        intervals = span.clip(agree(intervals, p < LEVEL, weighted.mean(axis=0)))
     else:
         intervals, p = intervals_and_p_values(values, units=codes, span=span)
     return _describe(values, groups, codes, intervals, p)

@@ -20,7 +20,8 @@ def minimum_detectable_effect(sd: float, queries: int, level: float = 0.05, powe
         level: size of the test.
         power: probability of finding an effect of the returned size.
     """
-    return _quantiles(level, power) * sd / math.sqrt(queries)
+    normal = NormalDist()
+    return (normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)) * sd / math.sqrt(queries)
 
 
 def queries_needed(effect: float, sd: float, level: float = 0.05, power: float = 0.8) -> int | None:
@@ -45,7 +46,7 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
         raise ValueError(f"an effect and a standard deviation must be finite, the latter not negative: {effect}, {sd}")
     if effect == 0:
         return None
-    ratio = _quantiles(level, power) * sd / abs(effect)
+    ratio = minimum_detectable_effect(sd, 1, level, power) / abs(effect)
     if ratio > 1e150:
         return None
     # The inverse of the effect for n queries is n, though its square comes out a hair above.
@@ -106,8 +107,3 @@ def expected_error(sd: float, correlation: float, units: NDArray[np.int64]) -> f
     sizes = np.bincount(units)
     spread = float((sizes * (1 + (sizes - 1) * max(correlation, 0.0))).sum())
     return sd * math.sqrt(spread) / len(units)
-
-
-def _quantiles(level: float, power: float) -> float:
-    normal = NormalDist()
-    return normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)

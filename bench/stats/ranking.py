@@ -29,19 +29,18 @@ will be placed too high, at the level of the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bounded import ANY, Span
-from bench.stats.differences import withhold
+from bench.stats.differences import second_looks
 from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, enumerated_p, extreme_sums, flipped_wholes, sign_vectors
-from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
 
 #: Numbers in a block of sums of pairs: as many as stay in the cache of a core.
@@ -55,13 +54,11 @@ class PairTests:
     """Tests of pairs of systems by one metric.
 
     Attributes:
-        alone: (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems, nan for pairs that
-            are not tested.
-        p: (systems, systems) the same, corrected for the family of each pair.
+        p: (systems, systems) p-values, corrected for the family of each pair; symmetric, with a diagonal of 1. 1 for
+            identical systems, nan for pairs that are not tested.
         sizes: (systems, systems) how many pairs that family has.
     """
 
-    alone: NDArray[np.float64]
     p: NDArray[np.float64]
     sizes: NDArray[np.int64]
 
@@ -90,7 +87,7 @@ def pairwise_tests(
         flips: random sign vectors, where they are not enumerated.
         challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
             the challengers.
-        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
+        span: the range of the mean differences, as of `bench.stats.differences.second_looks`.
 
     Raises:
         ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
@@ -178,22 +175,10 @@ def p_of_pairs(
                     exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
                     hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
         p[pairs] = (1 + hits) / (1 + flips)
-    if codes is not None:
-        p = np.maximum(p, _robust_p_values(table, first, second, codes))
-    found = np.flatnonzero(p < LEVEL) if span.bounds_values else np.zeros(0, dtype=np.intp)
-    p[found] = withhold(p[found], table[:, first[found]] - table[:, second[found]], codes, span)
-    return p
-
-
-def _robust_p_values(
-    table: NDArray[np.float64], first: NDArray[np.int64], second: NDArray[np.int64], codes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """(pairs,) p-values of Student's t with skewness taken out, of dependent queries."""
-    p = np.ones(len(first))
-    step = max(1, _DIFFERENCES // len(table))
-    for start in range(0, len(first), step):
-        pairs = slice(start, start + step)
-        p[pairs] = robust_t(table[:, first[pairs]] - table[:, second[pairs]], codes).p_values()
+    step = max(1, _DIFFERENCES // queries)
+    for start in range(0, len(first) if codes is not None or span.bounds_values else 0, step):
+        part = slice(start, start + step)
+        p[part] = second_looks(p[part], table[:, first[part]] - table[:, second[part]], codes, span)
     return p
 
 
@@ -221,11 +206,9 @@ def correct_pairs(
     """
     systems = values[0].shape[1]
     first, second = np.triu_indices(systems, 1)
-    tests = []
-    for table in p:
-        raw = np.ones((systems, systems))
-        raw[first, second] = raw[second, first] = table
-        tests.append(PairTests(raw, raw.copy(), np.ones((systems, systems), dtype=np.int64)))
+    alone = np.ones((len(p), systems, systems))
+    alone[:, first, second] = alone[:, second, first] = p
+    tests = [PairTests(raw.copy(), np.ones((systems, systems), dtype=np.int64)) for raw in alone]
     twins = [np.unique(table, axis=1, return_inverse=True)[1].ravel() for table in values]
     own = reference_mask(references, systems)
     board, others = np.flatnonzero(own), np.flatnonzero(~own)
@@ -234,7 +217,7 @@ def correct_pairs(
         """Correct on the board of the references and those added; keep the pairs of some rows and columns of it."""
         members = np.append(board, added).astype(np.intp)
         one, other = np.ix_(members[rows], members[columns])
-        corrected, size = _correct_board([item.alone for item in tests], twins, members, correct)
+        corrected, size = _correct_board(alone, twins, members, correct)
         for item, whole in zip(tests, corrected, strict=True):
             item.p[one, other] = whole[rows, columns]
             item.p[other.T, one.T] = whole[rows, columns].T
@@ -244,13 +227,13 @@ def correct_pairs(
     correct_board([], slice(None), slice(None))
     for place, challenger in enumerate(others.tolist()):
         correct_board([challenger], slice(-1, None), slice(-1))
-        for other in others[:place][~np.isnan(tests[0].alone[challenger, others[:place]])].tolist():
+        for other in others[:place][~np.isnan(alone[0, challenger, others[:place]])].tolist():
             correct_board([other, challenger], slice(-1, None), slice(-2, -1))
     return tests
 
 
 def _correct_board(
-    raw: Sequence[NDArray[np.float64]],
+    raw: Iterable[NDArray[np.float64]],
     twins: Sequence[NDArray[np.intp]],
     members: NDArray[np.intp],
     correct: Callable[[NDArray[np.float64]], NDArray[np.float64]],

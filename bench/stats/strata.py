@@ -9,10 +9,6 @@ from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
-from bench.stats.differences import agree
-from bench.stats.multiple import LEVEL
-from bench.stats.randomisation import randomisation_test
-from bench.stats.robust_t import robust_t
 
 
 def _sizes(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -87,19 +83,3 @@ def stratified_intervals(
         stretched = centred_span(one, groups, span)
         intervals[column] = bca_intervals(centred_values(one, groups), level, units=units, span=stretched)[0]
     return intervals
-
-
-def stratified_intervals_and_p_values(
-    values: NDArray[np.float64], groups: NDArray[np.int64], codes: NDArray[np.int64] | None, span: Span
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`bench.stats.differences.intervals_and_p_values` at level 0.95 for means of groups' means.
-
-    Sign flips do not leave the groups as they are, so the intervals are those of `stratified_intervals`.
-    """
-    span.check(values)
-    weighted = weighted_values(values, groups)
-    p = randomisation_test(weighted, units=codes)
-    if codes is not None:
-        p = np.maximum(p, robust_t(centred_values(values, groups), codes).p_values())
-    intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1])
-    return span.clip(agree(intervals, p < LEVEL, weighted.mean(axis=0))), p

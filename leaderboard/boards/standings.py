@@ -102,7 +102,7 @@ def rank_systems(
         values: (queries, systems), finite; higher is better.
         units: (queries,) the unit of independence of each query, by code from 0.
         references: (systems,) which are references; all systems if None or if there is none.
-        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
+        span: the range of the mean differences, as of `bench.stats.differences.second_looks`.
     """
     count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
     own = reference_mask(references, systems)
@@ -153,14 +153,16 @@ def mean_errors(
     """Means and their standard errors: those of `bench.stats.units.robust_mean`, from `unit_totals`.
 
     Args:
-        values: (queries, columns), finite, of at least one query.
+        values: (queries, columns), finite.
         units: (queries,) by code from 0, without a gap.
 
     Returns:
-        (columns,) means; (columns,) standard errors, nan for a single unit.
+        (columns,) means; (columns,) standard errors, nan for a single unit. nan without queries.
     """
-    sums, sizes = unit_totals(values, units)
     n = len(values)
+    if not n:
+        return (nothing := np.full(values.shape[1], np.nan)), nothing
+    sums, sizes = unit_totals(values, units)
     means = sums.sum(axis=0) / n
     if len(sizes) < 2:
         return means, np.full(len(means), np.nan)
