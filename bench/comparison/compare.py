@@ -261,13 +261,13 @@ def _on_dataset(
                 marks=[
                     *(mark.text for mark in marks(result, most)),
                     *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
-                    *_other_catalogue(field, name),
+                    *(f"another catalogue: {on.change.words}" for on in field.catalogues[i : i + 1] if on.change.size),
                     *(mark.text for mark in unfinished_marks(result)),
                 ],
                 n_failed=result.metrics.n_failed,
                 answer_tokens=result.metrics.tokens.get("answer"),
             )
-            for name, result in zip(field.names, field.results, strict=True)
+            for i, (name, result) in enumerate(zip(field.names, field.results, strict=True))
         ],
         metrics=reports,
         slices=[item for name in question.slices for item in _by_slice(field, first, name, question, dataset)],
@@ -298,12 +298,6 @@ def _dataset_of(field: Field, question: ComparisonQuestion, load: Callable[[str]
     if question.slices:
         raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
     return None
-
-
-def _other_catalogue(field: Field, name: str) -> list[str]:
-    """The mark of a system on another catalogue than the baseline's."""
-    catalogue = dict(zip(field.names, field.catalogues, strict=False)).get(name)
-    return [f"another catalogue: {catalogue.change.words}"] if catalogue is not None and catalogue.change.size else []
 
 
 def _unreached(field: Field) -> list[str]:

@@ -45,6 +45,8 @@ def signs(report: Comparison) -> str:
     correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
     metrics = [metric.metric for metric in report.datasets[0].metrics]
     several = len(metrics) > 1 and report.correction != "holm-all"
+    standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
+    placed = "" if all(item.reference for item in standings) else f" {PLACED}"
     same = ""
     if report.margin is not None:
         same = (
@@ -54,19 +56,13 @@ def signs(report: Comparison) -> str:
     primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
         f"†, ‡: p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
-        f"{correction}{primary}.{placed_note(report)}{same}"
+        f"{correction}{primary}.{placed}{same}"
     )
 
 
 def legend(report: Comparison) -> str:
     """What is in the tables."""
     return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
-
-
-def placed_note(report: Comparison) -> str:
-    """What parentheses mean, with a space before it; nothing without them."""
-    standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
-    return "" if all(item.reference for item in standings) else f" {PLACED}"
 
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:

@@ -244,8 +244,9 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None, i
         return [table]
     room = len(report.datasets)
     if width is not None:
-        label = min(_LABEL, max(map(len, [*systems, *metrics])))
-        room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
+        # Of the columns of datasets.
+        width -= min(_LABEL, max(map(len, [*systems, *metrics]))) + _OVERALL
+        room = max(1, width // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
     return [_grid_of(report, part, metrics, part is parts[-1], width, intervals) for part in parts]
 
@@ -263,8 +264,7 @@ def _grid_of(
     heads = ["Method", *(dataset.dataset for dataset in datasets), *(["mean", "rank"] if macros else [])]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     if width is not None:
-        label = min(_LABEL, max(map(len, [*systems, *metrics])))
-        each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
+        each = max(_NARROWEST, min(_WIDEST, width // len(datasets) - _BETWEEN))
         table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
         reports = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]

@@ -74,10 +74,8 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
         units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
-        (columns,) p-values, never NaN: 1 for identical systems and where a single query or unit differs.
-
-    Raises:
-        ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
+        (columns,) p-values, never NaN: 1 for identical systems and where a single query or unit differs. Errors are
+        those of `paired_t`.
     """
     values = check_differences(differences)
     codes = dependence(units, len(values))

@@ -123,10 +123,7 @@ def compare_pairs(
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         corrected, sizes: (pairs,) as of `bench.stats.ranking.PairTests`.
-        units, span: as of `compare`, of first less second.
-
-    Raises:
-        ValueError: as of `compare`.
+        units, span: as of `compare`, of first less second; so are the errors.
     """
     p = p_of_pairs(values, first, second, units, span=span)
     differences, intervals = values[:, first] - values[:, second], np.empty((len(first), 2))

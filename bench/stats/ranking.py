@@ -122,10 +122,7 @@ def p_of_pairs(
         units, flips, span: as `pairwise_tests`.
 
     Returns:
-        (pairs,) not corrected; 1 for identical systems.
-
-    Raises:
-        ValueError: as `pairwise_tests`.
+        (pairs,) not corrected; 1 for identical systems. Errors are those of `pairwise_tests`.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():

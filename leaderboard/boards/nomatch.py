@@ -72,15 +72,15 @@ def no_match(board: Board) -> NoMatch | None:
     groups = 0
     standing = None
     if queries is not None:
-        names = np.array(queries["unit"].to_pylist(), dtype=str)
-        without = names[queries["n_gold"].to_numpy() == 0]
+        units = np.unique(queries["unit"].to_pylist(), return_inverse=True)[1].astype(np.int64)
+        without = units[queries["n_gold"].to_numpy() == 0]
         groups = len(set(without.tolist()))
         ranked = [row for row in rows if not row.oracle]
-        if groups and ranked and enough_units(np.unique(without, return_inverse=True)[1]):
+        if groups and ranked and enough_units(number_units(without)):
             standing = rank_systems(
                 [row.id for row in ranked],
                 np.column_stack([values[row.id] for row in ranked]),
-                number_units(np.unique(names, return_inverse=True)[1]),
+                units,
                 references_of(ranked),
             )
             order = [standing.ids[i] for i in standing.order()]
