@@ -157,11 +157,12 @@ def mean_errors(
         units: (queries,) by code from 0, without a gap.
 
     Returns:
-        (columns,) means; (columns,) standard errors, nan for a single unit. nan without queries.
+        (columns,) means; (columns,) standard errors, nan for a single unit; nan without queries.
     """
     n = len(values)
     if not n:
-        return (nothing := np.full(values.shape[1], np.nan)), nothing
+        nothing = np.full(values.shape[1], np.nan)
+        return nothing, nothing
     sums, sizes = unit_totals(values, units)
     means = sums.sum(axis=0) / n
     if len(sizes) < 2:
