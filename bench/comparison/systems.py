@@ -68,8 +68,8 @@ class MetricValues:
         """The number of units."""
         return int(self.units.max()) + 1
 
-    def take(self, queries: NDArray[np.int64]) -> MetricValues:
-        """The values on some of the queries, by their positions."""
+    def take(self, queries: NDArray[np.bool_]) -> MetricValues:
+        """The values on some of the queries."""
         units = number_units(self.units[queries])
         return replace(self, rows=self.rows[queries], values=self.values[queries], units=units)
 
