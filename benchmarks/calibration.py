@@ -101,7 +101,7 @@ def lead_coverage(random: np.random.Generator, datasets: int, queries: int, simu
         behind = (random.binomial(gold, chance) - random.binomial(gold, chance + gain)) / gold
         values.append(np.column_stack([np.zeros(size), behind]))
     units = [np.arange(size) for size in sizes]
-    leads = lead_intervals(values, 0, units, [str(place) for place in range(datasets)], SHARE.of_differences())[1:]
+    leads = lead_intervals(values, units, [str(place) for place in range(datasets)], SHARE.of_differences())[1:]
     return _share_inside(leads, gains.mean(axis=0) if datasets < FEWEST_SOURCES else np.full(simulations, 0.03))
 
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import ANY, SHARE, Span
-from bench.stats.differences import hold_both, intervals_and_p_values, sign_flip_intervals, withhold
+from bench.stats.differences import hold_both, intervals_and_p_values, second_looks, sign_flip_intervals
 from bench.stats.noninferiority import at_least, non_inferiority
 from bench.stats.paired import compare
 from bench.stats.randomisation import FLIPS, randomisation_test
@@ -133,7 +133,7 @@ def both_tests(values: Values, units: NDArray[np.int64]) -> tuple[float, float]:
     """The p-value of the randomisation test of units, and that of the harness (`intervals_and_p_values`)."""
     flips = randomisation_test(values, FEW_FLIPS, units=units)
     p = flips if dependence(units, len(values)) is None else np.maximum(flips, robust_t(values, units).p_values())
-    return float(flips[0]), float(withhold(p, values, units=units, span=Span(-1, 1))[0])
+    return float(flips[0]), float(second_looks(p, values, units=units, span=Span(-1, 1))[0])
 
 
 def gate_by_units(population: Population, simulations: int, random: np.random.Generator, margin: float = 0.05) -> None:

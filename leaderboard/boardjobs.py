@@ -55,7 +55,7 @@ from bench.results.store import PER_QUERY, REPEATS, RUN, StoredResult
 #: Values of all results together from which on the work is worth a second process.
 _WORTH_PROCESSES = 300_000
 #: Changes when what is kept of a board does.
-_FORM = 8
+_FORM = 9
 
 
 @dataclass(frozen=True)

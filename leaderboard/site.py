@@ -151,7 +151,7 @@ def build_site(
         views, unranked = views_of(chosen, boards, at_hand)
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
-        histories = [] if gates is None else gate_histories(gates, every)
+        histories = [] if gates is None else gate_histories(*gates, every)
         content = Content(
             boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories, choices
         )

@@ -69,7 +69,6 @@ def command(
     """
     from bench.base.bars import progress
     from bench.comparison.explain import check_same_data, explain, query_named
-    from bench.comparison.explain_json import explained_json
     from bench.evaluation.external import open_result
     from bench.registry import load_dataset
 
@@ -90,7 +89,7 @@ def command(
         for item in (opened, *others)
     ]
     if as_json:
-        rows = [explained_json(item) for item in explained]
+        rows = [item.to_dict() for item in explained]
         print_json(rows[0] if against is None else {"query_id": query_id, "results": rows})
     elif against is None:
         _print_one(explained[0])

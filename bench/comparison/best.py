@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,29 +16,13 @@ from bench.stats.noninferiority import LEVEL
 _MOST_NAMED = 3
 
 
-@dataclass(frozen=True, eq=False)
-class DatasetTests:
-    """What is known of systems on one dataset.
-
-    Attributes:
-        systems: names.
-        scores: (systems,) their means; higher is better.
-        pairs: (systems, systems) corrected p-values of all pairs; 1 where there are too few units for a conclusion.
-    """
-
-    dataset: str
-    systems: Sequence[str]
-    scores: NDArray[np.float64]
-    pairs: NDArray[np.float64]
-
-
 def best_over_datasets(
     systems: Sequence[str],
-    best: int,
     leads: NDArray[np.float64],
     p: NDArray[np.float64],
+    datasets: Sequence[str],
     sources: int,
-    tests: Sequence[DatasetTests],
+    worse: Sequence[WorseOn],
 ) -> BestOverDatasets:
     """What can be said of the system with the best macro mean.
 
@@ -47,46 +30,46 @@ def best_over_datasets(
     excludes zero. On a single dataset, which has that very test, the test alone decides.
 
     Args:
-        systems: names of the contenders.
-        best: the position of the one with the best macro mean.
+        systems: names of the contenders, the one with the best macro mean first.
         leads: (systems, 3) its lead over each and the ends of the interval, as of `bench.stats.macro.lead_intervals`;
             positive in the metric's better direction.
         p: (systems,) corrected p-values of the best and each, by the test on these datasets.
-        sources: how many the datasets come from.
-        tests: of each dataset, of all systems that it ranks: a contender that lacks a dataset has none over all.
+        datasets: their names.
+        sources: how many they come from.
+        worse: as of `worse_on`, of all datasets.
     """
-    name = systems[best]
     found = [
         Lead(
-            system=systems[i],
-            difference=float(leads[i, 0]),
-            low=number_or_none(leads[i, 1]),
-            high=number_or_none(leads[i, 2]),
-            p=float(p[i]),
+            system=name,
+            difference=difference,
+            low=number_or_none(low),
+            high=number_or_none(high),
+            p=by_test,
             verdict=(
-                "not told apart"
-                if p[i] >= LEVEL
-                else "ahead"
-                if len(tests) == 1 or leads[i, 1] > 0
-                else "these datasets"
+                "not told apart" if by_test >= LEVEL else "ahead" if len(datasets) == 1 or low > 0 else "these datasets"
             ),
         )
-        for i in range(len(systems))
-        if i != best
+        for name, (difference, low, high), by_test in zip(systems, leads.tolist(), p.tolist(), strict=True)
     ]
-    worse = []
-    for item in tests:
-        place = list(item.systems).index(name)
-        above = np.flatnonzero((item.scores > item.scores[place]) & (item.pairs[place] < LEVEL))
-        by_system = sorted((float(item.pairs[place, i]), item.systems[i]) for i in above.tolist())
-        worse += [WorseOn(dataset=item.dataset, system=system, p=p_) for p_, system in by_system]
     return BestOverDatasets(
-        system=name,
-        datasets=[item.dataset for item in tests],
+        system=systems[0],
+        datasets=list(datasets),
         sources=sources,
-        leads=sorted(found, key=lambda lead: (lead.difference, lead.system)),
-        worse=worse,
+        leads=sorted(found[1:], key=lambda lead: (lead.difference, lead.system)),
+        worse=list(worse),
     )
+
+
+def worse_on(dataset: str, mean: float, rivals: Iterable[tuple[str, float, float]]) -> list[WorseOn]:
+    """The systems that are significantly better on one dataset than the best over all.
+
+    Args:
+        dataset: its name.
+        mean: of the best over all; higher is better.
+        rivals: name, mean and corrected p-value of each system that the dataset ranks, also of those that lack others.
+    """
+    better = sorted((p, name) for name, other, p in rivals if other > mean and p < LEVEL)
+    return [WorseOn(dataset=dataset, system=name, p=p) for p, name in better]
 
 
 def best_sentence(best: BestOverDatasets, titles: Mapping[str, str] | None = None) -> str:

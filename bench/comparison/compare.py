@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
-from bench.comparison.best import DatasetTests, best_over_datasets, best_sentence
+from bench.comparison.best import best_over_datasets, best_sentence, worse_on
 from bench.comparison.report import (
     BestOverDatasets,
     Comparison,
@@ -32,10 +33,9 @@ from bench.comparison.report import (
     SystemCatalogue,
     SystemDifference,
 )
-from bench.comparison.systems import Field, across_catalogues, by_dataset
+from bench.comparison.systems import Field, MetricValues, across_catalogues, by_dataset
 from bench.comparison.tried import Variants, add_tried
 from bench.data.dataset import Dataset
-from bench.metrics import parse_metric
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.across_catalogues import (
@@ -59,13 +59,13 @@ from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import ANY, Span
 from bench.stats.classical import paired_t, wilcoxon
 from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
-from bench.stats.macro import lead_intervals, macro_intervals, macro_values
+from bench.stats.macro import lead_intervals, macro_intervals, macro_values, source_means
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
 from bench.stats.paired import compare, compare_pairs
-from bench.stats.power import needed_units, queries_for_equivalence, queries_needed
-from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, rank_order, rank_ranges
-from bench.stats.units import effective_units, robust_mean, singletons
+from bench.stats.power import queries_for_equivalence
+from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, rank_order, rank_ranges, reference_mask
+from bench.stats.units import effective_units, robust_mean
 
 #: Metrics compared by default.
 USUAL = ("recall@5", "ndcg@5", "pass@5", "recall@10", "ndcg@10", "pass@10")
@@ -173,50 +173,48 @@ def compare_fields(
         raise UsageError("the results share none of the default metrics: name one with --metric.")
     # Across catalogues, others were asked of other tools.
     variants = stored_variants([result for field in fields if not field.catalogues for result in field.results])
-    tests = _test_pairs(fields, metrics, question.correction)
+    references, correction = _references(fields[0]), question.correction
+    values = [field.values(metric) for field in fields for metric in metrics]
+    families = [values] if correction == "holm-all" else [[one] for one in values]
+    tests = [one for family in families for one in _test_pairs(family, references, correction)]
+    tested = list(zip(values, tests, strict=True))
     reports = [
-        _on_dataset(field, dict(zip(metrics, tested, strict=True)), question, load, variants)
-        for field, tested in zip(fields, tests, strict=True)
+        _on_dataset(field, tested[i * len(metrics) : (i + 1) * len(metrics)], question, load, variants)
+        for i, field in enumerate(fields)
     ]
+    macro = []
+    if len(fields) > 1:
+        for i in range(len(metrics)):
+            on_each = {report.dataset: report.metrics[i] for report in reports}
+            macro.append(_over_datasets(fields, values[i :: len(metrics)], on_each, correction))
     return Comparison(
         baseline=names[0],
-        correction=question.correction,
-        family=_name_family(int(_references(fields[0]).sum()), len(metrics), len(fields), question.correction),
+        correction=correction,
+        family=_name_family(int(references.sum()), len(metrics), len(fields), correction),
         level=LEVEL,
         margin=question.margin,
         datasets=reports,
-        macro=_over_datasets(fields, metrics, reports, question.correction) if len(fields) > 1 else [],
+        macro=macro,
     )
 
 
-def _test_pairs(fields: Sequence[Field], metrics: Sequence[str], correction: Correction) -> list[list[PairTests]]:
-    """For each dataset and metric, the tests of all pairs of systems; with too few units, no pair differs."""
-    tables = [(field, metric, *field.values(metric)) for field in fields for metric in metrics]
-    for field, metric, rows, _ in tables:
-        if not len(rows):
-            raise UsageError(f"{metric} covers none of the queries of {field.dataset}, so there is nothing to compare.")
+def _test_pairs(
+    family: Sequence[MetricValues], references: NDArray[np.bool_], correction: Correction
+) -> list[PairTests]:
+    """The tests of all pairs of systems on metrics that are corrected together; with too few units, no pair differs."""
+    first, second = np.triu_indices(len(references), 1)
     p = [
-        _p_of_pairs(values, field.units_of(rows), span_of(metric, field.results).of_differences())
-        for field, metric, rows, values in tables
+        p_of_pairs(one.values, first, second, one.units, span=one.span.of_differences())
+        if enough_units(one.units)
+        else np.ones(len(first))
+        for one in family
     ]
-    families = [range(len(tables))] if correction == "holm-all" else [[i] for i in range(len(tables))]
-    tests: list[PairTests] = []
-    for family in families:
-        values = [tables[i][3] for i in family]
-        tests += correct_pairs([p[i] for i in family], values, _references(fields[0]), _CORRECTIONS[correction])
-    return [tests[i : i + len(metrics)] for i in range(0, len(tests), len(metrics))]
-
-
-def _p_of_pairs(values: NDArray[np.float64], units: NDArray[np.int64], span: Span = ANY) -> NDArray[np.float64]:
-    """(pairs,) p-values of all pairs of systems; 1 where there are too few units for a conclusion."""
-    first, second = np.triu_indices(values.shape[1], 1)
-    return p_of_pairs(values, first, second, units, span=span) if enough_units(units) else np.ones(len(first))
+    return correct_pairs(p, [one.values for one in family], references, _CORRECTIONS[correction])
 
 
 def _references(field: Field) -> NDArray[np.bool_]:
     """(systems,) the references: all that were named but floors and oracles."""
-    references = np.array([competes(result) for result in field.results])
-    return references if references.any() else ~references
+    return reference_mask(np.array([competes(result) for result in field.results]), len(field.results))
 
 
 def _name_family(references: int, metrics: int, datasets: int, correction: Correction) -> str:
@@ -230,30 +228,21 @@ def _name_family(references: int, metrics: int, datasets: int, correction: Corre
 
 def _on_dataset(
     field: Field,
-    tests: Mapping[str, PairTests],
+    tested: Sequence[tuple[MetricValues, PairTests]],
     question: ComparisonQuestion,
     load: Callable[[str], Dataset | None],
     variants: Variants,
 ) -> DatasetReport:
     identity = field.results[0].manifest.dataset
     units, effective = unit_counts(field.units[field.judged])
-    dataset = load(identity.spec) if (question.slices or question.moved) and not field.catalogues else None
-    if field.catalogues:
-        dataset = field.catalogues[0].dataset
-    if question.slices and dataset is None:
-        raise UsageError(f"{identity.spec} is not available, so its slices are unknown; see `bench data info`.")
-    if dataset is not None and dataset.content_hash != identity.content_hash:
-        if question.slices:
-            raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
-        dataset = None
-    if dataset is not None and not field.catalogues:
-        for result in field.results:
-            result.check_ids(dataset, ranking=False)
+    dataset = _dataset_of(field, question, load)
     most = usual(field.results)
-    first, *_ = tests
-    reports = [_on_metric(field, metric, tested, question) for metric, tested in tests.items()]
+    first = tested[0][0]
+    reports = [_on_metric(field, values, tests, question) for values, tests in tested]
     if not field.catalogues:
-        reports = [add_tried(report, field, variants) for report in reports]
+        reports = [
+            add_tried(report, field, values, variants) for report, (values, _) in zip(reports, tested, strict=True)
+        ]
     turned = {name for report in reports for pair in report.reversed for name in pair}
     warnings = {note for result in field.results for note in result.manifest.notes}
     warnings |= {f"{mark.text}: {mark.why}" for result in field.results for mark in unfinished_marks(result)}
@@ -272,13 +261,13 @@ def _on_dataset(
                 marks=[
                     *(mark.text for mark in marks(result, most)),
                     *([ORDER_DEPENDS_ON_GOLD] if name in turned else []),
-                    *_other_catalogue(field, name),
+                    *(f"another catalogue: {on.change.words}" for on in field.catalogues[i : i + 1] if on.change.size),
                     *(mark.text for mark in unfinished_marks(result)),
                 ],
                 n_failed=result.metrics.n_failed,
                 answer_tokens=result.metrics.tokens.get("answer"),
             )
-            for name, result in zip(field.names, field.results, strict=True)
+            for i, (name, result) in enumerate(zip(field.names, field.results, strict=True))
         ],
         metrics=reports,
         slices=[item for name in question.slices for item in _by_slice(field, first, name, question, dataset)],
@@ -294,10 +283,21 @@ def _on_dataset(
     )
 
 
-def _other_catalogue(field: Field, name: str) -> list[str]:
-    """The mark of a system on another catalogue than the baseline's."""
-    catalogue = dict(zip(field.names, field.catalogues, strict=False)).get(name)
-    return [f"another catalogue: {catalogue.change.words}"] if catalogue is not None and catalogue.change.size else []
+def _dataset_of(field: Field, question: ComparisonQuestion, load: Callable[[str], Dataset | None]) -> Dataset | None:
+    """The dataset, for slices and texts of queries; None where it is not needed, or only for texts and not there."""
+    if field.catalogues:
+        return field.catalogues[0].dataset
+    identity = field.results[0].manifest.dataset
+    dataset = load(identity.spec) if question.slices or question.moved else None
+    if dataset is not None and dataset.content_hash == identity.content_hash:
+        for result in field.results:
+            result.check_ids(dataset, ranking=False)
+        return dataset
+    if question.slices and dataset is None:
+        raise UsageError(f"{identity.spec} is not available, so its slices are unknown; see `bench data info`.")
+    if question.slices:
+        raise UsageError(f"the results are of {identity.spec} as it was before it changed: run them again.")
+    return None
 
 
 def _unreached(field: Field) -> list[str]:
@@ -310,37 +310,50 @@ def _unreached(field: Field) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _direction(metric: str) -> float:
-    return 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
+def _places(
+    field: Field, numbers: NDArray[np.float64], ranks: NDArray[np.int64], references: NDArray[np.bool_]
+) -> list[dict[str, Any]]:
+    """What a standing has on one dataset as over several, system by system.
 
-
-def _on_metric(field: Field, metric: str, tests: PairTests, question: ComparisonQuestion) -> MetricReport:
-    rows, values = field.values(metric)
-    sign, units = _direction(metric), field.units_of(rows)
-    references, means = _references(field), values.mean(axis=0)
-    ranks = rank_ranges(sign * values, tests.p, references)
-    ends = bca_intervals(values, units=units, span=span_of(metric, field.results))
-    standings = [
-        Standing(
-            system=name,
-            mean=float(means[i]),
-            low=number_or_none(ends[i, 0]),
-            high=number_or_none(ends[i, 1]),
-            tier=int(ranks[i, 0]),
-            rank_low=int(ranks[i, 0]),
-            rank_high=int(ranks[i, 1]),
-            reference=bool(references[i]),
-            lenient=lenient_mean(field.results[i], metric),
+    Args:
+        field: the systems.
+        numbers: (systems, 3) means with the ends of their intervals.
+        ranks, references: as of `rank_ranges`.
+    """
+    return [
+        {
+            "system": name,
+            "mean": mean,
+            "low": number_or_none(low),
+            "high": number_or_none(high),
+            "rank_low": best,
+            "rank_high": worst,
+            "reference": own,
+        }
+        for name, (mean, low, high), (best, worst), own in zip(
+            field.names, numbers.tolist(), ranks.tolist(), references.tolist(), strict=True
         )
-        for i, name in enumerate(field.names)
+    ]
+
+
+def _on_metric(field: Field, values: MetricValues, tests: PairTests, question: ComparisonQuestion) -> MetricReport:
+    references, metric, sign = _references(field), values.metric, values.sign
+    means = values.values.mean(axis=0)
+    ranks = rank_ranges(sign * values.values, tests.p, references)
+    ends = bca_intervals(values.values, units=values.units, span=values.span)
+    standings = [
+        Standing(**place, tier=place["rank_low"], lenient=lenient_mean(result, metric))
+        for place, result in zip(
+            _places(field, np.column_stack([means, ends]), ranks, references), field.results, strict=True
+        )
     ]
     return MetricReport(
         metric=metric,
         higher_is_better=sign > 0,
-        n=len(rows),
-        units=_count_of(units),
+        n=len(values.rows),
+        units=values.n_units,
         standings=[standings[i] for i in rank_order(ranks, sign * means)],
-        differences=_differences(field, values, units, metric, question, tests.p[0, 1:], tests.sizes[0, 1:]),
+        differences=_differences(field, values, question, tests.p[0, 1:], tests.sizes[0, 1:]),
         pairs=tests.p.tolist(),
         reversed=[
             (field.names[i], field.names[j]) if sign > 0 else (field.names[j], field.names[i])
@@ -349,15 +362,9 @@ def _on_metric(field: Field, metric: str, tests: PairTests, question: Comparison
     )
 
 
-def _count_of(units: NDArray[np.int64]) -> int:
-    return int(units.max()) + 1
-
-
 def _differences(
     field: Field,
-    values: NDArray[np.float64],
-    units: NDArray[np.int64],
-    metric: str,
+    values: MetricValues,
     question: ComparisonQuestion,
     corrected: NDArray[np.float64],
     sizes: NDArray[np.int64],
@@ -366,36 +373,32 @@ def _differences(
 
     Args:
         field: the systems.
-        values: (queries, systems).
-        units: (queries,).
-        metric, question: what is asked.
+        values: of a metric, on all queries or on some.
+        question: what is asked.
         corrected: (systems less one,) p-values of the pairs with the first.
         sizes: (systems less one,) how many pairs each is corrected over.
     """
-    sign, span = _direction(metric), span_of(metric, field.results).of_differences()
-    d = values[:, 1:] - values[:, :1]
-    others = np.arange(1, values.shape[1])
-    pairs = compare_pairs(values, others, np.zeros_like(others), corrected, sizes, units=units, span=span)
+    table, units, span = values.values, values.units, values.span.of_differences()
+    d, others = table[:, 1:] - table[:, :1], np.arange(1, table.shape[1])
+    pairs = compare_pairs(table, others, np.zeros_like(others), corrected, sizes, units=units, span=span)
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
     plain: Sequence[Independent | None] = [None] * d.shape[1]
     if question.independent:
         plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d, span=span)]
-    needed = _needed_units(d, units)
     margins: Sequence[MarginReport | None] = [None] * d.shape[1]
     if question.margin is not None:
         margins = _against_margin(d, units, question.margin, span)
+    same = ("difference", "low", "high", "p", "dz", "ties", "detectable", "needed", "decided")
     return [
         SystemDifference(
             system=name,
-            **{part: getattr(pair, part) for part in ("difference", "low", "high", "p", "dz", "ties", "detectable")},
+            **{part: getattr(pair, part) for part in same},
             corrected=float(corrected[i]),
             p_t=float(t[i]),
             p_wilcoxon=float(signed_rank[i]),
-            wins=pair.wins if sign > 0 else pair.losses,
-            losses=pair.losses if sign > 0 else pair.wins,
-            needed=needed[i],
-            decided=pair.effective >= FEWEST_UNITS,
-            verdict=pair_verdict(sign * pair.difference, float(corrected[i]), pair.effective >= FEWEST_UNITS),
+            wins=pair.wins if values.sign > 0 else pair.losses,
+            losses=pair.losses if values.sign > 0 else pair.wins,
+            verdict=pair_verdict(values.sign * pair.difference, float(corrected[i]), pair.decided),
             margin=margins[i],
             independent=plain[i],
         )
@@ -403,84 +406,63 @@ def _differences(
     ]
 
 
-def _needed_units(differences: NDArray[np.float64], units: NDArray[np.int64]) -> list[int | None]:
-    """How many units would show each of the mean differences that were found."""
-    count = _count_of(units)
-    if count < 2:
-        return [None] * differences.shape[1]
-    if singletons(units):
-        spread = differences.std(axis=0, ddof=1)
-        return [queries_needed(float(d), float(sd)) for d, sd in zip(differences.mean(axis=0), spread, strict=True)]
-    means, errors, _ = robust_mean(differences, units)
-    return [needed_units(float(d), float(error), count) for d, error in zip(means, errors, strict=True)]
-
-
 def _against_margin(
     differences: NDArray[np.float64], units: NDArray[np.int64], margin: float, span: Span
 ) -> list[MarginReport]:
     """Whether each of the mean differences is within a margin."""
-    count = _count_of(units)
     means, errors, _ = robust_mean(differences, units)
     reports = []
     for i, item in enumerate(non_inferiority(differences, margin, units=units, span=span)):
         verdict = judge_interval(item.lower, item.upper, margin, enough_units(units))
         needed = None
-        if count > 1 and verdict == "undecided":
+        if item.units > 1 and verdict == "undecided":
             # A unit is an observation with such a standard deviation that the mean has its error.
-            needed = queries_for_equivalence(float(means[i]), float(errors[i]) * math.sqrt(count), margin)
+            needed = queries_for_equivalence(float(means[i]), float(errors[i]) * math.sqrt(item.units), margin)
         # Nor do fewer decide than are worth enough.
-        needed = None if needed is None else max(needed, math.ceil(FEWEST_UNITS * count / effective_units(units)))
+        needed = None if needed is None else max(needed, math.ceil(FEWEST_UNITS * item.units / effective_units(units)))
         reports.append(MarginReport(margin=margin, low=item.lower, high=item.upper, verdict=verdict, needed=needed))
     return reports
 
 
 def _by_slice(
     field: Field,
-    metric: str,
+    values: MetricValues,
     name: str,
     question: ComparisonQuestion,
     dataset: Dataset | None,
 ) -> list[SliceReport]:
     assert dataset is not None
-    rows, values = field.values(metric)
-    groups = values_of(dataset, name, [field.query_ids[row] for row in rows])
-    others, span = np.arange(1, values.shape[1]), span_of(metric, field.results).of_differences()
-    p = [
-        p_of_pairs(values[members], others, np.zeros_like(others), field.units_of(rows[members]), span=span)
-        for members in groups.values()
-    ]
+    groups = values_of(dataset, name, [field.query_ids[row] for row in values.rows])
+    parts = [values.take(members) for members in groups.values()]
+    others, span = np.arange(1, len(field.names)), values.span.of_differences()
+    p = [p_of_pairs(part.values, others, np.zeros_like(others), part.units, span=span) for part in parts]
     corrected = _CORRECTIONS[question.correction](np.concatenate(p)).reshape(len(p), -1)
     sizes = np.full(len(others), corrected.size)
-    reports = []
-    for (value, members), part in zip(groups.items(), corrected, strict=True):
-        inside, units = values[members], field.units_of(rows[members])
-        reports.append(
-            SliceReport(
-                slice=name,
-                value=value,
-                metric=metric,
-                n=len(inside),
-                units=_count_of(units),
-                means=dict(zip(field.names, inside.mean(axis=0).tolist(), strict=True)),
-                differences=_differences(field, inside, units, metric, question, part, sizes),
-            )
+    return [
+        SliceReport(
+            slice=name,
+            value=value,
+            metric=values.metric,
+            n=len(part.rows),
+            units=part.n_units,
+            means=dict(zip(field.names, part.values.mean(axis=0).tolist(), strict=True)),
+            differences=_differences(field, part, question, of_part, sizes),
         )
-    return reports
+        for value, part, of_part in zip(groups, parts, corrected, strict=True)
+    ]
 
 
-def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> list[QueryMoves]:
+def _moves(field: Field, values: MetricValues, most: int, dataset: Dataset | None) -> list[QueryMoves]:
     if not most:
         return []
-    rows, values = field.values(metric)
-    ids = [field.query_ids[row] for row in rows]
+    ids, table = [field.query_ids[row] for row in values.rows], values.values
     texts = {} if dataset is None else {name: dataset.queries[dataset.query_codes[name]].text for name in ids}
-    sign = _direction(metric)
     ranked = {}
     if field.catalogues:
         ranked = {i: Ranked(item.of_repeat().run) for i, item in enumerate(field.results) if item.has_run}
     moves = []
     for i, name in enumerate(field.names[1:], start=1):
-        change = sign * (values[:, i] - values[:, 0])
+        change = values.sign * (table[:, i] - table[:, 0])
         order = np.argsort(-change, kind="stable")
 
         def moved(places: NDArray[np.int64], column: int = i) -> list[Move]:
@@ -488,8 +470,8 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
                 Move(
                     query_id=ids[place],
                     text=texts.get(ids[place]),
-                    system=float(values[place, column]),
-                    baseline=float(values[place, 0]),
+                    system=float(table[place, column]),
+                    baseline=float(table[place, 0]),
                     tools=_moved_tools(field, column, ids[place], ranked),
                 )
                 for place in places.tolist()
@@ -497,7 +479,7 @@ def _moves(field: Field, metric: str, most: int, dataset: Dataset | None) -> lis
 
         gained = order[change[order] > 0][:most]
         lost = order[::-1][change[order[::-1]] < 0][:most]
-        moves.append(QueryMoves(system=name, metric=metric, gained=moved(gained), lost=moved(lost)))
+        moves.append(QueryMoves(system=name, metric=values.metric, gained=moved(gained), lost=moved(lost)))
     return moves
 
 
@@ -513,93 +495,86 @@ def _moved_tools(field: Field, system: int, query: str, ranked: Mapping[int, Ran
 
 
 def _over_datasets(
-    fields: Sequence[Field], metrics: Sequence[str], datasets: Sequence[DatasetReport], correction: Correction
-) -> list[MacroReport]:
-    names, references = fields[0].names, _references(fields[0])
+    fields: Sequence[Field],
+    parts: Sequence[MetricValues],
+    on_each: Mapping[str, MetricReport],
+    correction: Correction,
+) -> MacroReport:
+    """A metric over datasets.
+
+    Args:
+        fields: the systems on each dataset.
+        parts: their values on each.
+        on_each: what was found on each dataset, by its name.
+        correction: of the family of all pairs.
+    """
+    references, metric, sign = _references(fields[0]), parts[0].metric, parts[0].sign
     sources = [field.results[0].manifest.dataset.source for field in fields]
-    reports = []
-    for place, metric in enumerate(metrics):
-        sign = _direction(metric)
-        taken = [field.values(metric) for field in fields]
-        values = [table for _, table in taken]
-        units = [field.units_of(rows) for field, (rows, _) in zip(fields, taken, strict=True)]
-        span = span_of(metric, [result for field in fields for result in field.results])
-        intervals = macro_intervals(values, units=units, sources=sources, span=span)
-        # The tests are about these very datasets, whatever others there may be.
-        table, codes = macro_values([sign * part for part in values], units, sources)
-        p = _p_of_pairs(table, codes)
-        (tests,) = correct_pairs([p], [table], references, _CORRECTIONS[correction])
-        ranks = rank_ranges(table, tests.p, references)
-        by_source = {source: [i for i, other in enumerate(sources) if other == source] for source in sources}
-        means = np.array([np.mean([values[i].mean(axis=0) for i in members], axis=0) for members in by_source.values()])
-        mean_ranks = average_ranks(sign * means)
-        standings = [
-            MacroStanding(
-                system=name,
-                mean=float(intervals[i, 0]),
-                low=number_or_none(intervals[i, 1]),
-                high=number_or_none(intervals[i, 2]),
-                rank=float(mean_ranks[i]),
-                rank_low=int(ranks[i, 0]),
-                rank_high=int(ranks[i, 1]),
-                reference=bool(references[i]),
-            )
-            for i, name in enumerate(names)
-        ]
-        on_each = [(item.dataset, item.metrics[place]) for item in datasets]
-        best = _best(fields[0], metric, values, units, sources, tests.p, on_each, span)
-        reports.append(
-            MacroReport(
-                metric=metric,
-                datasets=[field.results[0].manifest.dataset.spec for field in fields],
-                sources=sources,
-                standings=[standings[i] for i in rank_order(ranks, sign * intervals[:, 0])],
-                friedman=friedman(means) if len(names) > 2 else None,
-                critical=nemenyi_difference(len(names), len(by_source)),
-                best=best,
-                statement="" if best is None else best_sentence(best),
-            )
+    values, units = [part.values for part in parts], [part.units for part in parts]
+    span = span_of(metric, [result for field in fields for result in field.results])
+    numbers = macro_intervals(values, units=units, sources=sources, span=span)
+    # The tests are about these very datasets, whatever others there may be.
+    table, codes = macro_values(values, units, sources)
+    whole = MetricValues(metric, sign, np.arange(len(table)), table, codes, ANY)
+    (tests,) = _test_pairs([whole], references, correction)
+    ranks = rank_ranges(sign * table, tests.p, references)
+    means = source_means(np.array([part.mean(axis=0) for part in values]), sources)
+    standings = [
+        MacroStanding(**item, mean_rank=mean_rank)
+        for item, mean_rank in zip(
+            _places(fields[0], numbers, ranks, references), average_ranks(sign * means).tolist(), strict=True
         )
-    return reports
+    ]
+    best = _best(fields[0], parts, sources, standings, tests.p, span, on_each)
+    return MacroReport(
+        metric=metric,
+        datasets=[field.dataset for field in fields],
+        sources=sources,
+        standings=[standings[i] for i in rank_order(ranks, sign * numbers[:, 0])],
+        friedman=friedman(means) if len(standings) > 2 else None,
+        critical=nemenyi_difference(len(standings), len(means)),
+        best=best,
+        statement="" if best is None else best_sentence(best),
+    )
 
 
 def _best(
     field: Field,
-    metric: str,
-    values: Sequence[NDArray[np.float64]],
-    units: Sequence[NDArray[np.int64]],
+    parts: Sequence[MetricValues],
     sources: Sequence[str],
+    standings: Sequence[MacroStanding],
     p: NDArray[np.float64],
-    reports: Sequence[tuple[str, MetricReport]],
     span: Span,
+    on_each: Mapping[str, MetricReport],
 ) -> BestOverDatasets | None:
     """Who is best over the datasets; None for fewer than two systems that compete.
 
     Args:
         field: of any dataset: its systems.
-        metric: by which.
-        values, units, sources: for each dataset.
+        parts, sources: their values on each dataset, and where its queries come from.
+        standings: over the datasets, in the order of the systems.
         p: (systems, systems) corrected p-values over the datasets.
-        reports: of each dataset: its name and what was found.
         span: the range of the metric's mean on all of them.
+        on_each: what was found on each dataset, by its name.
     """
-    sign = _direction(metric)
-    ranked = [i for i, result in enumerate(field.results) if not result.manifest.method.oracle]
-    contenders = [i for i in ranked if competes(field.results[i])]
+    sign, names = parts[0].sign, field.names
+    contenders = [i for i, result in enumerate(field.results) if competes(result)]
     if len(contenders) < 2:
         return None
-    contending = [sign * part[:, contenders] for part in values]
-    means = np.round(macro_values(contending, units, sources)[0].mean(axis=0), 12)
-    chosen = [field.names[i] for i in contenders]
-    best = min(range(len(chosen)), key=lambda i: (-means[i], chosen[i]))
-    leads = lead_intervals(contending, best, units, sources, span.of_differences())
-    tests = [
-        DatasetTests(
-            dataset=name,
-            systems=[field.names[i] for i in ranked],
-            scores=sign * part[:, ranked].mean(axis=0),
-            pairs=np.array(report.pairs)[np.ix_(ranked, ranked)],
-        )
-        for (name, report), part in zip(reports, values, strict=True)
-    ]
-    return best_over_datasets(chosen, best, leads, p[contenders[best], contenders], len(set(sources)), tests)
+    contenders.sort(key=lambda i: (-round(sign * standings[i].mean, 12), names[i]))
+    best = contenders[0]
+    leads = lead_intervals(
+        [sign * part.values[:, contenders] for part in parts],
+        [part.units for part in parts],
+        sources,
+        span.of_differences(),
+    )
+    oracles = {name for name, result in zip(names, field.results, strict=True) if result.manifest.method.oracle}
+    worse = []
+    for dataset, report in on_each.items():
+        means = {item.system: sign * item.mean for item in report.standings if item.system not in oracles}
+        pairs = dict(zip(names, report.pairs[best], strict=True))
+        worse += worse_on(dataset, means[names[best]], [(name, mean, pairs[name]) for name, mean in means.items()])
+    return best_over_datasets(
+        [names[i] for i in contenders], leads, p[best, contenders], list(on_each), len(set(sources)), worse
+    )

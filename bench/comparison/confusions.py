@@ -260,7 +260,7 @@ def _case(result: StoredResult, dataset: Dataset, pair: Pair, row: int) -> Asked
     named = sorted({dataset.tools[pair.shown].tool_id, *query.meeting})
     # Best first; those that are not in the ranking come last.
     ids = [*(tool for tool in ranking if tool in named), *(tool for tool in named if tool not in ranking)]
-    return AskedQuery(row, show_tools(dataset, query, ids, ranking, scores), {pair.missed: pair.shown})
+    return row, show_tools(dataset, query, ids, ranking, scores), {pair.missed: pair.shown}
 
 
 def _explain(

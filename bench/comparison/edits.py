@@ -10,7 +10,6 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +28,7 @@ from bench.comparison.tool_report import cut_to_library, rank_or_none, requireme
 from bench.data.dataset import Dataset
 from bench.data.tables import Tool
 from bench.data.tool_names import ToolNames
-from bench.evaluation.ask import Answers, ask, prepare
+from bench.evaluation.ask import ask, prepare
 from bench.evaluation.method_errors import check_marks
 from bench.importing.reading import check_json
 from bench.importing.tools.catalogue import Source, read_catalogue
@@ -167,7 +166,8 @@ def read_edits(source: str, dataset: Dataset) -> tuple[Dataset, dict[int, list[s
     for code, values in pairs:
         if code in edited:
             raise UsageError(f"{source} has two tools that are {_quote(dataset.tools[code].tool_id)} of the dataset.")
-        fields = _differing(dataset.tools[code], values)
+        before, after = canonical(dataset.tools[code]), canonical(dataclasses.replace(dataset.tools[code], **values))
+        fields = [name for name in values if getattr(before, name) != getattr(after, name)]
         edited[code] = fields
         tools[code] = dataclasses.replace(dataset.tools[code], **{field: values[field] for field in fields})
     edited = {code: fields for code, fields in sorted(edited.items()) if fields}
@@ -189,7 +189,10 @@ def _read_texts(path: Path) -> dict[str, str] | None:
     except (ValueError, RecursionError):
         # What reads catalogues says where the fault is.
         return None
-    if not isinstance(pairs, list) or not pairs or not all(_is_text(pair) for pair in pairs):
+    # Of names with texts: a list of objects is a list as well, of lists of such entries.
+    if not isinstance(pairs, list) or not pairs or not all(isinstance(pair, tuple) for pair in pairs):
+        return None
+    if not all(isinstance(text, str) for _, text in pairs):
         return None
     texts = dict(pairs)
     if len(texts) < len(pairs):
@@ -197,11 +200,6 @@ def _read_texts(path: Path) -> dict[str, str] | None:
         raise UsageError(f"{path} has {_quote(twice)} twice; keep one of its descriptions.")
     check_json(texts, str(path))
     return texts
-
-
-def _is_text(pair: object) -> bool:
-    """Whether an entry is a name with a text: a list of objects is a list as well, of lists of such entries."""
-    return isinstance(pair, tuple) and isinstance(pair[1], str)
 
 
 def _code(identifier: str, name: str, names: ToolNames, dataset: Dataset, source: str) -> int:
@@ -228,25 +226,6 @@ def _values(tool: Tool) -> dict[str, Any]:
 
 def _quote(text: str) -> str:
     return repr(one_line(text, 120))
-
-
-def _differing(tool: Tool, values: Mapping[str, Any]) -> list[str]:
-    """The fields in which a tool is edited."""
-    before, after = canonical(tool), canonical(dataclasses.replace(tool, **values))
-    return [name for name in values if getattr(before, name) != getattr(after, name)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What the method answers on one of the two libraries.
-
-    Attributes:
-        values: metric -> (queries,) values, NaN where it is not taken.
-        counts: what the rankings do with each tool.
-    """
-
-    values: dict[str, NDArray[np.float64]]
-    counts: ToolCounts
 
 
 def try_edits(
@@ -295,8 +274,8 @@ def try_edits(
         raise ResultError(f"{result.label} names the unknown query {_quote(str(unknown))}; run it again.")
     rows = np.array([dataset.query_codes[name] for name in ids], dtype=np.int64)
     metrics = [f"{name}@{k}" for name in ("recall", "ndcg", "pass")]
-    before = _ask(result, dataset, rows, k, metrics, repeat, progress, "rank as it is")
-    after = _ask(result, edited, rows, k, metrics, repeat, progress, "rank as edited")
+    before, counts = _ask(result, dataset, rows, k, metrics, repeat, progress, "rank as it is")
+    after, now = _ask(result, edited, rows, k, metrics, repeat, progress, "rank as edited")
     judged = dataset.gold.take(rows).counts > 0
     return EditReport(
         result_id=manifest.result_id,
@@ -306,9 +285,9 @@ def try_edits(
         k=k,
         queries=int(judged.sum()),
         groups=len(np.unique(one.units[judged])),
-        metrics=_compare(metrics, before, after, one.units),
-        tools=_tool_changes(dataset, fields, before.counts, after.counts),
-        **_moves(dataset, rows, before.counts, after.counts),
+        metrics=_compare(before, after, one.units),
+        tools=_tool_changes(dataset, fields, counts, now),
+        **_moves(dataset, rows, counts, now),
         notes=[*cut, *_older(one, before), *manifest.notes],
     )
 
@@ -322,7 +301,8 @@ def _ask(
     repeat: int,
     progress: Progress,
     stage: str,
-) -> _Asked:
+) -> tuple[dict[str, NDArray[np.float64]], ToolCounts]:
+    """Metric -> (queries,) values of the method's answers, NaN where it is not taken; and what they do with tools."""
     manifest = result.manifest
     identity = manifest.dataset
     # Nothing is fetched and nothing spent.
@@ -338,7 +318,8 @@ def _ask(
     scores = evaluate(answers.ranking.tools, gold, parse_metrics(list(metrics)), unanswered=failed)
     # Of a query without gold, there is nothing to find.
     values = {name: np.where(gold.counts > 0, scores.values[:, i], np.nan) for i, name in enumerate(metrics)}
-    return _Asked(values, _count(dataset, rows, answers, result.units, k))
+    ranked, tools = answers.ranking.tools, len(dataset.tools)
+    return values, count_tools(ranked, requirements(gold), gold.forbidden, result.units, tools, k)
 
 
 def _check_given(label: str, marks: Mapping[str, str]) -> None:
@@ -350,18 +331,15 @@ def _check_given(label: str, marks: Mapping[str, str]) -> None:
         )
 
 
-def _count(dataset: Dataset, rows: NDArray[np.int64], answers: Answers, units: NDArray[np.int64], k: int) -> ToolCounts:
-    gold = dataset.gold.take(rows)
-    return count_tools(answers.ranking.tools, requirements(gold), gold.forbidden, units, len(dataset.tools), k)
-
-
-def _compare(metrics: Sequence[str], before: _Asked, after: _Asked, units: NDArray[np.int64]) -> list[MetricChange]:
+def _compare(
+    before: Mapping[str, NDArray[np.float64]], after: Mapping[str, NDArray[np.float64]], units: NDArray[np.int64]
+) -> list[MetricChange]:
     changes = []
-    for name in metrics:
-        taken = ~np.isnan(before.values[name])
+    for name, values in before.items():
+        taken = ~np.isnan(values)
         if not taken.any():
             continue
-        then, now = before.values[name][taken], after.values[name][taken]
+        then, now = values[taken], after[name][taken]
         (pair,) = compare((now - then)[:, None], units=number_units(units[taken]), span=span_of(name).of_differences())
         changes.append(
             MetricChange(
@@ -422,10 +400,10 @@ def _moves(dataset: Dataset, rows: NDArray[np.int64], before: ToolCounts, after:
     return sides
 
 
-def _older(result: StoredResult, before: _Asked) -> list[str]:
+def _older(result: StoredResult, before: Mapping[str, NDArray[np.float64]]) -> list[str]:
     """That the method gives other numbers today than the stored ones, in a sentence."""
-    stored = {name: result.values(name) for name in before.values if name in result.per_query.column_names}
-    if all(np.allclose(stored[name], before.values[name], atol=_SAME, equal_nan=True) for name in stored):
+    stored = {name: result.values(name) for name in before if name in result.per_query.column_names}
+    if all(np.allclose(stored[name], before[name], atol=_SAME, equal_nan=True) for name in stored):
         return []
     return [
         "without the edit, the method gives other numbers today than the stored ones, because its code, models or "

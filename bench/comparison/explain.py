@@ -63,6 +63,17 @@ class ShownTool:
     position: Position
     tied: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """It for machines."""
+        position = self.position
+        return {
+            "tool_id": self.tool_id,
+            "gold": self.gold,
+            "rank": position.rank,
+            "score": position.score,
+            "tied": self.tied,
+        }
+
 
 @dataclass(frozen=True, repr=False)
 class Explained(Shown):
@@ -101,10 +112,34 @@ class Explained(Shown):
         return tuple(entry for entry in self.shown if entry.gold)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as `bench explain --json` prints it."""
-        from bench.comparison.explain_json import explained_json
-
-        return explained_json(self)
+        """Everything, as `bench explain --json` prints it; `above` of a gold tool are the ids above it, best first."""
+        manifest, answer = self.result.manifest, self.answer
+        gold = []
+        for item in self.gold:
+            rank = item.position.rank
+            gold.append(
+                {
+                    **item.to_dict(),
+                    "relevance": self.query.meeting[item.tool_id],
+                    "rank_of_library": None if answer is None else answer.positions[item.tool].rank,
+                    "above": list(self.ranking if rank is None else self.ranking[: rank - 1]),
+                }
+            )
+        return {
+            "result_id": manifest.result_id,
+            "label": self.result.label,
+            **({"repeat": self.repeat} if manifest.repeats > 1 else {}),
+            "query_id": self.query.query_id,
+            "text": self.query.text,
+            "slices": dict(self.slices),
+            "metrics": dict(self.values),
+            "failed": self.failed,
+            "recommended": None if self.recommended is None else list(self.recommended),
+            "gold": gold,
+            "shown": [item.to_dict() for item in self.shown],
+            "missing": self.missing or None,
+            "why": None if answer is None else _answer_dict(answer, self.shown),
+        }
 
     def _line(self) -> str:
         ranks = ", ".join(f"{entry.tool_id} at {entry.position.rank or 'no rank'}" for entry in self.gold)
@@ -124,6 +159,27 @@ class Explained(Shown):
         title = f"{self.result.label}, query {self.query.query_id}: {one_line(self.query.text, 300)}"
         notes = [self.missing] if self.missing else []
         return [table_of(("tool", "gold", "rank", "score", "why"), rows, title, notes)]
+
+
+def _answer_dict(answer: ExplainedAnswer, shown: Iterable[ShownTool]) -> dict[str, Any]:
+    """An answer for machines."""
+    explanation = answer.explanation
+    tools = []
+    for item in shown:
+        place, reason = answer.positions[item.tool], explanation.reasons.get(item.tool)
+        row: dict[str, Any] = {"tool_id": item.tool_id, "rank": place.rank, "score": place.score}
+        if reason is not None:
+            row["parts"] = [{"name": part.name, "value": part.value} for part in reason.parts]
+            row["columns"] = dict(zip(explanation.columns, reason.cells, strict=True))
+            row |= {"note": reason.note, "because": reason.because}
+        tools.append(row)
+    return {
+        "method": answer.label,
+        "title": explanation.title,
+        "notes": list(explanation.notes),
+        "tools": tools,
+        "bases": [_answer_dict(base, shown) for base in explanation.bases],
+    }
 
 
 def query_named(result: StoredResult, name: str, dataset: Dataset) -> str:
@@ -218,7 +274,7 @@ def explain(
     if failed and not ranking:
         missing = "The method failed on this query or returned nothing: there is nothing to explain."
     if not missing:
-        answer, missing = _answer_today(result, dataset, row, shown, progress, repeat)
+        ((answer, missing),) = answers_today(result, dataset, [(row, shown, _rivals(shown))], progress, repeat)
     recommended = result.per_query["recommended"][place].as_py()
     values = {name: result.per_query[name][place].as_py() for name in result.metrics.metrics}
     return Explained(
@@ -306,27 +362,9 @@ def _writes(spec: Spec) -> bool:
     return nested or any(name == "llm" and str(value).startswith("local:") for name, value in spec.arguments)
 
 
-def _answer_today(
-    result: StoredResult, dataset: Dataset, row: int, shown: tuple[ShownTool, ...], progress: Progress, repeat: int
-) -> tuple[ExplainedAnswer | None, str]:
-    """What the method answers today; or None, and why that cannot be shown with the stored numbers."""
-    (answer,) = answers_today(result, dataset, [AskedQuery(row, shown, _rivals(shown))], progress, repeat)
-    return answer
-
-
-@dataclass(frozen=True)
-class AskedQuery:
-    """A query that a method is asked again.
-
-    Attributes:
-        row: of the dataset.
-        shown: the tools that are explained, best first, with their stored positions; all gold tools among them.
-        rivals: as of `Case`.
-    """
-
-    row: int
-    shown: tuple[ShownTool, ...]
-    rivals: Mapping[int, int]
+#: A query that a method is asked again: its row of the dataset; the tools that are explained, best first, with their
+#: stored positions, all gold tools among them; and the rivals as of `Case`.
+AskedQuery = tuple[int, tuple[ShownTool, ...], Mapping[int, int]]
 
 
 def answers_today(
@@ -344,11 +382,13 @@ def answers_today(
     Returns:
         For each query the answer; or None, and in a sentence why it cannot be shown with the stored numbers.
     """
-    merged = [_merge_note(dataset.queries[item.row]) for item in cases]
+    calls = [len(dataset.queries[row].calls) for row, _, _ in cases]
+    note = "Only the stored numbers can be shown, because the ranking is merged from {} searches."
+    merged = [note.format(count) if count else "" for count in calls]
     if all(merged):
         return [(None, note) for note in merged]
     identity = result.manifest.dataset
-    rows = np.array([item.row for item in cases], dtype=np.int64)
+    rows = np.array([row for row, _, _ in cases], dtype=np.int64)
     queries = Queries.of(dataset, rows)
     # An explanation fetches nothing and spends nothing: what is not on this machine is not explained.
     with config_context(offline=True, repeat=repeat):
@@ -360,29 +400,22 @@ def answers_today(
         except BenchError as error:
             return [(None, _not_again(error)) for _ in cases]
         answers: list[tuple[ExplainedAnswer | None, str]] = []
-        for i, item in enumerate(cases):
+        for i, (_, shown, rivals) in enumerate(cases):
             if merged[i]:
                 answers.append((None, merged[i]))
                 continue
-            gold = frozenset(entry.tool for entry in item.shown if entry.gold)
-            tools = tuple(entry.tool for entry in item.shown)
-            case = Case(library, history, queries.take(np.array([i])), gold, tools, item.rivals)
+            gold = frozenset(entry.tool for entry in shown if entry.gold)
+            tools = tuple(entry.tool for entry in shown)
+            case = Case(library, history, queries.take(np.array([i])), gold, tools, rivals)
             try:
                 with method_errors(method, "ranking the query that is explained"):
                     answer = case.answer(method)
             except BenchError as error:
                 answers.append((None, _not_again(error)))
                 continue
-            difference = _difference(answer, item.shown)
+            difference = _difference(answer, shown)
             answers.append((None, difference) if difference else (answer, ""))
         return answers
-
-
-def _merge_note(query: Query) -> str:
-    """That the ranking of a query is merged from several, in a sentence; empty if it is not."""
-    if not query.calls:
-        return ""
-    return f"Only the stored numbers can be shown, because the ranking is merged from {len(query.calls)} searches."
 
 
 def _not_again(error: BenchError) -> str:

@@ -39,8 +39,7 @@ class Figure:
     @staticmethod
     def of(report: Comparison) -> Figure:
         """The first metric of a comparison (see `draw`)."""
-        metric = report.macro[0].metric if report.macro else report.datasets[0].metrics[0].metric
-        return Figure(f"{metric}: {report._line()}", draw(report))
+        return Figure(f"{report.datasets[0].metrics[0].metric}: {report._line()}", draw(report))
 
     def save(self, path: str | Path) -> Path:
         """Write it as SVG, PNG or PDF, by the end of the name.

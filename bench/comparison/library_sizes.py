@@ -79,7 +79,7 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
     Raises:
         UsageError: the plans are on several datasets or on one size, a result is not there, or one lacks the metric.
     """
-    wanted = [(_canonical(plan.dataset), str(check_spec(plan.method)), plan) for plan in plans]
+    wanted = [(resolve(plan.dataset)[2], str(check_spec(plan.method)), plan) for plan in plans]
     families = list(dict.fromkeys(without_size(dataset) for dataset, _, _ in wanted))
     if len(families) > 1:
         raise UsageError(
@@ -119,10 +119,6 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
     )
 
 
-def _canonical(dataset: Spec) -> str:
-    return resolve(dataset)[2]
-
-
 def without_size(dataset: str) -> str:
     """A dataset's spec without the size of its library."""
     spec = parse(dataset)
@@ -159,7 +155,8 @@ def sizes_table(sizes: LibrarySizes, cell: Callable[[MetricValue], str | Cell] =
 
 def markdown(sizes: LibrarySizes) -> str:
     """The table as Markdown, with whole intervals."""
-    return tables.markdown(sizes_table(sizes, _interval, "")) + "\n"
+    whole = sizes_table(sizes, lambda value: estimate(value.mean, value.low, value.high), "")
+    return tables.markdown(whole) + "\n"
 
 
 _COLOURS = ("#1b6ca8", "#c1440e", "#2e7d32", "#7b3fa0", "#8a6d00", "#00796b", "#ad1457", "#455a64")
@@ -187,7 +184,3 @@ def draw(sizes: LibrarySizes) -> str:
     size = sample(sizes.n, sizes.units)
     parts.append(text(12, 504, f"mean and 95% interval over {size}; a larger library holds the smaller ones", "note"))
     return document(f"{sizes.metric} on {sizes.dataset}", parts, 860, 520, _STYLE)
-
-
-def _interval(value: MetricValue) -> str:
-    return estimate(value.mean, value.low, value.high)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bench.base.text import one_line
 from bench.comparison.report import Comparison, DatasetReport, MacroReport
 from bench.comparison.tables import (
-    differences,
     grid,
     independent_table,
     macro_table,
@@ -13,6 +12,7 @@ from bench.comparison.tables import (
     metric_table,
     moved_tables,
     slice_tables,
+    standings,
     verdict,
 )
 from bench.comparison.tried import tried_sentences
@@ -40,43 +40,29 @@ PLACED = "In parentheses: floors and oracles, each as if it alone were added to 
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
-def signs(report: Comparison, alone: bool = False) -> str:
-    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that.
-
-    Args:
-        report: the comparison.
-        alone: whether nothing else names the baseline.
-    """
-    differs = f"differs from {report.baseline}, " if alone else ""
+def signs(report: Comparison) -> str:
+    """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that."""
     correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
     metrics = [metric.metric for metric in report.datasets[0].metrics]
     several = len(metrics) > 1 and report.correction != "holm-all"
+    standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
+    placed = "" if all(item.reference for item in standings) else f" {PLACED}"
+    same = ""
+    if report.margin is not None:
+        same = (
+            f" {SAME}: the same as {report.baseline} within {report.margin:g} (two one-sided tests at 5% each, not "
+            "corrected: the 90% interval of the difference lies inside of the margin)."
+        )
     primary = f"; {metrics[0]} is primary, the others are secondary" if several else ""
     return (
-        f"†, ‡: {differs}p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
-        f"{correction}{primary}.{placed_note(report)}{_same(report)}"
-    )
-
-
-def _same(report: Comparison) -> str:
-    """What the sign of equivalence means; nothing where no margin was given."""
-    if report.margin is None:
-        return ""
-    return (
-        f" {SAME}: the same as {report.baseline} within {report.margin:g} (two one-sided tests at 5% each, not "
-        "corrected: the 90% interval of the difference lies inside of the margin)."
+        f"†, ‡: p < {LEVEL}, 0.01. p, ranks, intervals of differences: {report.family}, corrected by "
+        f"{correction}{primary}.{placed}{same}"
     )
 
 
 def legend(report: Comparison) -> str:
     """What is in the tables."""
     return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
-
-
-def placed_note(report: Comparison) -> str:
-    """What parentheses mean, with a space before it; nothing without them."""
-    standings = (item for dataset in report.datasets for metric in dataset.metrics for item in metric.standings)
-    return "" if all(item.reference for item in standings) else f" {PLACED}"
 
 
 def reversed_orders(dataset: DatasetReport) -> list[str]:
@@ -126,11 +112,8 @@ def answer_tokens(dataset: DatasetReport) -> list[str]:
 def title(dataset: DatasetReport) -> str:
     """`apibank (test; 269 judged queries, 82 groups (effective 55))`."""
     limit = "" if dataset.limit is None else f", limit {dataset.limit}"
-    return f"{dataset.dataset} ({dataset.split}{limit}; {_size(dataset)})"
-
-
-def _size(dataset: DatasetReport) -> str:
-    return sample(dataset.n, dataset.units, dataset.effective, "judged query")
+    size = sample(dataset.n, dataset.units, dataset.effective, "judged query")
+    return f"{dataset.dataset} ({dataset.split}{limit}; {size})"
 
 
 def few_sources(macro: MacroReport) -> list[str]:
@@ -186,21 +169,18 @@ def flat_rows(report: Comparison) -> list[list[object]]:
     for dataset in report.datasets:
         ids = {item.name: item.result_id for item in dataset.systems}
         for metric in dataset.metrics:
-            difference_by_system = differences(metric)
             tried = {item.system: item for item in metric.tried}
-            for s in metric.standings:
-                head: list[object] = [dataset.dataset, dataset.split, metric.metric, metric.n, metric.units]
-                head += [s.system, ids[s.system]]
-                head += [s.mean, s.low, s.high, s.tier, s.rank_low, s.rank_high, report.baseline]
-                d = difference_by_system.get(s.system)
-                tail: list[object] = [None] * 16
+            for standing, d in standings(metric):
+                row = {"dataset": dataset.dataset, "split": dataset.split, "baseline": report.baseline, "variants": 1}
+                row |= vars(metric) | {"result_id": ids[standing.system]}
                 if d is not None:
-                    tail = [d.difference, d.low, d.high, d.p, d.corrected, d.p_t, d.p_wilcoxon, d.dz]
-                    tail += [d.wins, d.ties, d.losses, d.detectable, d.needed, verdict(d, metric.units)]
-                    tail += [None, None] if d.margin is None else [d.margin.low, d.margin.high]
-                item = tried.get(s.system)
-                of_many: list[object] = [1, None, None] if item is None else [item.variants, item.best, item.p]
-                rows.append([*head, *tail, s.lenient, *of_many])
+                    row |= vars(d) | {"difference_low": d.low, "difference_high": d.high}
+                    row["verdict"] = verdict(d, metric.units)
+                    row |= {} if d.margin is None else {"margin_low": d.margin.low, "margin_high": d.margin.high}
+                if (item := tried.get(standing.system)) is not None:
+                    row |= {"variants": item.variants, "best_variant": item.best, "p_variants": item.p}
+                row |= vars(standing)
+                rows.append([row.get(name) for name in COLUMNS])
     return rows
 
 

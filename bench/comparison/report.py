@@ -295,14 +295,14 @@ class MacroStanding(Record):
             units within their datasets. None where nothing is known about the spread.
         rank_low, rank_high: the ranks that tests on these datasets leave open.
         reference: false for floors and oracles.
-        rank: the mean over sources of its rank on a source, of which the Friedman test is one.
+        mean_rank: the mean over sources of its rank on a source, of which the Friedman test is one.
     """
 
     system: str
     mean: float
     low: float | None
     high: float | None
-    rank: float
+    mean_rank: float
     rank_low: int = 0
     rank_high: int = 0
     reference: bool = True

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
+from bench.metrics import parse_metric
 from bench.results.across_catalogues import (
     CatalogueChange,
     Snapshot,
@@ -20,9 +21,11 @@ from bench.results.across_catalogues import (
 )
 from bench.results.choices import choice_label, is_choice
 from bench.results.comparability import differences, metric_difference
+from bench.results.intervals import span_of
 from bench.results.manifest import DatasetIdentity
 from bench.results.store import StoredResult
 from bench.results.units import number_units
+from bench.stats.bounded import Span
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,40 @@ class ContestantCatalogue:
     change: CatalogueChange
 
 
+@dataclass(frozen=True, eq=False)
+class MetricValues:
+    """A metric of several systems on the same queries.
+
+    Attributes:
+        metric: its canonical string.
+        sign: 1 where higher is better, else -1.
+        rows: (queries,) positions of the queries in the field.
+        values: (queries, systems).
+        units: (queries,) the unit of independence of each query, by code from 0 without a gap.
+        span: the range of a mean.
+    """
+
+    metric: str
+    sign: float
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
+    units: NDArray[np.int64]
+    span: Span
+
+    @property
+    def n_units(self) -> int:
+        """The number of units."""
+        return int(self.units.max()) + 1
+
+    def take(self, queries: NDArray[np.bool_]) -> MetricValues:
+        """The values on some of the queries."""
+        units = number_units(self.units[queries])
+        return replace(self, rows=self.rows[queries], values=self.values[queries], units=units)
+
+
 @dataclass(frozen=True)
 class Field:
-    """Results on the same queries, and their values.
+    """Results on the same queries.
 
     Attributes:
         results: (systems,) the results.
@@ -65,11 +99,11 @@ class Field:
         """The spec of the dataset."""
         return self.results[0].manifest.dataset.spec
 
-    def values(self, metric: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """(rows,) the queries that a metric is taken on in every result, and their (rows, systems) values.
+    def values(self, metric: str) -> MetricValues:
+        """A metric on the queries that it is taken on in every result.
 
         Raises:
-            UsageError: a result does not have the metric.
+            UsageError: a result does not have the metric, or it is taken on none of the queries.
             ResultError: other code computed it in one of them.
         """
         for result in self.results:
@@ -86,11 +120,12 @@ class Field:
                 )
         table = np.column_stack([result.values(metric) for result in self.results])
         rows = np.flatnonzero(~np.isnan(table).any(axis=1))
-        return rows, table[rows]
-
-    def units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(rows,) the units of some of the queries, by codes from 0 without gaps."""
-        return number_units(self.units[rows])
+        if not len(rows):
+            raise UsageError(f"{metric} covers none of the queries of {self.dataset}, so there is nothing to compare.")
+        sign = 1.0 if parse_metric(metric).measure.higher_is_better else -1.0
+        return MetricValues(
+            metric, sign, rows, table[rows], number_units(self.units[rows]), span_of(metric, self.results)
+        )
 
     def shared_metrics(self, wanted: Sequence[str]) -> list[str]:
         """Those of the metrics that every result has, computed by the same code."""

@@ -75,7 +75,7 @@ def metric_table(metric: MetricReport, baseline: str) -> Table:
     """All numbers of one metric, best first; the baseline has no difference."""
     heads = ["system", "mean", "rank", f"less {baseline}", "p", "dz", "W/T/L", "MDE"]
     table = Table(heads, right=range(2, len(heads)))
-    for standing, d in _standings(metric):
+    for standing, d in standings(metric):
         mean = Cell(estimate(standing.mean, standing.low, standing.high), mark=sign(d))
         table.add(standing.system, mean, _rank(standing))
         if d is not None:
@@ -95,7 +95,7 @@ def full_table(metrics: Sequence[MetricReport], n: int) -> Table:
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
-        for standing, d in _standings(metric):
+        for standing, d in standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d), below=_ends(standing))
             table.add(standing.system, mean, _rank(standing))
             if d is not None:
@@ -116,7 +116,7 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     table = Table(heads, right=(1, 3, 4, 6), whole=range(1, len(heads)), tight=True)
     for metric in metrics:
         table.add(_name_metric(metric, n), style="title", rule=True)
-        for standing, d in _standings(metric):
+        for standing, d in standings(metric):
             mean = Cell(format_fixed(standing.mean), mark=sign(d))
             table.add(standing.system, mean, interval(standing.low, standing.high), _rank(standing))
             if d is not None:
@@ -124,7 +124,8 @@ def short_table(metrics: Sequence[MetricReport], n: int) -> Table:
     return table
 
 
-def _standings(metric: MetricReport) -> Iterator[tuple[Standing, SystemDifference | None]]:
+def standings(metric: MetricReport) -> Iterator[tuple[Standing, SystemDifference | None]]:
+    """Each standing with the difference from the baseline, which has none."""
     difference_by_system = differences(metric)
     yield from ((standing, difference_by_system.get(standing.system)) for standing in metric.standings)
 
@@ -243,8 +244,9 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None, i
         return [table]
     room = len(report.datasets)
     if width is not None:
-        label = min(_LABEL, max(map(len, [*systems, *metrics])))
-        room = max(1, (width - label - _OVERALL) // (_NARROWEST + _BETWEEN))
+        # Of the columns of datasets.
+        width -= min(_LABEL, max(map(len, [*systems, *metrics]))) + _OVERALL
+        room = max(1, width // (_NARROWEST + _BETWEEN))
     parts = [report.datasets[i : i + room] for i in range(0, len(report.datasets), room)]
     return [_grid_of(report, part, metrics, part is parts[-1], width, intervals) for part in parts]
 
@@ -262,8 +264,7 @@ def _grid_of(
     heads = ["Method", *(dataset.dataset for dataset in datasets), *(["mean", "rank"] if macros else [])]
     table = Table(heads, right=range(1, len(heads)), whole=range(1, len(heads)))
     if width is not None:
-        label = min(_LABEL, max(map(len, [*systems, *metrics])))
-        each = max(_NARROWEST, min(_WIDEST, (width - label - _OVERALL) // len(datasets) - _BETWEEN))
+        each = max(_NARROWEST, min(_WIDEST, width // len(datasets) - _BETWEEN))
         table.tight, table.widths = True, dict.fromkeys(range(1, len(datasets) + 1), each)
     for name in metrics:
         reports = [(dataset, metric) for dataset in datasets for metric in dataset.metrics if metric.metric == name]

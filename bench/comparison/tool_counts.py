@@ -58,7 +58,6 @@ class ToolCounts:
         query: (cases,) position of the query.
         tool: (cases,) code of the gold tool.
         rank: (cases,) int32 rank that meets the requirement, from 1; `MISSING` where none in the ranking does.
-        own: (cases,) int32 rank of the gold tool itself.
         units: (queries,) the unit of independence of each query.
         wanted: (tools,) number of cases.
         groups: (tools,) number of units that its cases are in.
@@ -80,7 +79,6 @@ class ToolCounts:
     query: NDArray[np.int64]
     tool: NDArray[np.int64]
     rank: NDArray[np.int32]
-    own: NDArray[np.int32]
     units: NDArray[np.int64]
     wanted: NDArray[np.int64]
     groups: NDArray[np.int64]
@@ -202,7 +200,6 @@ def count_tools(
         query=query,
         tool=tool,
         rank=rank,
-        own=own_ranks,
         units=units,
         wanted=every,
         groups=np.bincount(pairs // (int(units.max(initial=0)) + 1), minlength=tools),

@@ -396,11 +396,14 @@ def tools_report(
     codes = counts.worst_first() if tool is None else np.array([tool_named(dataset, tool)])
     codes = codes[:most]
     vectors = tool_texts(dataset, counted_ranking.result.manifest.dataset.template) if library is None else library
-    listed = {code: counted_ranking.confusions.of(code)[:_MOST_NAMED] for code in codes.tolist()}
-    worst = _worst_first(counted_ranking, None if tool is None else int(codes[0]))[:confused].tolist()
+    every = counted_ranking.confusions
+    listed = {code: every.of(code)[:_MOST_NAMED] for code in codes.tolist()}
+    # Confused in most queries; of a single tool, those in which it is missed.
+    worst = np.arange(len(every.missed)) if tool is None else every.of(int(codes[0]))
+    worst = worst[np.lexsort((every.shown[worst], every.missed[worst], -every.queries[worst]))][:confused]
     # Of every tool the pair with most queries; of a single tool all that are listed.
     chosen = [pair for code in codes[:explained].tolist() for pair in listed[code][: None if tool else 1].tolist()]
-    pairs = {pair: _pair(counted_ranking, pair) for pair in dict.fromkeys((*worst, *chosen))}
+    pairs = {pair: _pair(counted_ranking, pair) for pair in dict.fromkeys((*worst.tolist(), *chosen))}
     lost = counts.missed_cases(int(codes[0]))[:_MOST_LISTED] if tool is not None else np.zeros(0, dtype=np.int64)
     alone = {case: pair for case in lost.tolist() if (pair := _pair_of_case(counted_ranking, case)) is not None}
     wording = Wording(vectors, dataset, counted_ranking.rows.tolist())
@@ -447,15 +450,8 @@ def tools_report(
         why_note=note,
         tools=rows,
         detail=detail,
-        confused=[reasons[pair].pair for pair in worst],
+        confused=[reasons[pair].pair for pair in worst.tolist()],
     )
-
-
-def _worst_first(counted_ranking: CountedRanking, tool: int | None) -> NDArray[np.int64]:
-    """Pairs, those that are confused in most queries first; those in which one tool is missed, if it is given."""
-    every = counted_ranking.confusions
-    chosen = np.arange(len(every.missed)) if tool is None else every.of(tool)
-    return chosen[np.lexsort((every.shown[chosen], every.missed[chosen], -every.queries[chosen]))]
 
 
 def _pair(counted_ranking: CountedRanking, pair: int) -> Pair:
@@ -601,8 +597,7 @@ def _confusions(
                 example=counted_ranking.dataset.queries[counted_ranking.rows[counts.query[case]]].query_id,
                 rank=rank_or_none(int(counts.rank[case])),
                 cosine=likeness[pair],
-                why=None if why is None else why.text,
-                why_by=None if why is None else why.by,
+                **_said(why),
             )
         )
     return listed
@@ -622,9 +617,12 @@ def _report_missed(counted_ranking: CountedRanking, case: int, why: Why | None) 
         text=query.text,
         rank=rank_or_none(int(counts.rank[case])),
         first=first,
-        why=None if why is None else why.text,
-        why_by=None if why is None else why.by,
+        **_said(why),
     )
+
+
+def _said(why: Why | None) -> dict[str, Any]:
+    return {"why": why and why.text, "why_by": why and why.by}
 
 
 def _list_unwanted(counted_ranking: CountedRanking, tool: int) -> list[UnwantedQuery]:

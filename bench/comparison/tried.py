@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bench.base.errors import ResultError
 from bench.comparison.report import DatasetReport, MetricReport, Tried
-from bench.comparison.systems import Field
+from bench.comparison.systems import Field, MetricValues
 from bench.results.comparability import metric_difference
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, number_families, words_of
@@ -21,20 +21,20 @@ from bench.stats.noninferiority import enough_units
 Variants = Mapping[str, Sequence[StoredResult]]
 
 
-def add_tried(report: MetricReport, field: Field, variants: Variants) -> MetricReport:
+def add_tried(report: MetricReport, field: Field, values: MetricValues, variants: Variants) -> MetricReport:
     """The report of a metric with what is known of the variants of its systems.
 
     Args:
         report: on a dataset.
         field: its systems.
+        values: theirs, of the metric.
         variants: those of each system, as of `bench.results.tries.stored_variants`.
     """
     families = [variants[result.manifest.result_id] for result in field.results]
     if all(len(family) < 2 for family in families):
         return report
-    rows, values = field.values(report.metric)
-    units = field.units_of(rows)
-    columns = {item.manifest.result_id: values[:, i] for i, item in enumerate(field.results)}
+    rows, units = values.rows, values.units
+    columns = {item.manifest.result_id: values.values[:, i] for i, item in enumerate(field.results)}
     results = {item.manifest.result_id: item for family in families for item in family}
     for name in sorted(results.keys() - columns.keys()):
         if (column := _column(results[name], field, report.metric, rows)) is not None:
@@ -43,14 +43,13 @@ def add_tried(report: MetricReport, field: Field, variants: Variants) -> MetricR
     decided = enough_units(units)
     p = _p_values(ids, results, columns, units) if decided else {}
     alone = {item.system: item.p for item in report.differences}
-    sign = 1.0 if report.higher_is_better else -1.0
     tried = []
     for system, family, names in zip(field.names, families, ids, strict=True):
         best = bool(best_by(family, [report.metric]))
         elsewhere = None
         if best and decided and len(names) > 1:
             table = np.column_stack([columns[name] for name in sorted(names)])
-            elsewhere = sign * mean_without_choice(sign * table, units=units)
+            elsewhere = values.sign * mean_without_choice(values.sign * table, units=units)
         if len(family) > 1 or names[0] in p:
             # Never below that of the pair alone, which the range of the metric may have raised.
             corrected = max(p[names[0]], alone[system]) if names[0] in p else None

@@ -41,8 +41,6 @@ from bench.stats.units import effective_units
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
 Loader = Callable[[bool], Dataset]
 
-#: Of the bootstrap; with it the same inputs give the same bounds.
-SEED = 0
 #: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
 #: how little).
 FEW_DIFFERING = 10
@@ -397,7 +395,7 @@ def _judge_rule(
             }
         elif kind == "margin":
             gained = span.of_differences()
-            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, SEED, units=units, span=gained)
+            (bounded,) = non_inferiority(gains[:, None], limit, level, policy.power, units=units, span=gained)
             note = _roughness(gains, units, True, gained)
             if same and not gains.any():
                 # Not a sample of answers that happen to score alike: every answer is the same.
@@ -407,7 +405,7 @@ def _judge_rule(
         else:
             better = span if sign > 0 else span.turned()
             (bounded,) = at_least(
-                sign * now[taken][:, None], sign * limit, level, policy.power, SEED, units=units, span=better
+                sign * now[taken][:, None], sign * limit, level, policy.power, units=units, span=better
             )
             read = _as_read(bounded, sign) | {"note": _roughness(now[taken], units, False, span)}
         reports.append(RuleReport.model_validate(common | {"kind": kind, "threshold": limit} | read))

@@ -36,7 +36,6 @@ def best_of_many(
     *,
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
-    seed: int = 0,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of systems against one of them, corrected for every variant that was tried of either.
 
@@ -54,10 +53,8 @@ def best_of_many(
         values: (queries, systems), finite.
         families: (systems,) the family of each system, by code: variants of one family were tried for one another.
         against: position of the system that all others are compared with.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         flips: random sign vectors, where they are not enumerated.
-        seed: of the random sign vectors.
 
     Returns:
         (systems,) p-values; 1 for identical values.
@@ -72,7 +69,8 @@ def best_of_many(
     # All as differences from one system, in one unit: the whole numbers of a pair are differences of two of these.
     table = table - table[:, [baseline]]
     _, unit = as_integers(table)
-    whole = flipped_wholes(np.rint(table / unit.max()), dependence(units, queries))
+    dependent = dependence(units, queries)
+    whole = flipped_wholes(np.rint(table / unit.max()), dependent)
     totals = whole.sum(axis=0)
     # Variants of the one that is compared with, and how their differences from all systems spread.
     family = codes[baseline]
@@ -84,7 +82,7 @@ def best_of_many(
     enumerated = int(np.count_nonzero(nonzero)) <= MOST_ENUMERATED
     by_system = np.ascontiguousarray((whole[nonzero] if enumerated else whole).T)
     signs = by_system.shape[1]
-    blocks = [every_sign_vector(signs)] if enumerated else sign_vectors(signs, flips, seed)
+    blocks = [every_sign_vector(signs)] if enumerated else sign_vectors(signs, flips)
     starts = np.searchsorted(codes, np.arange(int(codes.max()) + 1))
     hits, vectors = np.zeros(systems, dtype=np.int64), 0
     for kept in blocks:
@@ -108,7 +106,6 @@ def best_of_many(
         hits += [np.count_nonzero(largest[code] >= value) for code, value in zip(codes, found, strict=True)]
         vectors += len(kept)
     p = hits / vectors if enumerated else (1 + hits) / (1 + flips)
-    dependent = dependence(units, queries)
     if dependent is not None:
         p = np.maximum(p, robust_t(table, dependent).p_values())
     p[scales[baseline] == 0] = 1.0
@@ -134,7 +131,6 @@ def mean_without_choice(
     *,
     units: NDArray[np.int64] | None = None,
     resamples: int = CHOICES,
-    seed: int = 0,
 ) -> float:
     """The mean to expect of the best variant on other queries than those that it was chosen by.
 
@@ -148,10 +144,8 @@ def mean_without_choice(
 
     Args:
         variants: (queries, variants), finite; higher is better.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         resamples: on how many a variant is chosen.
-        seed: of the resamples.
 
     Returns:
         The mean; that of the variant, if there is one only. nan for a single unit.
@@ -165,7 +159,7 @@ def mean_without_choice(
     count = len(sizes)
     if count < 2:
         return math.nan
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    drawn = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=resamples)
     # Rounded, so that the first of equals is chosen.
     chosen = np.argmax(np.round(drawn @ sums / (drawn @ sizes)[:, None], 12), axis=1)
     # (variants, units) in how many resamples without the unit each variant was chosen.

@@ -48,8 +48,7 @@ def bca_intervals(
         level: coverage, between 0 and 1.
         resamples: bootstrap samples.
         seed: the same seed gives the same intervals.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the means, such as `Span(0, 1)` for shares and `Span(-1, 1)` for their differences.
 
     Returns:
@@ -57,8 +56,7 @@ def bca_intervals(
         [nan, nan]: with a single unit, and without a finite span where units do not vary.
 
     Raises:
-        ValueError: units are not numbered from 0 without a gap, or not one for each query; or a value is outside the
-            span.
+        ValueError: units are not as `dependence` takes them, or a value is outside the span.
     """
     queries, columns = values.shape
     span.check(values)

@@ -30,8 +30,7 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     Args:
         differences: (queries, columns) first - second, finite. Those that are zero but for rounding (far below 1e-12)
             are zero, and those that lie within 1e-12 of the column's largest are the same.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
         (columns,) p-values, never NaN: 1 for identical systems and for a single unit, which say nothing; 0 where all
@@ -39,10 +38,9 @@ def paired_t(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
         formula says, not a proof: of two queries, the randomisation test makes 0.5.
 
     Raises:
-        ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
-            one for each query.
+        ValueError: there are no queries, a value is not finite, or units are not as `dependence` takes them.
     """
-    values = _check_differences(differences)
+    values = check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         return _robust_t(values, codes)
@@ -73,17 +71,13 @@ def wilcoxon(differences: NDArray[np.float64], units: NDArray[np.int64] | None =
     Args:
         differences: (queries, columns) first - second, finite. Sizes that differ by less than 1e-12 of the column's
             largest share their rank.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
-        (columns,) p-values, never NaN: 1 for identical systems and where a single query or unit differs.
-
-    Raises:
-        ValueError: there are no queries, a value is not finite, or units are not numbered from 0 without a gap, or not
-            one for each query.
+        (columns,) p-values, never NaN: 1 for identical systems and where a single query or unit differs. Errors are
+        those of `paired_t`.
     """
-    values = _check_differences(differences)
+    values = check_differences(differences)
     codes = dependence(units, len(values))
     if codes is not None:
         sums, sizes = unit_sums(values, codes)
@@ -156,7 +150,8 @@ def _robust_t(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
     return p
 
 
-def _check_differences(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+def check_differences(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The table; raises `ValueError` unless it is one of finite numbers, with a row for each query."""
     values = np.asarray(differences, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("differences must be a table of finite numbers, one row for each query")

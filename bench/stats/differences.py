@@ -8,10 +8,10 @@ random halves, the typical values of Hartigan (1969): no search, and to the last
 
 Where the test alone is known to be off, the interval is that of a second look as well, whichever reaches farther:
 
-- dependent queries: Student's t with skewness taken out (`bench.stats.robust_t`), whose p-value counts in
-  `bench.stats.paired.compare`, too;
-- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold. Where its interval
-  holds zero, its p-value takes the place of a smaller one (`withhold`).
+- dependent queries: Student's t with skewness taken out (`bench.stats.robust_t`);
+- few units that differ, and a known span: `bench.stats.bounded`, for what the sample does not hold.
+
+The p-values of both count, too (`second_looks`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.stats.bootstrap import RESAMPLES, bca_intervals
+from bench.stats.bootstrap import RESAMPLES
 from bench.stats.bounded import ANY, Span, bounded_intervals, bounded_p_values
 from bench.stats.exact import as_integers
 from bench.stats.multiple import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, every_sign_vector, randomisation_test, sign_vectors
-from bench.stats.robust_t import RobustT, robust_t
-from bench.stats.strata import centred_span, centred_values, weighted_values
+from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
 
 #: Columns whose halves are held at once: the memory of an interval does not grow with their number.
@@ -38,32 +37,22 @@ _FEWEST_DEGREES = 10
 _DECIMALS = 12
 
 
-def _robust(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> RobustT | None:
-    return None if codes is None else robust_t(values, codes)
-
-
 def intervals_and_p_values(
     differences: NDArray[np.float64],
     level: float = 0.95,
-    strata: NDArray[np.int64] | None = None,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
     flips: int = FLIPS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Intervals of the mean of each column of paired differences, and two-sided p-values of a mean of zero.
 
-    An interval holds zero just where p is at least 1 - level. p is that of the randomisation test for independent
-    queries, and for dependent ones the larger of that and of Student's t with skewness taken out; where few units
-    differ, as of `withhold`.
+    An interval holds zero just where p is at least 1 - level. p is that of the randomisation test and of
+    `second_looks`.
 
     Args:
         differences: (queries, columns), finite.
         level: coverage, between 0 and 1.
-        strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
-        seed: of sign vectors and resamples.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean differences, such as `Span(-1, 1)` for shares.
         flips: random sign vectors, where they are not enumerated.
 
@@ -72,26 +61,14 @@ def intervals_and_p_values(
         nan where nothing is known of the spread. (columns,) p-values.
 
     Raises:
-        ValueError: units are not numbered from 0 without a gap, or not one for each query; or a value is outside the
-            span.
+        ValueError: units are not as `dependence` takes them, or a value is outside the span.
     """
     values = np.asarray(differences, dtype=np.float64)
     span.check(values)
     codes = dependence(units, len(values))
-    groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
-    centred = centred_values(values, groups)
-    statistics = _robust(centred, codes)
-    p = randomisation_test(weighted_values(values, groups), flips, seed, units)
-    p = p if statistics is None else np.maximum(p, statistics.p_values())
-    if not groups.any():
-        p = withhold(p, values, seed, codes, span)
-        shifts = sign_flip_intervals(values, level, seed, units, flips)
-        return _complete(values, shifts, p, statistics, level, seed, codes, span), p
-    if _is_single(values, codes):
-        return np.full((values.shape[1], 2), np.nan), p
-    intervals = _stratified_intervals(values, centred, level, groups, seed, codes, span)
-    intervals = agree(intervals, p < round(1 - level, _DECIMALS), weighted_values(values, groups).mean(axis=0))
-    return span.clip(intervals), p
+    p = second_looks(randomisation_test(values, flips, units=units), values, codes, span)
+    shifts = sign_flip_intervals(values, level, units, flips)
+    return _complete(values, shifts, p, level, codes, span), p
 
 
 def pair_intervals(
@@ -100,10 +77,8 @@ def pair_intervals(
     second: NDArray[np.intp],
     p: NDArray[np.float64],
     level: float = 0.95,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
-    flips: int = FLIPS,
 ) -> NDArray[np.float64]:
     """`intervals_and_p_values` of many pairs of systems, which share the sums of random halves of their units.
 
@@ -111,7 +86,7 @@ def pair_intervals(
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         p: (pairs,) as of `intervals_and_p_values`.
-        level, seed, units, span, flips: as of `intervals_and_p_values`.
+        level, units, span: as of `intervals_and_p_values`.
 
     Returns:
         (pairs, 2) lower and upper ends of first less second.
@@ -119,92 +94,70 @@ def pair_intervals(
     differences = values[:, first] - values[:, second]
     span.check(differences)
     codes = dependence(units, len(differences))
-    shifts = _flip_intervals(values, level, seed, codes, flips, (first, second))
-    return _complete(differences, shifts, p, _robust(differences, codes), level, seed, codes, span)
+    shifts = sign_flip_intervals(values, level, codes, pairs=(first, second))
+    return _complete(differences, shifts, p, level, codes, span)
 
 
-def _bound_columns(
-    values: NDArray[np.float64], statistics: RobustT | None, codes: NDArray[np.int64] | None, span: Span
-) -> NDArray[np.bool_]:
-    """(columns,) of which the span counts: few units differ, and of dependent queries too few for Student's t alone."""
-    few = span.binds(values, codes)
-    return few if statistics is None else few & (statistics.freedom < _FEWEST_DEGREES)
-
-
-def withhold(
+def second_looks(
     p: NDArray[np.float64],
     differences: NDArray[np.float64],
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
-    """The p-values, but for those below `LEVEL` where few units differ and bounds by the span hold zero.
+    """p-values of the randomisation test, and larger ones where it alone is known to be off.
 
-    Signs of differences are as likely to change only if these are symmetric. A sample of many small gains that lacks
-    the rare large loss looks certain to the test. The bounds allow for that loss, and their p-value takes its place.
+    Of dependent queries none is below that of Student's t. Where few units differ and bounds by the span hold zero, the
+    p-value of these bounds takes the place of one below `LEVEL`: signs of differences are as likely to change only if
+    these are symmetric, and a sample of many small gains that lacks the rare large loss looks certain to the test. The
+    bounds allow for that loss.
 
     Args:
-        p: (columns,) of the test of `differences`.
-        differences, seed, units, span: as of `intervals_and_p_values`.
+        p: (columns,) of the randomisation test of `differences`.
+        differences, units, span: as of `intervals_and_p_values`.
     """
-    found = np.flatnonzero(p < LEVEL)
     codes = dependence(units, len(differences))
-    values = differences[:, found]
-    few = _bound_columns(values, _robust(values, codes), codes, span) if len(found) else np.zeros(0, dtype=bool)
-    if not few.any():
-        return p
-    bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed)
-    withheld = p.copy()
-    withheld[found[few]] = np.where(bounds >= LEVEL, bounds, p[found[few]])
-    return withheld
+    statistics = None if codes is None else robust_t(differences, codes)
+    p = p.copy() if statistics is None else np.maximum(p, statistics.p_values())
+    found = np.flatnonzero(p < LEVEL)
+    if len(found):
+        values = differences[:, found]
+        few = _bound_columns(values, None if statistics is None else statistics.freedom[found], codes, span)
+        bounds = bounded_p_values(values[:, few], codes, span, RESAMPLES, seed=0)
+        p[found[few]] = np.where(bounds >= LEVEL, bounds, p[found[few]])
+    return p
 
 
-def _is_single(values: NDArray[np.float64], codes: NDArray[np.int64] | None) -> bool:
-    """Whether there is a single unit, of whose spread nothing is known."""
-    return len(values) < 2 or (codes is not None and not codes.any())
+def _bound_columns(
+    values: NDArray[np.float64], freedom: NDArray[np.float64] | None, codes: NDArray[np.int64] | None, span: Span
+) -> NDArray[np.bool_]:
+    """(columns,) of which the span counts: few units differ, and of dependent queries too few for Student's t alone."""
+    few = span.binds(values, codes)
+    return few if freedom is None else few & (freedom < _FEWEST_DEGREES)
 
 
 def _complete(
     values: NDArray[np.float64],
     shifts: NDArray[np.float64],
     p: NDArray[np.float64],
-    statistics: RobustT | None,
     level: float,
-    seed: int,
     codes: NDArray[np.int64] | None,
     span: Span,
 ) -> NDArray[np.float64]:
     """The shifts that the randomisation test leaves open, and what the second looks add to them."""
-    if _is_single(values, codes):
+    if len(values) < 2 or (codes is not None and not codes.any()):
+        # Of the spread of a single unit nothing is known.
         return np.full((values.shape[1], 2), np.nan)
-    intervals = shifts
-    few = _bound_columns(values, statistics, codes, span)
-    if statistics is not None:
-        intervals = hold_both(intervals, statistics.intervals(level))
+    intervals, freedom = shifts, None
+    if codes is not None:
+        statistics = robust_t(values, codes)
+        intervals, freedom = hold_both(intervals, statistics.intervals(level)), statistics.freedom
+    few = _bound_columns(values, freedom, codes, span)
     # Units that do not vary say nothing of how far the mean may move.
     intervals[intervals[:, 0] == intervals[:, 1]] = np.nan
     if few.any():
-        bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed)
+        bounds = bounded_intervals(values[:, few], codes, span, level, RESAMPLES, seed=0)
         intervals[few] = hold_both(intervals[few], bounds)
     return span.clip(agree(intervals, p < round(1 - level, _DECIMALS), values.mean(axis=0)))
-
-
-def _stratified_intervals(
-    values: NDArray[np.float64],
-    centred: NDArray[np.float64],
-    level: float,
-    strata: NDArray[np.int64],
-    seed: int,
-    codes: NDArray[np.int64] | None,
-    span: Span,
-) -> NDArray[np.float64]:
-    """Intervals of means of groups' means, by resampling within them: sign flips do not leave groups as they are."""
-    intervals = np.empty((values.shape[1], 2))
-    for column in range(values.shape[1]):
-        one = slice(column, column + 1)
-        stretched = centred_span(values[:, one], strata, span)
-        intervals[column] = bca_intervals(centred[:, one], level, seed=seed, units=codes, span=stretched)[0]
-    return intervals
 
 
 def hold_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -233,11 +186,11 @@ def agree(intervals: NDArray[np.float64], found: NDArray[np.bool_], means: NDArr
 def sign_flip_intervals(
     differences: NDArray[np.float64],
     level: float = 0.95,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
+    pairs: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
 ) -> NDArray[np.float64]:
-    """The shifts of each column that the paired randomisation test does not reject.
+    """The shifts of each column, or of differences of pairs of columns, that the randomisation test does not reject.
 
     Arguments as `intervals_and_p_values`; flips are the random sign vectors where they are not enumerated.
 
@@ -246,18 +199,7 @@ def sign_flip_intervals(
         than six units at level 0.95.
     """
     values = np.asarray(differences, dtype=np.float64)
-    return _flip_intervals(values, level, seed, dependence(units, len(values)), flips)
-
-
-def _flip_intervals(
-    values: NDArray[np.float64],
-    level: float,
-    seed: int,
-    codes: NDArray[np.int64] | None,
-    flips: int,
-    pairs: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
-) -> NDArray[np.float64]:
-    """`sign_flip_intervals` of columns, or of the differences of pairs of them."""
+    codes = dependence(units, len(values))
     whole, unit = as_integers(values)
     if pairs is not None:
         # One unit for all systems, since their sums are subtracted.
@@ -276,7 +218,7 @@ def _flip_intervals(
     for start in range(0, len(first), _COLUMNS):
         part = slice(start, start + _COLUMNS)
         columns = first[part], None if second is None else second[part]
-        intervals[part] = _typical_values(whole, sizes, vectors, seed, enumerated, place, columns)
+        intervals[part] = _typical_values(whole, sizes, vectors, enumerated, place, columns)
     return (intervals * unit[first][:, None]).round(_DECIMALS)
 
 
@@ -284,7 +226,6 @@ def _typical_values(
     sums: NDArray[np.float64],
     sizes: NDArray[np.float64],
     vectors: int,
-    seed: int,
     enumerated: bool,
     place: int,
     columns: tuple[NDArray[np.intp], NDArray[np.intp] | None],
@@ -295,7 +236,7 @@ def _typical_values(
         sums: (units, systems) whole numbers.
         sizes: (units,) queries.
         vectors: how many sign vectors.
-        seed, enumerated: of the sign vectors.
+        enumerated: whether these are all.
         place: from 1; none is rejected below.
         columns: of `sums`; those that are subtracted from them, if any.
     """
@@ -309,7 +250,7 @@ def _typical_values(
     totals = both.sum(axis=0)
     low, high = np.empty((len(first), vectors)), np.empty((len(first), vectors))
     start = 0
-    for kept in [every_sign_vector(len(sums))] if enumerated else sign_vectors(len(sums), vectors, seed):
+    for kept in [every_sign_vector(len(sums))] if enumerated else sign_vectors(len(sums), vectors):
         halves = (kept.astype(np.float64) @ both).T
         rest = totals[:, None] - halves
         one, other = halves[own], rest[own]

@@ -37,15 +37,11 @@ def friedman(scores: NDArray[np.float64]) -> float:
     if systems == 2:
         wins, losses = (int((ranks[:, 0] < ranks[:, 1]).sum()), int((ranks[:, 0] > ranks[:, 1]).sum()))
         return float(min(1.0, 2 * bdtr(min(wins, losses), wins + losses, 0.5)))
-    ties = sum(float((counts**3 - counts).sum()) for counts in map(_counts, ranks))
+    counts = [np.unique(row, return_counts=True)[1] for row in ranks]
+    ties = sum(float((number**3 - number).sum()) for number in counts)
     sums = ranks.sum(axis=0)
     statistic = 12 / (systems * blocks * (systems + 1)) * (sums**2).sum() - 3 * blocks * (systems + 1)
     return float(chdtrc(systems - 1, statistic / (1 - ties / (systems * (systems**2 - 1) * blocks))))
-
-
-def _counts(ranks: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many systems have each rank in a block."""
-    return np.unique(ranks, return_counts=True)[1]
 
 
 def average_ranks(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,7 +24,6 @@ def macro_intervals(
     values: Sequence[NDArray[np.float64]],
     level: float = 0.95,
     resamples: int = RESAMPLES,
-    seed: int = 0,
     units: Sequence[NDArray[np.int64] | None] | None = None,
     sources: Sequence[str] | None = None,
     span: Span = ANY,
@@ -49,9 +48,7 @@ def macro_intervals(
         values: for each dataset, (its queries, systems) finite; the same systems everywhere.
         level: between 0 and 1.
         resamples: bootstrap samples.
-        seed: the same seed gives the same intervals.
-        units: for each dataset, (its queries,) the unit of independence of each query, numbered from 0 without a gap,
-            or None for independent queries. None if they are independent everywhere.
+        units: for each dataset, (its queries,) as of `bench.stats.units.dependence`; None if all are independent.
         sources: for each dataset, the name of its source. Datasets of one source, such as splits of one benchmark, are
             drawn together, and the mean is that over sources of the mean over a source's datasets, so that a source
             does not count more for having many. None if each dataset is a source of its own.
@@ -62,17 +59,16 @@ def macro_intervals(
 
     Raises:
         ValueError: there are no datasets, one has no queries, systems differ, a value is not finite or outside the
-            span, the level is outside, units or sources are not one for each dataset, or units are not numbered from 0
-            without a gap, or not one for each query.
+            span, the level is outside, or units or sources are not as they are asked for.
     """
-    intervals = these_intervals(values, level, resamples, seed, units, sources, span)
+    intervals = these_intervals(values, level, resamples, units, sources, span)
     parts = [np.asarray(part, dtype=np.float64) for part in values]
     members = _members(sources, len(parts))
     count = len(members)
     if count == 1:
         return intervals
     codes = [dependence(None if units is None else units[place], len(part)) for place, part in enumerate(parts)]
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     # How often each resample draws each source; the order in which it does makes no difference to a mean.
     drawn = random.multinomial(resamples * [count], np.full(count, 1 / count))
     samples = np.zeros((resamples, len(intervals)))
@@ -89,7 +85,6 @@ def these_intervals(
     values: Sequence[NDArray[np.float64]],
     level: float = 0.95,
     resamples: int = RESAMPLES,
-    seed: int = 0,
     units: Sequence[NDArray[np.int64] | None] | None = None,
     sources: Sequence[str] | None = None,
     span: Span = ANY,
@@ -111,7 +106,7 @@ def these_intervals(
     if any(given is not None and len(given) != len(parts) for given in (units, sources)):
         raise ValueError("units and sources must name those of each dataset")
     own = [
-        bca_intervals(part, level, resamples, seed, None if units is None else units[place], span)
+        bca_intervals(part, level, resamples, units=None if units is None else units[place], span=span)
         for place, part in enumerate(parts)
     ]
     return combined_intervals(np.stack([_means(part) for part in parts]), np.stack(own), sources, span)
@@ -119,12 +114,11 @@ def these_intervals(
 
 def lead_intervals(
     values: Sequence[NDArray[np.float64]],
-    best: int,
     units: Sequence[NDArray[np.int64]],
     sources: Sequence[str],
     span: Span,
 ) -> NDArray[np.float64]:
-    """What one system's macro mean is ahead of the others' by, with 95% intervals.
+    """What the first system's macro mean is ahead of the others' by, with 95% intervals.
 
     The intervals are those of `macro_intervals` for differences on the same queries. Fewer than `FEWEST_SOURCES`
     sources say too little of other datasets: then they are about these alone, and those of `intervals_and_p_values` for
@@ -132,15 +126,14 @@ def lead_intervals(
 
     Args:
         values: for each dataset, (its queries, systems) finite.
-        best: the position of the one.
         units, sources: as of `macro_values`.
         span: the range of the differences.
 
     Returns:
-        (systems, 3) difference of the one less each system, lower and upper end; the ends are nan where nothing is
+        (systems, 3) difference of the first less each system, lower and upper end; the ends are nan where nothing is
         known about the spread.
     """
-    differences = [part[:, [best]] - part for part in values]
+    differences = [part[:, :1] - part for part in values]
     if len(set(sources)) >= FEWEST_SOURCES:
         return macro_intervals(differences, units=units, sources=sources, span=span)
     table, codes = macro_values(differences, units, sources)
@@ -191,7 +184,7 @@ def combined_intervals(
     if len(members) > 1:
         reach = np.nan_to_num(reach)
     squares = ((weights[:, :, None] * reach) ** 2).sum(axis=0)
-    intervals[:, 0] = np.array([means[places].mean(axis=0) for places in members]).mean(axis=0)
+    intervals[:, 0] = source_means(means, sources).mean(axis=0)
     intervals[:, 1:] = span.clip(intervals[:, :1] + np.sqrt(squares) * [-1, 1])
     return intervals
 
@@ -243,6 +236,11 @@ def _scales(values: Sequence[NDArray[np.float64]], sources: Sequence[str]) -> ND
     per_source = np.array([sources.count(name) for name in sources])
     scales: NDArray[np.float64] = sizes.sum() / (sizes * per_source * len(set(sources)))
     return scales
+
+
+def source_means(means: NDArray[np.float64], sources: Sequence[str] | None) -> NDArray[np.float64]:
+    """(sources, systems) means of the (datasets, systems) means of each source, in the order of its first dataset."""
+    return np.array([means[places].mean(axis=0) for places in _members(sources, len(means))])
 
 
 def _members(sources: Sequence[str] | None, datasets: int) -> list[list[int]]:

@@ -37,16 +37,7 @@ def benjamini_hochberg(p: ArrayLike) -> NDArray[np.float64]:
 
     Of the tests whose adjusted value is at most q, no more than the share q is expected to have found something in
     nothing. Weaker than Holm's promise, which is that there is none; it holds where tests are independent or
-    positively dependent, as metrics on the same queries are.
-
-    Args:
-        p: (tests,) p-values between 0 and 1.
-
-    Returns:
-        (tests,) in the order given.
-
-    Raises:
-        ValueError: a value is no number between 0 and 1.
+    positively dependent, as metrics on the same queries are. Args, returns and errors as of `holm`.
     """
     values = _check_p(p)
     order = np.argsort(-values, kind="stable")

@@ -91,7 +91,6 @@ def non_inferiority(
     margin: float,
     level: float = LEVEL,
     power: float = 0.8,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Bounded]:
@@ -111,19 +110,17 @@ def non_inferiority(
         margin: the largest loss that is acceptable, at least 0.
         level: chance of each error: passing a loss of `margin`, reporting one of `margin` as more.
         power: probability to which `detectable` and `needed` refer.
-        seed: of the bootstrap; the same seed gives the same bounds.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean, such as `Span(-1, 1)` for differences of shares.
 
     Raises:
         ValueError: there are no queries, a value is not finite or outside the span, the margin is negative, the level
-            is not between 0 and 0.5, the power not between the level and 1, or units are not numbered from 0 without a
-            gap, or not one for each query.
+            is not between 0 and 0.5, the power not between the level and 1, or units are not as `dependence`
+            takes them.
     """
     if not margin >= 0:
         raise ValueError("the margin must not be negative")
-    return _bound_means(differences, -margin, level, power, seed, units, span, reaching=False)
+    return at_least(differences, -margin, level, power, units, span, reaching=False)
 
 
 def judge_interval(low: float | None, high: float | None, margin: float, decided: bool) -> EquivalenceVerdict:
@@ -151,33 +148,21 @@ def at_least(
     floor: float,
     level: float = LEVEL,
     power: float = 0.8,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
+    *,
+    reaching: bool = True,
 ) -> list[Bounded]:
     """Is a mean at least a floor? One answer for each column.
 
     Pass where the lower one-sided bound of the mean is not below the floor, regression where the upper one is,
     else inconclusive, as are too few units (`enough_units`). Arguments and errors as `non_inferiority`; the floor
-    is any finite number.
+    is any finite number, and a mean must lie above it unless `reaching` it is enough.
     """
-    return _bound_means(values, floor, level, power, seed, units, span, reaching=True)
-
-
-def _bound_means(
-    values: NDArray[np.float64],
-    threshold: float,
-    level: float,
-    power: float,
-    seed: int,
-    units: NDArray[np.int64] | None,
-    span: Span,
-    reaching: bool,
-) -> list[Bounded]:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
         raise ValueError("values must be a table of finite numbers, one row for each query")
-    if not math.isfinite(threshold):
+    if not math.isfinite(floor):
         raise ValueError("the threshold must be a finite number")
     if not 0 < level < 0.5 or not level < power < 1:
         raise ValueError("the level must lie between 0 and 0.5, and the power between the level and 1")
@@ -187,13 +172,13 @@ def _bound_means(
     codes = dependence(units, n)
     count = n if codes is None else int(codes.max()) + 1
     worth = n if codes is None else effective_units(codes)
-    intervals = bca_intervals(values, level=1 - 2 * level, seed=seed, units=codes, span=span)
+    intervals = bca_intervals(values, level=1 - 2 * level, units=codes, span=span)
     if codes is not None and not reaching and worth >= FEWEST_UNITS:
-        shifts = sign_flip_intervals(values, 1 - 2 * level, seed, codes)
+        shifts = sign_flip_intervals(values, 1 - 2 * level, codes)
         intervals = hold_both(intervals, span.clip(shifts))
     few = span.binds(values, codes)
     errors = None if codes is None else robust_mean(values, codes)[1]
-    limit = round(threshold, _DECIMALS)
+    limit = round(floor, _DECIMALS)
     outcomes = []
     for column, mean in enumerate(means):
         if intervals[column, 0] == intervals[column, 1] or np.isnan(intervals[column]).any():
@@ -206,11 +191,9 @@ def _bound_means(
         mean, sd = float(mean), 0.0 if constant else math.sqrt(squares / (n - 1))
         lower, upper = (round(float(end), _DECIMALS) for end in intervals[column])
         verdict: Verdict = "inconclusive"
-        if worth < FEWEST_UNITS:
-            verdict = "inconclusive"
-        elif lower > limit or (reaching and lower == limit):
+        if worth >= FEWEST_UNITS and (lower > limit or (reaching and lower == limit)):
             verdict = "pass"
-        elif upper < limit:
+        elif worth >= FEWEST_UNITS and upper < limit:
             verdict = "regression"
         if errors is not None:
             # Of a unit, such that the mean has the error that holds for dependent queries.
@@ -220,13 +203,13 @@ def _bound_means(
         # the sample does not hold may contribute; that part falls with their number, not with its root.
         unseen = 0.0
         if few[column]:
-            distance = mean - lower if mean >= threshold else upper - mean
+            distance = mean - lower if mean >= floor else upper - mean
             unseen = max(0.0, distance - minimum_detectable_effect(sd, count, level=2 * level, power=0.5))
             detectable += unseen
         needed = None
         # A mean on the limit but for rounding: no number of queries would decide.
-        if verdict == "inconclusive" and abs(mean - threshold) > 10.0**-_DECIMALS:
-            needed = _needed_units(mean - threshold, sd, unseen * count, 2 * level, power)
+        if verdict == "inconclusive" and abs(mean - floor) > 10.0**-_DECIMALS:
+            needed = _needed_units(mean - floor, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may do already; the bootstrap has just said that they do not.
         needed = None if needed is None else max(needed, count + 1, math.ceil(FEWEST_UNITS * count / worth))
         outcomes.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bounded import ANY, Span
-from bench.stats.differences import agree, intervals_and_p_values, pair_intervals
+from bench.stats.classical import check_differences
+from bench.stats.differences import agree, intervals_and_p_values, pair_intervals, second_looks
 from bench.stats.exact import as_integers
-from bench.stats.noninferiority import LEVEL
-from bench.stats.power import minimum_detectable_effect
+from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
+from bench.stats.power import minimum_detectable_effect, queries_needed
+from bench.stats.randomisation import randomisation_test
 from bench.stats.ranking import p_of_pairs
-from bench.stats.strata import centred_values, weighted_values
+from bench.stats.strata import centred_values, stratified_intervals, weighted_values
 from bench.stats.units import dependence, effective_units, robust_mean
 
 
@@ -51,15 +53,23 @@ class Paired:
     effective: float
 
     @property
-    def identical(self) -> bool:
-        """Whether the two agree on every query, so that neither can be better."""
-        return self.wins == self.losses == 0
+    def decided(self) -> bool:
+        """Whether there are enough units for a conclusion (`bench.stats.noninferiority.enough_units`)."""
+        return self.effective >= FEWEST_UNITS
+
+    @property
+    def needed(self) -> int | None:
+        """Units that would show the difference found as `detectable` says; None for no difference and a single unit."""
+        if self.detectable is None:
+            return None
+        # What is zero but for rounding is no difference.
+        effect = self.difference if abs(self.difference) > 1e-12 else 0.0
+        return queries_needed(effect, self.detectable * math.sqrt(self.units) / minimum_detectable_effect(1, 1))
 
 
 def compare(
     differences: NDArray[np.float64],
     strata: NDArray[np.int64] | None = None,
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
@@ -71,22 +81,26 @@ def compare(
     Args:
         differences: (queries, columns) first - second, finite.
         strata: (queries,) group of each query, from 0; the mean is then the mean of the groups' means.
-        seed: of sign flips and resamples; the same seed gives the same numbers.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         span: the range of the mean difference; where few units differ, the interval then allows for differences that
             the sample does not hold.
 
     Raises:
-        ValueError: there are no queries, a value is not finite or outside the span, or units are not numbered from 0
-            without a gap, or not one for each query.
+        ValueError: there are no queries, a value is not finite or outside the span, or units are not as `dependence`
+            takes them.
     """
-    values = np.asarray(differences, dtype=np.float64)
-    if values.ndim != 2 or not len(values) or not np.isfinite(values).all():
-        raise ValueError("differences must be a table of finite numbers, one row for each query")
+    values = check_differences(differences)
     codes = dependence(units, len(values))
     groups = np.zeros(len(values), dtype=np.int64) if strata is None else strata
-    intervals, p = intervals_and_p_values(values, strata=strata, seed=seed, units=codes, span=span)
+    if groups.any():
+        span.check(values)
+        weighted = weighted_values(values, groups)
+        p = second_looks(randomisation_test(weighted, units=codes), centred_values(values, groups), codes)
+        # Sign flips do not leave the groups as they are.
+        intervals = stratified_intervals(values, groups, codes, [span] * values.shape[1])
+        intervals = span.clip(agree(intervals, p < LEVEL, weighted.mean(axis=0)))
+    else:
+        intervals, p = intervals_and_p_values(values, units=codes, span=span)
     return _describe(values, groups, codes, intervals, p)
 
 
@@ -96,7 +110,6 @@ def compare_pairs(
     second: NDArray[np.intp],
     corrected: NDArray[np.float64],
     sizes: NDArray[np.int64],
-    seed: int = 0,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
 ) -> list[Paired]:
@@ -110,18 +123,15 @@ def compare_pairs(
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
         corrected, sizes: (pairs,) as of `bench.stats.ranking.PairTests`.
-        seed, units, span: as of `compare`, of first less second.
-
-    Raises:
-        ValueError: as of `compare`.
+        units, span: as of `compare`, of first less second; so are the errors.
     """
-    p = p_of_pairs(values, first, second, units, seed=seed, span=span)
+    p = p_of_pairs(values, first, second, units, span=span)
     differences, intervals = values[:, first] - values[:, second], np.empty((len(first), 2))
     for size in np.unique(sizes):
         part = sizes == size
         level = 1 - LEVEL / float(size)
         pairs = first[part], second[part], p[part]
-        intervals[part] = pair_intervals(values, *pairs, level, seed=seed, units=units, span=span)
+        intervals[part] = pair_intervals(values, *pairs, level, units, span)
     intervals = agree(intervals, corrected < LEVEL, differences.mean(axis=0))
     groups = np.zeros(len(values), dtype=np.int64)
     return _describe(differences, groups, dependence(units, len(values)), intervals, p)

@@ -20,7 +20,8 @@ def minimum_detectable_effect(sd: float, queries: int, level: float = 0.05, powe
         level: size of the test.
         power: probability of finding an effect of the returned size.
     """
-    return _quantiles(level, power) * sd / math.sqrt(queries)
+    normal = NormalDist()
+    return (normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)) * sd / math.sqrt(queries)
 
 
 def queries_needed(effect: float, sd: float, level: float = 0.05, power: float = 0.8) -> int | None:
@@ -45,26 +46,23 @@ def queries_needed(effect: float, sd: float, level: float = 0.05, power: float =
         raise ValueError(f"an effect and a standard deviation must be finite, the latter not negative: {effect}, {sd}")
     if effect == 0:
         return None
-    ratio = _quantiles(level, power) * sd / abs(effect)
+    ratio = minimum_detectable_effect(sd, 1, level, power) / abs(effect)
     if ratio > 1e150:
         return None
     # The inverse of the effect for n queries is n, though its square comes out a hair above.
     return max(1, math.ceil(ratio * ratio * (1 - 1e-12)))
 
 
-def queries_for_equivalence(
-    difference: float, sd: float, margin: float, level: float = 0.05, power: float = 0.8
-) -> int | None:
-    """How many queries two one-sided tests of this level need to show a mean difference to be within a margin.
+def queries_for_equivalence(difference: float, sd: float, margin: float, power: float = 0.8) -> int | None:
+    """How many queries two one-sided tests at the 5% level need to show a mean difference to be within a margin.
 
     The smallest n with Φ((m - |d|) √n / σ - z) + Φ((m + |d|) √n / σ - z) - 1 of at least the power, where z is the
-    normal quantile at 1 - level (Phillips 1990, for many queries).
+    normal quantile at 0.95 (Phillips 1990, for many queries).
 
     Args:
         difference: the true mean difference, d.
         sd: standard deviation of the differences, σ.
         margin: m, above 0.
-        level: of each test.
         power: probability of showing it.
 
     Returns:
@@ -79,7 +77,7 @@ def queries_for_equivalence(
     if room <= 0:
         return None
     normal = NormalDist()
-    quantile = normal.inv_cdf(1 - level)
+    quantile = normal.inv_cdf(0.95)
 
     def shown(root: float) -> float:
         return normal.cdf(room * root - quantile) + normal.cdf((margin + abs(difference)) * root - quantile) - 1
@@ -109,29 +107,3 @@ def expected_error(sd: float, correlation: float, units: NDArray[np.int64]) -> f
     sizes = np.bincount(units)
     spread = float((sizes * (1 + (sizes - 1) * max(correlation, 0.0))).sum())
     return sd * math.sqrt(spread) / len(units)
-
-
-def needed_units(effect: float, error: float, units: int) -> int | None:
-    """How many units of independence a two-sided test needs to find a mean difference.
-
-    The number in all: the further ones are those beyond the present. It is `queries_needed`, at its usual level and
-    power, for observations whose standard deviation is `error` √units, as the squared standard error falls with the
-    number of units of the same kind; units of one query make it the number of queries.
-
-    Args:
-        effect: the true mean difference; its sign does not matter.
-        error: standard error of the mean for the present units, as of `bench.stats.units.robust_mean`.
-        units: how many units there are, at least 1.
-
-    Returns:
-        As `queries_needed`, in units.
-
-    Raises:
-        ValueError: effect or error is not finite, or error is negative.
-    """
-    return queries_needed(effect, error * math.sqrt(units))
-
-
-def _quantiles(level: float, power: float) -> float:
-    normal = NormalDist()
-    return normal.inv_cdf(1 - level / 2) + normal.inv_cdf(power)

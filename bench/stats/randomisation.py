@@ -17,10 +17,6 @@ FLIPS = 100_000
 MOST_ENUMERATED = 16
 #: Numbers in a block of sign vectors: the memory of a test does not grow with the number of flips.
 _BLOCK = 1 << 20
-#: Whole numbers are exact in float32 up to 2^24, and sums are doubled.
-_MOST_STEPS = 1 << 23
-#: Of shares of so many gold tools or places: multiples of 1, of what up to 6 divide, and of what up to 10 divide.
-_DENOMINATORS = (1, 60, 2520)
 
 
 def randomisation_test(
@@ -43,8 +39,7 @@ def randomisation_test(
         differences: (queries, columns), finite.
         flips: random sign vectors, where they are not enumerated.
         seed: of the random sign vectors.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
 
     Returns:
         (columns,) p-values; 1 for identical systems.
@@ -52,7 +47,7 @@ def randomisation_test(
     Raises:
         ValueError: units are not numbered from 0 without a gap, or not one for each query.
     """
-    whole, unit = as_integers(np.asarray(differences, dtype=np.float64))
+    whole, _ = as_integers(np.asarray(differences, dtype=np.float64))
     queries = len(whole)
     whole = flipped_wholes(whole, dependence(units, queries))
     counts = np.count_nonzero(whole, axis=0)
@@ -62,7 +57,7 @@ def randomisation_test(
         values = whole[:, column]
         p[column] = enumerated_p(values[values != 0], queries)
     if not few.all():
-        p[~few] = _sample_p(whole[:, ~few], unit[~few], queries, flips, seed)
+        p[~few] = _sample_p(whole[:, ~few], queries, flips, seed)
     return p
 
 
@@ -92,7 +87,7 @@ def enumerated_p(values: NDArray[np.float64], queries: int) -> float:
     return float(extreme_sums(sums, values.sum(), queries).mean())
 
 
-def sign_vectors(signs: int, flips: int, seed: int) -> Iterator[NDArray[np.uint8]]:
+def sign_vectors(signs: int, flips: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
     """Random sign vectors in blocks of (flips, signs), 1 for a sign that is kept and 0 for one that changes.
 
     Whole words are drawn, so that the stream does not depend on where blocks end.
@@ -112,75 +107,16 @@ def every_sign_vector(signs: int) -> NDArray[np.uint8]:
     return vectors
 
 
-def _sample_p(
-    values: NDArray[np.float64], unit: NDArray[np.float64], queries: int, flips: int, seed: int
-) -> NDArray[np.float64]:
-    """(columns,) p-values from random sign vectors, block by block.
-
-    One product of the sign vectors with all columns, in float32, decides nearly all: it is a product of whole numbers
-    small enough to be exact, of which it is known how far they are from the values. The few sums that it leaves open
-    are added up in float64, so that the p-values are those of a float64 product, to the last bit.
-    """
+def _sample_p(values: NDArray[np.float64], queries: int, flips: int, seed: int) -> NDArray[np.float64]:
+    """(columns,) p-values of whole numbers from random sign vectors, block by block: sums in float64 are exact."""
     # Zeros are included: a p-value must not depend on what else is tested.
     totals = values.sum(axis=0)
-    coarse, step, slack = _coarse(values, unit)
-    doubled = (2 * coarse).astype(np.float32)
-    offsets = coarse.sum(axis=0).astype(np.float32)
-    by_column = np.ascontiguousarray(values.T)
-    # In whole coarse steps: from `sure` on a sum is as extreme as the one found, below `possible` it is not.
-    border = np.abs(totals) - queries
-    sure = np.ceil((border + slack) / step).astype(np.float32)[:, None]
-    possible = np.floor((border - slack) / step).astype(np.float32)[:, None]
     hits = np.zeros(values.shape[1], dtype=np.int64)
-    block = max(1, _BLOCK // len(values))
     for kept in sign_vectors(len(values), flips, seed):
-        size = len(kept)
-        sums = kept.astype(np.float32) @ doubled
-        sums -= offsets
-        np.abs(sums, out=sums)
-        sums = np.ascontiguousarray(sums.T)
-        extreme = sums >= sure
-        hits += np.count_nonzero(extreme, axis=1)
-        columns, rows = np.divmod(np.flatnonzero((sums >= possible) ^ extreme), size)
-        for first in range(0, len(rows), block):
-            column, row = columns[first : first + block], rows[first : first + block]
-            exact = 2 * np.einsum("ij,ij->i", kept[row], by_column[column]) - totals[column]
-            hits += np.bincount(column[extreme_sums(exact, totals[column], queries)], minlength=len(hits))
+        sums = 2 * (kept.astype(np.float64) @ values) - totals
+        hits += np.count_nonzero(extreme_sums(sums, totals, queries), axis=0)
     p: NDArray[np.float64] = (1 + hits) / (1 + flips)
     return p
-
-
-def _coarse(
-    values: NDArray[np.float64], unit: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Values in steps so coarse that twice any sum of them is exact in float32.
-
-    Args:
-        values: (rows, columns) whole numbers of units, as of `as_integers`; no column is all zeros.
-        unit: (columns,) the value of a unit.
-
-    Returns:
-        (rows, columns) whole numbers whose absolute sum over a column is at most 2^23; (columns,) units in a step;
-        (columns,) by how many units a sum, with any signs, differs from that of the values at most.
-    """
-    magnitudes = np.abs(values)
-    totals = magnitudes.sum(axis=0)
-    step = totals / _MOST_STEPS
-    multiples = np.zeros(len(step), dtype=bool)
-    # Means over a few gold tools have small denominators: sums tie often, and whole multiples tell exactly which.
-    smallest = np.where(magnitudes > 0, magnitudes, np.inf).min(axis=0)
-    for base in (1 / unit, smallest):
-        for denominator in _DENOMINATORS:
-            finer = base / denominator
-            off = np.abs(values - np.rint(values / finer) * finer).max(axis=0)
-            fitting = ~multiples & (off <= 1) & (2 * totals / finer <= _MOST_STEPS)
-            step[fitting] = finer[fitting]
-            multiples |= fitting
-    # Towards zero, the steps of a column add up to no more than its values do; multiples are a hair off a whole number.
-    coarse = np.where(multiples, np.rint(values / step), np.trunc(values / step))
-    # A few units more for the rounding of this very arithmetic.
-    slack = np.abs(values - coarse * step).sum(axis=0) + 4
-    return coarse, step, slack
 
 
 def extreme_sums(sums: NDArray[np.float64], observed: NDArray[np.float64] | float, queries: int) -> NDArray[np.bool_]:

@@ -29,19 +29,18 @@ will be placed too high, at the level of the tests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.stats.bounded import ANY, Span
-from bench.stats.differences import withhold
+from bench.stats.differences import second_looks
 from bench.stats.exact import as_integers
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import LEVEL
 from bench.stats.randomisation import FLIPS, MOST_ENUMERATED, enumerated_p, extreme_sums, flipped_wholes, sign_vectors
-from bench.stats.robust_t import robust_t
 from bench.stats.units import dependence, whole_sums
 
 #: Numbers in a block of sums of pairs: as many as stay in the cache of a core.
@@ -55,18 +54,17 @@ class PairTests:
     """Tests of pairs of systems by one metric.
 
     Attributes:
-        alone: (systems, systems) p-values, symmetric, with a diagonal of 1; 1 for identical systems, nan for pairs that
-            are not tested.
-        p: (systems, systems) the same, corrected for the family of each pair.
+        p: (systems, systems) p-values, corrected for the family of each pair; symmetric, with a diagonal of 1. 1 for
+            identical systems, nan for pairs that are not tested.
         sizes: (systems, systems) how many pairs that family has.
     """
 
-    alone: NDArray[np.float64]
     p: NDArray[np.float64]
     sizes: NDArray[np.int64]
 
 
-def _reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+def reference_mask(references: NDArray[np.bool_] | None, systems: int) -> NDArray[np.bool_]:
+    """(systems,) which systems are references: those that are declared, and all if none is."""
     if references is None or not np.any(references):
         return np.ones(systems, dtype=np.bool_)
     return np.asarray(references, dtype=np.bool_)
@@ -77,7 +75,6 @@ def pairwise_tests(
     units: NDArray[np.int64] | None = None,
     references: NDArray[np.bool_] | None = None,
     flips: int = FLIPS,
-    seed: int = 0,
     challengers: bool = True,
     span: Span = ANY,
 ) -> PairTests:
@@ -85,14 +82,12 @@ def pairwise_tests(
 
     Args:
         values: (queries, systems), finite.
-        units: (queries,) the unit of independence of each query, numbered from 0 without a gap. None for independent
-            queries.
+        units: (queries,) as of `bench.stats.units.dependence`; None for independent queries.
         references: (systems,) which are references; all systems if None or if there is none.
         flips: random sign vectors, where they are not enumerated.
-        seed: of the random sign vectors.
         challengers: whether pairs of two challengers are tested, too: their number grows with the square of that of
             the challengers.
-        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
+        span: the range of the mean differences, as of `bench.stats.differences.second_looks`.
 
     Raises:
         ValueError: there are no queries or no systems, a value is not finite, or units are not numbered from 0 without
@@ -101,10 +96,10 @@ def pairwise_tests(
     table = np.asarray(values, dtype=np.float64)
     systems = table.shape[-1] if table.ndim else 0
     first, second = np.triu_indices(systems, 1)
-    own = _reference_mask(references, systems)
+    own = reference_mask(references, systems)
     tested = own[first] | own[second] | challengers
     p = np.full(len(first), np.nan)
-    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, seed, span)
+    p[tested] = p_of_pairs(table, first[tested], second[tested], units, flips, span)
     return correct_pairs([p], [table], references)[0]
 
 
@@ -114,7 +109,6 @@ def p_of_pairs(
     second: NDArray[np.intp],
     units: NDArray[np.int64] | None = None,
     flips: int = FLIPS,
-    seed: int = 0,
     span: Span = ANY,
 ) -> NDArray[np.float64]:
     """Two-sided p-values of pairs of systems, each as if no other were tested.
@@ -125,13 +119,10 @@ def p_of_pairs(
     Args:
         values: (queries, systems), finite.
         first, second: (pairs,) columns.
-        units, flips, seed, span: as `pairwise_tests`.
+        units, flips, span: as `pairwise_tests`.
 
     Returns:
-        (pairs,) not corrected; 1 for identical systems.
-
-    Raises:
-        ValueError: as `pairwise_tests`.
+        (pairs,) not corrected; 1 for identical systems. Errors are those of `pairwise_tests`.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or not table.size or not np.isfinite(table).all():
@@ -164,7 +155,7 @@ def p_of_pairs(
         whole_totals = sums.sum(axis=0)
         rows = max(1, _BLOCK // len(pairs))
         upper, lower = (border + slacks[pairs])[:, None], (border - slacks[pairs])[:, None]
-        for kept in sign_vectors(len(sums), flips, seed):
+        for kept in sign_vectors(len(sums), flips):
             products = 2 * (kept.astype(np.float64) @ sums) - whole_totals
             for start in range(0, len(kept), rows):
                 block = np.ascontiguousarray(products[start : start + rows].T)
@@ -181,22 +172,10 @@ def p_of_pairs(
                     exact = 2 * (signs.astype(np.float64) @ flipped) - totals[pairs[which]]
                     hits[which] += np.count_nonzero(extreme_sums(exact, totals[pairs[which]], queries))
         p[pairs] = (1 + hits) / (1 + flips)
-    if codes is not None:
-        p = np.maximum(p, _robust_p_values(table, first, second, codes))
-    found = np.flatnonzero(p < LEVEL) if span.bounds_values else np.zeros(0, dtype=np.intp)
-    p[found] = withhold(p[found], table[:, first[found]] - table[:, second[found]], seed, codes, span)
-    return p
-
-
-def _robust_p_values(
-    table: NDArray[np.float64], first: NDArray[np.int64], second: NDArray[np.int64], codes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """(pairs,) p-values of Student's t with skewness taken out, of dependent queries."""
-    p = np.ones(len(first))
-    step = max(1, _DIFFERENCES // len(table))
-    for start in range(0, len(first), step):
-        pairs = slice(start, start + step)
-        p[pairs] = robust_t(table[:, first[pairs]] - table[:, second[pairs]], codes).p_values()
+    step = max(1, _DIFFERENCES // queries)
+    for start in range(0, len(first) if codes is not None or span.bounds_values else 0, step):
+        part = slice(start, start + step)
+        p[part] = second_looks(p[part], table[:, first[part]] - table[:, second[part]], codes, span)
     return p
 
 
@@ -224,20 +203,18 @@ def correct_pairs(
     """
     systems = values[0].shape[1]
     first, second = np.triu_indices(systems, 1)
-    tests = []
-    for table in p:
-        raw = np.ones((systems, systems))
-        raw[first, second] = raw[second, first] = table
-        tests.append(PairTests(raw, raw.copy(), np.ones((systems, systems), dtype=np.int64)))
+    alone = np.ones((len(p), systems, systems))
+    alone[:, first, second] = alone[:, second, first] = p
+    tests = [PairTests(raw.copy(), np.ones((systems, systems), dtype=np.int64)) for raw in alone]
     twins = [np.unique(table, axis=1, return_inverse=True)[1].ravel() for table in values]
-    own = _reference_mask(references, systems)
+    own = reference_mask(references, systems)
     board, others = np.flatnonzero(own), np.flatnonzero(~own)
 
     def correct_board(added: list[int], rows: slice, columns: slice) -> None:
         """Correct on the board of the references and those added; keep the pairs of some rows and columns of it."""
         members = np.append(board, added).astype(np.intp)
         one, other = np.ix_(members[rows], members[columns])
-        corrected, size = _correct_board([item.alone for item in tests], twins, members, correct)
+        corrected, size = _correct_board(alone, twins, members, correct)
         for item, whole in zip(tests, corrected, strict=True):
             item.p[one, other] = whole[rows, columns]
             item.p[other.T, one.T] = whole[rows, columns].T
@@ -247,13 +224,13 @@ def correct_pairs(
     correct_board([], slice(None), slice(None))
     for place, challenger in enumerate(others.tolist()):
         correct_board([challenger], slice(-1, None), slice(-1))
-        for other in others[:place][~np.isnan(tests[0].alone[challenger, others[:place]])].tolist():
+        for other in others[:place][~np.isnan(alone[0, challenger, others[:place]])].tolist():
             correct_board([other, challenger], slice(-1, None), slice(-2, -1))
     return tests
 
 
 def _correct_board(
-    raw: Sequence[NDArray[np.float64]],
+    raw: Iterable[NDArray[np.float64]],
     twins: Sequence[NDArray[np.intp]],
     members: NDArray[np.intp],
     correct: Callable[[NDArray[np.float64]], NDArray[np.float64]],
@@ -290,7 +267,7 @@ def rank_ranges(
         (systems, 2) best and worst rank: 1 plus the number of references that are shown to be better (p < 0.05), and
         the number of systems less the references that are shown to be worse.
     """
-    own, means = _reference_mask(references, values.shape[1]), column_means(values)
+    own, means = reference_mask(references, values.shape[1]), column_means(values)
     twins = np.unique(values, axis=1, return_inverse=True)[1].ravel()
     # A copy of a reference is no further system.
     systems = own.sum() + ~np.isin(twins, twins[own])

@@ -61,8 +61,7 @@ def decompose(values: NDArray[np.float64], units: NDArray[np.int64]) -> Decompos
         units: (queries,) the unit of each query, numbered from 0 without a gap.
 
     Raises:
-        ValueError: there is one repeat, there are no queries, or units are not numbered from 0 without a gap, or not
-            one for each query.
+        ValueError: there is one repeat, there are no queries, or units are not as `dependence` takes them.
     """
     repeats, queries, columns = values.shape
     if repeats < 2:

@@ -74,12 +74,7 @@ class RobustT:
 def robust_t(values: NDArray[np.float64], units: NDArray[np.int64]) -> RobustT:
     """What Student's t needs of values whose queries depend on one another within units.
 
-    Args:
-        values: (queries, columns), finite.
-        units: (queries,) the unit of each query, numbered from 0 without a gap.
-
-    Raises:
-        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
+    Args and errors as of `bench.stats.units.unit_sums`.
     """
     means, errors, freedom = robust_mean(values, units)
     _, residuals, _ = residual_sums(values, units)

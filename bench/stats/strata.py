@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
 
 
@@ -58,3 +61,25 @@ def centred_span(values: NDArray[np.float64], groups: NDArray[np.int64], span: S
     moved = (centred_values(values, groups) - weighted_values(values, groups))[:, 0]
     weights = weighted_values(np.ones_like(values), groups)[:, 0]
     return Span(float((moved + weights * span.low).min()), float((moved + weights * span.high).max()), span.each)
+
+
+def stratified_intervals(
+    values: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    units: NDArray[np.int64] | None,
+    spans: Sequence[Span],
+    level: float = 0.95,
+) -> NDArray[np.float64]:
+    """(columns, 2) intervals of means of groups' means, as of `bca_intervals`, by resampling within the groups.
+
+    Args:
+        values, groups: as of `weighted_values`.
+        units, level: as of `bca_intervals`.
+        spans: (columns,) the range of each mean.
+    """
+    intervals = np.empty((values.shape[1], 2))
+    for column, span in enumerate(spans):
+        one = values[:, column : column + 1]
+        stretched = centred_span(one, groups, span)
+        intervals[column] = bca_intervals(centred_values(one, groups), level, units=units, span=stretched)[0]
+    return intervals

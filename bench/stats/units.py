@@ -132,16 +132,11 @@ def robust_mean(
     the same working model: 2 E(V)² / Var(V) = n⁻² / (Σ n_g² / n⁴ + ((Σ w_g)² - Σ w_g²) / n⁶) with
     w_g = n_g² / (1 - n_g / n), which is n - 1 for units of one query.
 
-    Args:
-        values: (queries, columns), finite.
-        units: (queries,) the unit of each query, numbered from 0 without a gap.
+    Args and errors as of `unit_sums`.
 
     Returns:
         (columns,) means; (columns,) standard errors; (columns,) degrees of freedom. With a single unit nothing is known
         about the spread: errors are nan, and degrees of freedom 0.
-
-    Raises:
-        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
     """
     means, residuals, sizes = residual_sums(values, units)
     n = int(sizes.sum())
@@ -161,16 +156,11 @@ def residual_sums(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Means over queries, and how far the sum over each unit is from that of as many queries of the mean.
 
-    Args:
-        values: (queries, columns), finite.
-        units: (queries,) the unit of each query, numbered from 0 without a gap.
+    Args and errors as of `unit_sums`.
 
     Returns:
         (columns,) means; (columns, units) S_g - n_g m, whole rows of contiguous numbers, so that the bits of what is
         added up over a row do not depend on how many others there are; (units,) queries of each unit.
-
-    Raises:
-        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
     """
     sums, sizes = unit_sums(values, units)
     means = np.array([math.fsum(column) for column in sums.T.tolist()]) / int(sizes.sum())
@@ -186,16 +176,11 @@ def intraclass_correlation(values: NDArray[np.float64], units: NDArray[np.int64]
     (MSB - MSW) / (MSB + (n₀ - 1) MSW) from the mean squares between and within units, where
     n₀ = (n - Σ n_g² / n) / (G - 1) for n queries in G units of n_g.
 
-    Args:
-        values: (queries, columns), finite.
-        units: (queries,) the unit of each query, numbered from 0 without a gap.
+    Args and errors as of `unit_sums`.
 
     Returns:
         (columns,) at most 1; negative where the queries of a unit differ more than those of different units. nan where
         it is not defined: a single unit, only units of one query, or a column that does not vary.
-
-    Raises:
-        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
     """
     table = np.asarray(values, dtype=np.float64)
     sums, sizes = unit_sums(table, units)
@@ -219,16 +204,11 @@ def design_effect(values: NDArray[np.float64], units: NDArray[np.int64]) -> NDAr
     The variance of `robust_mean`, divided by s² / n. Intervals of independent queries are too narrow by its square
     root, and n queries tell as much about this column as n / (design effect) independent ones.
 
-    Args:
-        values: (queries, columns), finite.
-        units: (queries,) the unit of each query, numbered from 0 without a gap.
+    Args and errors as of `unit_sums`.
 
     Returns:
         (columns,) 1 for units of one query; below 1 where the queries of a unit differ more than those of different
         units. nan for a single unit, and for a column that does not vary.
-
-    Raises:
-        ValueError: there are no queries, or units are not numbered from 0 without a gap, or not one for each query.
     """
     table = np.asarray(values, dtype=np.float64)
     _, errors, _ = robust_mean(table, units)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +43,6 @@ from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count
 
-T = TypeVar("T")
 #: Id -> digest of the manifest, of results that are reference systems: as a ranking set lists them.
 References = Mapping[str, str]
 
@@ -262,7 +260,9 @@ def make_board(
         tables[result.manifest.result_id], orders[result.manifest.result_id] = values, ids
         sound.append(result)
     if sound:
-        asked = _most_declared(sound, references, lambda item: orders[item.manifest.result_id])
+        # That of most reference systems, or of most results where there is none.
+        declared = [item for item in sound if is_reference_system(item, references)] or sound
+        ((asked, _),) = Counter(orders[item.manifest.result_id] for item in declared).most_common(1)
         for result in sound:
             if orders[result.manifest.result_id] != asked:
                 reason = "it is not on the same queries as the other results of its dataset."
@@ -286,12 +286,6 @@ def references_of(rows: Sequence[Row]) -> NDArray[np.bool_]:
     """(rows,) which are references; where fewer than two are declared, all that are no floors and no oracles."""
     declared = np.array([row.reference for row in rows], dtype=np.bool_)
     return declared if declared.sum() > 1 else np.array([competes(row.result) for row in rows], dtype=np.bool_)
-
-
-def _most_declared(results: Sequence[StoredResult], references: References, of: Callable[[StoredResult], T]) -> T:
-    """What most reference systems have; what most results have where there is none."""
-    declared = [item for item in results if is_reference_system(item, references)]
-    return Counter(map(of, declared or results)).most_common(1)[0][0]
 
 
 def assemble(
@@ -567,14 +561,6 @@ def _unfinished_results(results: Path) -> list[Rejected]:
     ]
 
 
-def _sample(values: NDArray[np.float64], units: NDArray[np.int64]) -> RowSample:
-    """The sample of some queries, whose units are numbered from 0 without a gap."""
-    if not len(values):
-        nothing = np.full(values.shape[1], np.nan)
-        return RowSample(0, nothing, nothing)
-    return RowSample(len(values), *mean_errors(values, units))
-
-
 def sample_rows(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool) -> Board:
     """The board with its rows' samples.
 
@@ -592,7 +578,10 @@ def sample_rows(board: Board, masks: Mapping[str, NDArray[np.bool_]], keep: bool
     def of(row: Row) -> Row:
         if row.values is None or not len(row.values):
             return row
-        samples = {kind: _sample(row.values[mask], codes[kind]) for kind, mask in kinds.items()}
+        samples = {
+            kind: RowSample(int(mask.sum()), *mean_errors(row.values[mask], codes[kind]))
+            for kind, mask in kinds.items()
+        }
         return replace(row, values=row.values if keep or row.reference else None, samples=samples)
 
     return replace(board, rows=tuple(of(row) for row in board.rows))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -39,33 +39,24 @@ MOST_EVENTS = 100
 
 
 @dataclass(frozen=True)
-class _Moment:
-    """A baseline that was blessed, or a result that was made.
+class Event:
+    """A baseline that was blessed, or a result that was made, judged.
 
     Attributes:
         at: when, in UTC; results without a date were always there.
         version: the baseline; None for a result.
         result: the result; of a baseline, the one that was blessed, if it is on the site.
         against: the baseline that it is held against; None for the first one, and for results before it.
+        value: the mean of the metric that the history shows, with its interval; None where it is not known.
+        report: of the gate.
     """
 
     at: datetime.datetime
     version: Version | None
     result: StoredResult | None
     against: Baseline | None
-
-
-@dataclass(frozen=True)
-class Event(_Moment):
-    """The same, judged.
-
-    Attributes:
-        value: the mean of the metric that the history shows, with its interval; None where it is not known.
-        report: of the gate.
-    """
-
-    value: MetricValue | None
-    report: GateReport | None
+    value: MetricValue | None = None
+    report: GateReport | None = None
 
     @property
     def verdict(self) -> str:
@@ -99,15 +90,7 @@ class BaselineHistory:
         return self.events[-1]
 
 
-@dataclass(frozen=True)
-class Gates:
-    """The baselines of a site and the policy that they are judged by."""
-
-    policy: Policy
-    ledgers: tuple[Ledger, ...]
-
-
-def read_gates(baselines: Path, policy: Path | None = None) -> Gates:
+def read_gates(baselines: Path, policy: Path | None = None) -> tuple[list[Ledger], Policy]:
     """The baselines of a folder or a file, with their history, and a policy.
 
     Args:
@@ -122,41 +105,41 @@ def read_gates(baselines: Path, policy: Path | None = None) -> Gates:
     beside = (baselines if baselines.is_dir() else baselines.parent) / POLICY
     if policy is None and not beside.is_file():
         raise UsageError(f"there is no policy {beside} for the baselines; name one with --policy.")
-    return Gates(read_policy(policy or beside), tuple(ledgers))
+    return ledgers, read_policy(policy or beside)
 
 
-def gate_histories(gates: Gates, results: Iterable[StoredResult]) -> list[BaselineHistory]:
+def gate_histories(ledgers: Iterable[Ledger], policy: Policy, results: Iterable[StoredResult]) -> list[BaselineHistory]:
     """The history of each baseline.
 
     Args:
-        gates: baselines and policy.
+        ledgers, policy: as of `read_gates`.
         results: those of the site.
     """
     known = {item.manifest.result_id: item for item in results}
-    metric = next((rule.metric for rule in gates.policy.rule if rule.slice is None), RANKED[0])
-    judged = _Judge(gates.policy)
-    return [_history(ledger, metric, known, judged) for ledger in gates.ledgers]
+    metric = next((rule.metric for rule in policy.rule if rule.slice is None), RANKED[0])
+    judged = _Judge(policy)
+    return [_history(ledger, metric, known, judged) for ledger in ledgers]
 
 
 def _history(ledger: Ledger, metric: str, known: Mapping[str, StoredResult], judged: _Judge) -> BaselineHistory:
     blessed = {version.baseline.result_id for version in ledger.versions}
-    moments: list[_Moment] = []
+    moments: list[Event] = []
     for i, version in enumerate(ledger.versions):
         at = moment(version.baseline.blessed.at) or FIRST_DATE
         # Versions are in the order of version control, whatever the clocks of those who blessed them said.
         at = max(at, moments[-1].at) if moments else at
         before = ledger.versions[i - 1].baseline if i else None
-        moments.append(_Moment(at, version, known.get(version.baseline.result_id), before))
+        moments.append(Event(at, version, known.get(version.baseline.result_id), before))
     for name, result in sorted(known.items()):
         at = moment(result.manifest) or FIRST_DATE
         earlier = [item.version.baseline for item in moments[: len(ledger.versions)] if item.version and item.at <= at]
         force = earlier[-1] if earlier else None
         if name not in blessed and _question(result.manifest) == _question(force or ledger.versions[0].baseline):
-            moments.append(_Moment(at, None, result, force))
+            moments.append(Event(at, None, result, force))
     # Of the same second the baseline comes first: what is held against it came of it. Sorting keeps their own order.
     moments.sort(key=lambda item: (item.at, item.version is None))
     shown = moments[-MOST_EVENTS:]
-    events = [Event(**vars(item), value=_value(item, metric), report=judged(item)) for item in shown]
+    events = [replace(item, value=_value(item, metric), report=judged(item)) for item in shown]
     return BaselineHistory(ledger, metric, tuple(events), len(moments) - len(shown))
 
 
@@ -166,7 +149,7 @@ def _question(item: Baseline | Manifest) -> tuple[object, ...]:
     return label_of(item.method, data), data.split, data.limit, data.template
 
 
-def _value(item: _Moment, metric: str) -> MetricValue | None:
+def _value(item: Event, metric: str) -> MetricValue | None:
     if item.version is None:
         return item.result.metrics.metrics.get(metric) if item.result else None
     baseline = item.version.baseline
@@ -184,7 +167,7 @@ class _Judge:
         self.policy = policy
         self.load = cache(self._load)
 
-    def __call__(self, item: _Moment) -> GateReport | None:
+    def __call__(self, item: Event) -> GateReport | None:
         baseline, stored = item.against, item.result if item.version is None else item.version.baseline
         if baseline is None or stored is None:
             return None

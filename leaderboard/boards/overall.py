@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.comparison.best import DatasetTests, best_over_datasets
+from bench.comparison.best import best_over_datasets, worse_on
 from bench.comparison.report import BestOverDatasets
 from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, references_of
 from bench.leaderboard.boards.rankingset import View
@@ -143,7 +144,6 @@ def overall(
         masks: board's slug -> kind -> (judged queries,).
         cache: of the site.
     """
-    column = RANKED.index(metric)
     used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
     rows: dict[str, dict[int, Row]] = {}
     for place, board in enumerate(used):
@@ -152,38 +152,47 @@ def overall(
             if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
     whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
-    kind_masks = [None if kind == "all" else masks[board.slug][kind] for board in used]
-    taken = _Taken(column, kind, kind_masks, used)
     # A system is a reference here if each of its results is one.
     firsts = [
         replace(by_place[0], reference=all(row.reference for row in by_place.values())) for by_place in whole.values()
     ]
-    references = dict(zip(whole, references_of(firsts).tolist(), strict=True))
     declared = sum(row.reference for row in firsts) > 1
     by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}
     if by_limit and not declared:
         by_limit = set(whole)
-    name, key = entry_name(view, metric, kind), _key(whole, references, taken, by_limit)
+    taken = _Taken(
+        metric,
+        kind,
+        used,
+        [None if kind == "all" else masks[board.slug][kind] for board in used],
+        whole,
+        dict(zip(whole, references_of(firsts).tolist(), strict=True)),
+        frozenset(by_limit),
+    )
+    name, key = entry_name(view, metric, kind), taken.key()
     numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
         unplaced = by_limit if declared else set()
         ranked = [key for key, by_place in whole.items() if not by_place[0].oracle and key not in unplaced]
         limit = bool(by_limit) and not declared
-        standing = _standing(ranked, whole, references, taken, limit) if ranked else None
-        resampled = {key: by_place for key, by_place in whole.items() if key not in by_limit}
-        others = {key: by_place for key, by_place in whole.items() if key in by_limit}
-        spans = _spans(resampled, taken, limit=False) | _spans(others, taken, limit=True)
+        standing = _standing(taken, ranked, limit) if ranked else None
+        spans = _spans(taken, [key for key in whole if key not in by_limit], limit=False)
+        spans |= _spans(taken, [key for key in whole if key in by_limit], limit=True)
         tested = kind == "all" and not limit and all(metric in board.standings for board in used)
         contenders = _contenders(standing, spans) if tested else []
-        numbers = _Numbers(spans, standing, _leads(contenders, whole, taken))
+        span = span_of(metric).of_differences()
+        leads = np.empty((0, 3))
+        if contenders:
+            leads = lead_intervals(taken.values(contenders), taken.units(), taken.sources, span)
+        numbers = _Numbers(spans, standing, leads)
         if cache is not None and standing is not None:
             cache.put(name, key, numbers)
     spans, standing = numbers.spans, numbers.standing
-    places = [_place(key, by_place, column, kind, spans.get(key), standing, used) for key, by_place in rows.items()]
+    places = [_place(taken, key, by_place, spans.get(key), standing) for key, by_place in rows.items()]
     places.sort(key=_order)
     best = None
     if standing is not None and len(numbers.leads):
-        best = _best(_contenders(standing, spans), numbers.leads, standing, whole, used, metric)
+        best = _best(taken, _contenders(standing, spans), numbers.leads, standing)
     return Overall(view, metric, kind, tuple(used), tuple(places), standing, declared, bool(by_limit), best)
 
 
@@ -201,27 +210,6 @@ class _Numbers:
     leads: NDArray[np.float64]
 
 
-def _key(
-    rows: Mapping[str, Mapping[int, Row]],
-    references: Mapping[str, bool],
-    taken: _Taken,
-    by_limit: Collection[str],
-) -> str:
-    """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
-    return key_of(
-        {
-            "systems": [
-                [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(taken.boards))]]
-                for key, by_place in rows.items()
-            ],
-            "sources": taken.sources,
-            "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in taken.masks],
-            "references": [key for key in rows if references[key]],
-            "how": [taken.column, taken.kind, sorted(by_limit)],
-        }
-    )
-
-
 def _restore(kept: Any) -> _Numbers | None:
     """The numbers that the build cache has; None without them."""
     try:
@@ -233,26 +221,57 @@ def _restore(kept: Any) -> _Numbers | None:
 
 @dataclass(frozen=True)
 class _Taken:
-    """Which values count: a column, a kind of queries, and for each dataset a mask of these queries."""
+    """The methods that have all datasets, and which of their values count.
 
-    column: int
+    Attributes:
+        metric, kind, boards: as of `Overall`.
+        masks: (datasets,) which queries are of the kind; None for all.
+        rows: key -> the rows of the datasets.
+        references: key -> whether it is a reference.
+        by_limit: keys whose values were not kept.
+    """
+
+    metric: str
     kind: str
-    masks: Sequence[NDArray[np.bool_] | None]
     boards: Sequence[Board]
+    masks: Sequence[NDArray[np.bool_] | None]
+    rows: Mapping[str, Mapping[int, Row]]
+    references: Mapping[str, bool]
+    by_limit: frozenset[str]
 
     @property
     def sources(self) -> list[str]:
         """Of the datasets."""
         return [board.source for board in self.boards]
 
-    def values(self, rows: Mapping[str, Mapping[int, Row]], keys: Iterable[str]) -> list[NDArray[np.float64]]:
+    @property
+    def column(self) -> int:
+        """Of the metric."""
+        return RANKED.index(self.metric)
+
+    def key(self) -> str:
+        """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
+        return key_of(
+            {
+                "systems": [
+                    [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(self.boards))]]
+                    for key, by_place in self.rows.items()
+                ],
+                "sources": self.sources,
+                "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in self.masks],
+                "references": [key for key in self.rows if self.references[key]],
+                "how": [self.column, self.kind, sorted(self.by_limit)],
+            }
+        )
+
+    def values(self, keys: Iterable[str]) -> list[NDArray[np.float64]]:
         """For each dataset, (queries, keys)."""
 
         def column(row: Row, mask: NDArray[np.bool_] | None) -> NDArray[np.float64]:
             assert row.values is not None
             return row.values[:, self.column] if mask is None else row.values[mask, self.column]
 
-        return [np.column_stack([column(rows[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)]
+        return [np.column_stack([column(self.rows[key][i], mask) for key in keys]) for i, mask in enumerate(self.masks)]
 
     def units(self) -> list[NDArray[np.int64]]:
         """For each dataset, (queries,)."""
@@ -262,9 +281,10 @@ class _Taken:
             units.append(board.units if mask is None else number_units(board.units[mask]))
         return units
 
-    def samples(self, rows: Mapping[str, Mapping[int, Row]], keys: Iterable[str]) -> list[list[RowSample]]:
-        """For each dataset, those of the kind of queries."""
-        return [[rows[key][place].samples[self.kind] for key in keys] for place in range(len(self.boards))]
+    def samples(self, keys: Iterable[str], of: Callable[[RowSample], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """(datasets, keys) numbers of the samples of the kind of queries."""
+        places = range(len(self.boards))
+        return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in places])
 
 
 def _order(place: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
@@ -273,25 +293,23 @@ def _order(place: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
     return bool(place.lacks), place.row.oracle, len(place.lacks), *last
 
 
-def _spans(rows: Mapping[str, Mapping[int, Row]], taken: _Taken, limit: bool) -> dict[str, NDArray[np.float64]]:
+def _spans(taken: _Taken, keys: Sequence[str], limit: bool) -> dict[str, NDArray[np.float64]]:
     """Key -> its mean over sources with the interval."""
-    span = span_of(RANKED[taken.column])
-    if not rows:
+    span = span_of(taken.metric)
+    if not keys:
         return {}
     if limit:
-        samples = taken.samples(rows, rows)
-        means = np.array([[item.means[taken.column] for item in items] for items in samples])
-        errors = np.array([[item.errors[taken.column] for item in items] for items in samples])
-        own = np.array([[_own(rows[key][i], taken) for key in rows] for i in range(len(samples))])
+        means, errors = taken.samples(keys, attrgetter("means")), taken.samples(keys, attrgetter("errors"))
+        own = np.array([[_own(taken.rows[key][i], taken) for key in keys] for i in range(len(means))])
         spans = over_datasets_limit(means, errors, own, taken.sources, span)
     else:
-        spans = macro_intervals(taken.values(rows, rows), units=taken.units(), sources=taken.sources, span=span)
-    return {key: spans[i] for i, key in enumerate(rows)}
+        spans = macro_intervals(taken.values(keys), units=taken.units(), sources=taken.sources, span=span)
+    return dict(zip(keys, spans, strict=True))
 
 
 def _own(row: Row, taken: _Taken) -> tuple[float, float]:
     """The interval of a row without values on its own dataset: the stored one, or that of a normal mean."""
-    stored = row.result.metrics.metrics[RANKED[taken.column]]
+    stored = row.result.metrics.metrics[taken.metric]
     if taken.kind == "all":
         return (np.nan, np.nan) if stored.low is None or stored.high is None else (stored.low, stored.high)
     sample = row.samples[taken.kind]
@@ -299,25 +317,18 @@ def _own(row: Row, taken: _Taken) -> tuple[float, float]:
     return sample.means[taken.column] - reach, sample.means[taken.column] + reach
 
 
-def _standing(
-    ranked: Sequence[str],
-    rows: Mapping[str, Mapping[int, Row]],
-    references: Mapping[str, bool],
-    taken: _Taken,
-    limit: bool,
-) -> RankedSystems:
+def _standing(taken: _Taken, ranked: Sequence[str], limit: bool) -> RankedSystems:
     """Tests and ranks of methods that have all datasets, by their means over sources, on these very datasets.
 
     The signs of the units of all datasets are flipped: the ranks say who is better on these datasets, whatever others
     there may be.
     """
-    own = np.array([references[key] for key in ranked])
+    own = np.array([taken.references[key] for key in ranked])
     if limit:
         # The rows have no values, so there are only the sources' means to test: too few of them for conclusions.
-        means = np.array([[item.means[taken.column] for item in items] for items in taken.samples(rows, ranked)])
         units = np.unique(taken.sources, return_inverse=True)[1].astype(np.int64)
-        return rank_systems(ranked, means, units, own)
-    return rank_systems(ranked, *macro_values(taken.values(rows, ranked), taken.units(), taken.sources), own)
+        return rank_systems(ranked, taken.samples(ranked, attrgetter("means")), units, own)
+    return rank_systems(ranked, *macro_values(taken.values(ranked), taken.units(), taken.sources), own)
 
 
 def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
@@ -326,52 +337,36 @@ def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.f
     return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
 
 
-def _leads(contenders: Sequence[str], rows: Mapping[str, Mapping[int, Row]], taken: _Taken) -> NDArray[np.float64]:
-    """(contenders, 3) the lead of the first over each; of none if there are none."""
-    if not contenders:
-        return np.empty((0, 3))
-    span = span_of(RANKED[taken.column]).of_differences()
-    return lead_intervals(taken.values(rows, contenders), 0, taken.units(), taken.sources, span)
-
-
 def _best(
-    contenders: Sequence[str],
-    leads: NDArray[np.float64],
-    standing: RankedSystems,
-    rows: Mapping[str, Mapping[int, Row]],
-    boards: Sequence[Board],
-    metric: str,
+    taken: _Taken, contenders: Sequence[str], leads: NDArray[np.float64], standing: RankedSystems
 ) -> BestOverDatasets:
     """What can be said of the first of the contenders."""
-    at = [standing.ids.index(key) for key in contenders]
-    tests = []
-    for place, board in enumerate(boards):
-        found, mine = board.standings[metric], rows[contenders[0]][place].id
-        keys = {row.id: row.key for row in board.rows}
+    at, best = [standing.ids.index(key) for key in contenders], contenders[0]
+    worse = []
+    for place, board in enumerate(taken.boards):
+        found, keys = board.standings[taken.metric], {row.id: row.key for row in board.rows}
+        mine = found.ids.index(taken.rows[best][place].id)
         # Another row of the same key is no rival: it differs in nothing that a reader is told.
-        ids = [
-            name
-            for name, own in zip(found.ids, found.references, strict=True)
-            if name == mine or (own and keys[name] != contenders[0])
+        rivals = [
+            (keys[name], float(found.means[i]), float(found.pairs[mine, i]))
+            for i, name in enumerate(found.ids)
+            if found.references[i] and keys[name] != best
         ]
-        order = [found.ids.index(name) for name in ids]
-        pairs = found.pairs[np.ix_(order, order)]
-        tests.append(DatasetTests(board.name, [keys[name] for name in ids], found.means[order], pairs))
-    sources = len({board.source for board in boards})
-    return best_over_datasets(contenders, 0, leads, standing.pairs[at[0], at], sources, tests)
+        worse += worse_on(board.name, float(found.means[mine]), rivals)
+    names = [board.name for board in taken.boards]
+    return best_over_datasets(contenders, leads, standing.pairs[at[0], at], names, len(set(taken.sources)), worse)
 
 
 def _place(
+    taken: _Taken,
     key: str,
     by_place: Mapping[int, Row],
-    column: int,
-    kind: str,
     span: NDArray[np.float64] | None,
     standing: RankedSystems | None,
-    boards: Sequence[Board],
 ) -> OverallRow:
+    boards, kind = taken.boards, taken.kind
     cells = [
-        (float(by_place[i].samples[kind].means[column]), by_place[i]) if i in by_place else None
+        (float(by_place[i].samples[kind].means[taken.column]), by_place[i]) if i in by_place else None
         for i in range(len(boards))
     ]
     mean, low, high = (None, None, None) if span is None else map(float, span)

@@ -15,7 +15,6 @@ from bench.stats.paired import compare_pairs
 METRIC = RANKED[0]
 #: Columns of `Pairs.numbers`.
 DIFFERENCE, LOW, HIGH, P, WINS, LOSSES = range(6)
-_TURNED = [DIFFERENCE, HIGH, LOW, P, LOSSES, WINS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,10 +23,10 @@ class Pairs:
 
     Attributes:
         ids: (systems,) ids of the results, best first.
-        numbers: (pairs, 6), NaN where an interval is not known, and all NaN for pairs of two challengers where there
-            are too many to be tested: difference of the first and the second, ends of its interval, p corrected on the
-            board, and the queries on which the first is better and worse (`bench.stats.paired.compare_pairs`). Pairs
-            are in the order of `np.triu_indices`.
+        numbers: (systems, systems, 6), NaN where an interval is not known, and all NaN for a system and itself and for
+            pairs of two challengers where there are too many to be tested: difference of the first and the second, ends
+            of its interval, p corrected on the board, and the queries on which the first is better and worse
+            (`bench.stats.paired.compare_pairs`).
     """
 
     ids: tuple[str, ...]
@@ -35,17 +34,10 @@ class Pairs:
 
     def between(self, first: str, second: str) -> NDArray[np.float64] | None:
         """(6,) the numbers of two results, first less second; None where they are not both rows, or not tested."""
-        if first == second or first not in self.ids or second not in self.ids:
+        if first not in self.ids or second not in self.ids:
             return None
-        one, other = self.ids.index(first), self.ids.index(second)
-        low, high = sorted((one, other))
-        row: NDArray[np.float64] = self.numbers[low * len(self.ids) - low * (low + 1) // 2 + high - low - 1]
-        if np.isnan(row[P]):
-            return None
-        if one > other:
-            row = row[_TURNED]
-            row[[DIFFERENCE, LOW, HIGH]] *= -1
-        return row
+        row: NDArray[np.float64] = self.numbers[self.ids.index(first), self.ids.index(second)]
+        return None if np.isnan(row[P]) else row
 
 
 def pairs_of(board: Board) -> Pairs | None:
@@ -66,13 +58,14 @@ def pairs_of(board: Board) -> Pairs | None:
     first, second = np.triu_indices(len(ids), 1)
     whole = np.ix_(order, order)
     p, sizes = standing.pairs[whole][first, second], standing.sizes[whole][first, second]
-    numbers = np.full((len(first), len(_TURNED)), np.nan)
+    numbers = np.full((len(ids), len(ids), 6), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     span = span_of(METRIC).of_differences()
     compared = compare_pairs(
         values, first[tested], second[tested], p[tested], sizes[tested], units=board.units, span=span
     )
-    for place, pair in zip(tested, compared, strict=True):
+    for i, j, p_, pair in zip(first[tested], second[tested], p[tested], compared, strict=True):
         low, high = (np.nan if end is None else end for end in (pair.low, pair.high))
-        numbers[place] = [pair.difference, low, high, p[place], pair.wins, pair.losses]
+        numbers[i, j] = [pair.difference, low, high, p_, pair.wins, pair.losses]
+        numbers[j, i] = [-pair.difference, -high, -low, p_, pair.losses, pair.wins]
     return Pairs(ids, numbers)

@@ -78,15 +78,13 @@ def inside_slices(board: Board, masks: Mapping[str, NDArray[np.bool_]]) -> list[
     span = span_of(METRIC)
     inside = []
     for value, mask in masks.items():
-        units = number_units(board.units[mask])
-        means = values[mask].mean(axis=0)
-        slice_values, groups = values[mask], int(units.max()) + 1
+        units, part = number_units(board.units[mask]), values[mask]
+        means = part.mean(axis=0)
         standing, order = None, np.argsort(-means, kind="stable").tolist()
         if enough_units(units):
-            of_both = span.of_differences()
-            standing = rank_systems([row.id for row in rows], slice_values, units, references, of_both)
+            standing = rank_systems([row.id for row in rows], part, units, references, span.of_differences())
             order = standing.order()
-        spans = bca_intervals(slice_values[:, order], seed=BOOTSTRAP_SEED, units=units, span=span)
+        spans = bca_intervals(part[:, order], seed=BOOTSTRAP_SEED, units=units, span=span)
         names = tuple(rows[i] for i in order)
-        inside.append(Inside(value, len(slice_values), groups, names, means[order], spans, standing))
+        inside.append(Inside(value, len(part), int(units.max()) + 1, names, means[order], spans, standing))
     return inside

@@ -17,7 +17,15 @@ from bench.stats.bounded import ANY, Span
 from bench.stats.macro import combined_intervals, hull
 from bench.stats.noninferiority import LEVEL, enough_units
 from bench.stats.randomisation import FLIPS
-from bench.stats.ranking import PairTests, column_means, correct_pairs, pairwise_tests, rank_order, rank_ranges
+from bench.stats.ranking import (
+    PairTests,
+    column_means,
+    correct_pairs,
+    pairwise_tests,
+    rank_order,
+    rank_ranges,
+    reference_mask,
+)
 
 #: Sums of units, times sign vectors, for one metric of one board: about a second's work.
 _FLIPPED = 40_000_000_000
@@ -94,10 +102,10 @@ def rank_systems(
         values: (queries, systems), finite; higher is better.
         units: (queries,) the unit of independence of each query, by code from 0.
         references: (systems,) which are references; all systems if None or if there is none.
-        span: the range of the mean differences, as of `bench.stats.differences.withhold`.
+        span: the range of the mean differences, as of `bench.stats.differences.second_looks`.
     """
     count, systems, decided = int(units.max()) + 1, values.shape[1], enough_units(units)
-    own = np.ones(systems, dtype=np.bool_) if references is None or not references.any() else references
+    own = reference_mask(references, systems)
     size = int(own.sum())
     exact = FLIPS * count * size * (size - 1) // 2 <= _FLIPPED
     if not exact:
@@ -145,14 +153,17 @@ def mean_errors(
     """Means and their standard errors: those of `bench.stats.units.robust_mean`, from `unit_totals`.
 
     Args:
-        values: (queries, columns), finite, of at least one query.
+        values: (queries, columns), finite.
         units: (queries,) by code from 0, without a gap.
 
     Returns:
-        (columns,) means; (columns,) standard errors, nan for a single unit.
+        (columns,) means; (columns,) standard errors, nan for a single unit; nan without queries.
     """
-    sums, sizes = unit_totals(values, units)
     n = len(values)
+    if not n:
+        nothing = np.full(values.shape[1], np.nan)
+        return nothing, nothing
+    sums, sizes = unit_totals(values, units)
     means = sums.sum(axis=0) / n
     if len(sizes) < 2:
         return means, np.full(len(means), np.nan)
@@ -180,7 +191,7 @@ def pairs_limit(
     from scipy.stats import norm
 
     systems = values.shape[1]
-    own = np.ones(systems, dtype=np.bool_) if references is None else references
+    own = reference_mask(references, systems)
     sums = np.ascontiguousarray(unit_totals(values, units)[0].T)
     board, lengths = np.flatnonzero(own), np.array([column @ column for column in sums])
     products = np.full((systems, systems), np.nan)

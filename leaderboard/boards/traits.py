@@ -9,11 +9,6 @@ from bench.results.manifest import Mark
 from bench.show.numbers import count
 
 
-def needs_llm(row: Row) -> bool:
-    """Whether the method called a language model."""
-    return row.result.manifest.method.needs_llm
-
-
 def learns(row: Row) -> bool:
     """Whether the method learnt from past queries, or has a model that was trained on a dataset's."""
     manifest = row.result.manifest

@@ -61,7 +61,8 @@ def write_pairs(board: Board, pairs: Pairs | None, explorer: Explorer | None, wr
     looked = {row.id for row in explorer.rows} if explorer else set()
     listed = [[rows[name].full_name, name, int(name in looked)] for name in pairs.ids]
     standing = board.standings[METRIC]
-    numbers = [None if np.isnan(pair[P]) else _listed(pair, standing.decided) for pair in pairs.numbers]
+    upper = pairs.numbers[np.triu_indices(len(pairs.ids), 1)]
+    numbers = [None if np.isnan(pair[P]) else _listed(pair, standing.decided) for pair in upper]
     data = {"n": standing.n, "decided": standing.decided, "rows": listed, "pairs": numbers}
     writer.put(f"c/{board.slug}.js", script_call("benchPairs", board.slug, data))
 

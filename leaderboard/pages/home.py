@@ -13,7 +13,7 @@ from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
 from bench.leaderboard.boards.libraries import standalone
 from bench.leaderboard.boards.overall import Overall, families, fragments
-from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.gates import latest_verdicts
 from bench.leaderboard.pages.libraries import libraries_path
@@ -139,7 +139,7 @@ def _flags(boards: Sequence[Board]) -> dict[str, str]:
     for board in boards:
         for row in board.rows:
             row_flags = flags.setdefault(row.key, set())
-            row_flags |= {"l"} if needs_llm(row) else set()
+            row_flags |= {"l"} if row.result.manifest.method.needs_llm else set()
             row_flags |= {"t"} if learns(row) else set()
     return {key: "".join(sorted(letters)) for key, letters in flags.items()}
 

@@ -10,7 +10,7 @@ from bench.base.text import label, unique_slug
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
-from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.exports.bibtex import method_bib
 from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import render
@@ -56,7 +56,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
         title=_title(family, firsts),
         facts=facts_of(family),
         bib=method_bib(family),
-        llm=any(needs_llm(row) for _, row in rows),
+        llm=any(row.result.manifest.method.needs_llm for _, row in rows),
         learns=any(learns(row) for _, row in rows),
         run_file=any(row.result.manifest.method.run_file for _, row in rows),
         settings=sections,

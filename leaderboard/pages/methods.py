@@ -9,7 +9,7 @@ from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.names import name_of
 from bench.leaderboard.boards.overall import families
-from bench.leaderboard.boards.traits import learns, needs_llm
+from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.pages.registry import Content, Page
 
 
@@ -24,7 +24,7 @@ def _values(content: Content) -> dict[str, Any]:
                     (name for _, row in rows if (name := name_of(row.result.manifest.method))), label(family)
                 ),
                 "facts": facts_of(family),
-                "llm": any(needs_llm(row) for _, row in rows),
+                "llm": any(row.result.manifest.method.needs_llm for _, row in rows),
                 "learns": any(learns(row) for _, row in rows),
                 "settings": len({row.key for _, row in rows}),
                 "datasets": len({base_of(board.spec) for board, _ in rows}),

@@ -24,7 +24,7 @@ from bench.results.finding import moment
 from bench.results.intervals import span_of
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult
-from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, pair_verdict
+from bench.stats.noninferiority import LEVEL, pair_verdict
 from bench.stats.paired import Paired, compare
 
 METRIC = RANKED[0]
@@ -97,7 +97,7 @@ def _compare(
     if metric_difference(result.manifest, earlier.manifest, METRIC) is not None:
         return "other scoring code", None
     (comparison,) = compare(values - others, units=board.units, span=span_of(METRIC).of_differences())
-    return pair_verdict(comparison.difference, comparison.p, comparison.effective >= FEWEST_UNITS), comparison
+    return pair_verdict(comparison.difference, comparison.p, comparison.decided), comparison
 
 
 def _draw(row: Row, steps: Sequence[Step]) -> str:

@@ -143,16 +143,19 @@ def test_several_datasets_are_compared_by_ranks_and_means(bench: Bench, lexical:
     assert len(said["macro"]) == 2
     for macro in said["macro"]:
         means: dict[str, list[float]] = {name: [] for name in methods}
+        places: dict[str, list[float]] = {name: [] for name in methods}
         for report in said["datasets"]:
             (metric,) = (item for item in report["metrics"] if item["metric"] == macro["metric"])
             for item in metric["standings"]:
                 means[item["system"]].append(item["mean"])
+                higher = [other["mean"] - item["mean"] for other in metric["standings"]]
+                places[item["system"]].append(1 + sum(d > 0 for d in higher) + (higher.count(0) - 1) / 2)
         for item in macro["standings"]:
             assert item["mean"] == pytest.approx(np.mean(means[item["system"]]))
             assert item["low"] <= item["mean"] <= item["high"]
+            assert item["mean_rank"] == np.mean(places[item["system"]])
         order = [(item["rank_low"], -item["mean"]) for item in macro["standings"]]
         assert order == sorted(order)
-        assert [item["rank"] for item in macro["standings"]] == [item["rank_low"] for item in macro["standings"]]
         best = macro["best"]
         assert best["system"] == max(macro["standings"], key=lambda item: item["mean"])["system"]
         ahead = sum(lead["p"] < 0.05 for lead in best["leads"])

@@ -99,7 +99,7 @@ def make() -> Make:
                 mean=means[i],
                 low=0.1,
                 high=0.9,
-                rank=k + 1,
+                mean_rank=k + 1,
                 rank_low=k + 1,
                 rank_high=min(k + 2, size),
             )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from bench.comparison.best import DatasetTests, best_over_datasets, best_sentence
+from bench.comparison.best import best_over_datasets, best_sentence, worse_on
 from bench.comparison.report import BestOverDatasets, Lead, WorseOn
 from bench.stats.bounded import Span
 from bench.stats.differences import intervals_and_p_values
@@ -79,12 +79,14 @@ def statement(
     table, codes = macro_values(parts, units, sources)
     best = int(np.round(table.mean(axis=0), 12).argmax())
     pairs = [pairwise_tests(part, code, flips=2000).p for part, code in zip(parts, units, strict=True)]
-    tests = [
-        DatasetTests(f"d{i}", names, part.mean(axis=0), p) for i, (part, p) in enumerate(zip(parts, pairs, strict=True))
-    ]
-    p = pairwise_tests(table, codes, flips=2000).p[best]
-    leads = lead_intervals(parts, best, units, sources, Span(-1.0, 1.0))
-    return best_over_datasets(names, best, leads, p, len(set(sources)), tests), pairs
+    datasets, worse = [f"d{i}" for i in range(len(parts))], []
+    for name, part, found_p in zip(datasets, parts, pairs, strict=True):
+        means = part.mean(axis=0).tolist()
+        worse += worse_on(name, means[best], zip(names, means, found_p[best].tolist(), strict=True))
+    order = [best, *(i for i in range(len(names)) if i != best)]
+    p = pairwise_tests(table, codes, flips=2000).p[best, order]
+    leads = lead_intervals([part[:, order] for part in parts], units, sources, Span(-1.0, 1.0))
+    return best_over_datasets([names[i] for i in order], leads, p, datasets, len(set(sources)), worse), pairs
 
 
 @settings(max_examples=40, deadline=None)

@@ -120,8 +120,7 @@ def test_both_a_difference_and_equivalence_can_hold(part: Field) -> None:
 def test_the_interval_is_that_of_two_t_tests_of_units(part: Field) -> None:
     (metric,) = compared(part, 0.02).datasets[0].metrics
     nudged = metric.differences[0]
-    _, table = part.values("mrr@10")
-    units = part.units_of(part.values("mrr@10")[0])
+    table, units = part.values("mrr@10").values, part.values("mrr@10").units
     d = table[:, 1] - table[:, 0]
     # Forty units of ten queries: the robust error is that of the mean of their means.
     means = np.array([d[units == unit].mean() for unit in range(40)])

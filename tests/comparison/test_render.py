@@ -104,7 +104,9 @@ def over(make: Make, count: int, systems: int = 6) -> Comparison:
         dataset.model_copy(update={"dataset": f"github-mcp-distractors-{i}", "metrics": metrics, "slices": []})
         for i in range(count)
     ]
-    standings = [MacroStanding(system=name, mean=0.5, low=0.4, high=0.6, rank=i + 1) for i, name in enumerate(names)]
+    standings = [
+        MacroStanding(system=name, mean=0.5, low=0.4, high=0.6, mean_rank=i + 1) for i, name in enumerate(names)
+    ]
     macro = [report.macro[0].model_copy(update={"metric": metric.metric, "standings": standings}) for metric in metrics]
     return report.model_copy(update={"datasets": datasets, "macro": macro})
 

@@ -31,7 +31,7 @@ def git(folder: Path, *words: str) -> str:
 
 def histories(place: Path, results: Sequence[StoredResult]) -> list[Any]:
     """The history of every gate; a test knows which events have a result, and which a report."""
-    return list(gates.gate_histories(gates.read_gates(place), results))
+    return list(gates.gate_histories(*gates.read_gates(place), results))
 
 
 @pytest.fixture

@@ -170,7 +170,7 @@ def test_the_number_needed_decides_if_the_sample_stays_as_it_is() -> None:
 def test_a_comparison_of_identical_systems_allows_for_differences_not_seen() -> None:
     (result,) = compare(np.zeros((50, 1)), span=Span(-1, 1))
     assert result.high == pytest.approx(1 - 0.025 ** (1 / 50), abs=0.006)
-    assert (result.difference, result.p, result.identical) == (0.0, 1.0, True)
+    assert (result.difference, result.p, result.wins, result.losses) == (0.0, 1.0, 0, 0)
     # Of two groups, the weight of one query is that of its group.
     (result,) = compare(np.zeros((50, 1)), np.repeat([0, 1], [40, 10]), span=Span(-1, 1))
     assert result.high == pytest.approx((1 - 0.025 ** (1 / 50)) * 50 / 20, abs=0.02)

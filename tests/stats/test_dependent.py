@@ -21,7 +21,7 @@ from bench.stats.macro import macro_intervals
 from bench.stats.multiple import holm
 from bench.stats.noninferiority import at_least, enough_units, non_inferiority, pair_verdict
 from bench.stats.paired import compare
-from bench.stats.power import minimum_detectable_effect, needed_units, queries_needed
+from bench.stats.power import minimum_detectable_effect, queries_needed
 from bench.stats.randomisation import randomisation_test
 from bench.stats.ranking import pairwise_tests
 from bench.stats.robust_t import robust_t
@@ -218,11 +218,11 @@ def test_tests_of_pairs_are_those_of_their_differences_to_the_last_bit(shape: st
     values[:12, 4] += 0.5  # so few differences that the last pair is enumerated
     units = random.integers(0, 40, 150) if dependent else None
     units = None if units is None else np.unique(units, return_inverse=True)[1]
-    result = pairwise_tests(values, units, flips=1500, seed=2).p
+    result = pairwise_tests(values, units, flips=1500).p
     first, second = np.triu_indices(5, 1)
     assert (
         result[first, second].tolist()
-        == holm(expected_p_values(values[:, first] - values[:, second], units, 1500, 2)).tolist()
+        == holm(expected_p_values(values[:, first] - values[:, second], units, 1500, 0)).tolist()
     )
     assert (result == result.T).all()
     assert (np.diag(result) == 1).all()
@@ -320,11 +320,13 @@ def test_fewer_units_than_the_fewest_decide_nothing() -> None:
     assert non_inferiority(values, 0.02, units=np.arange(400) % 29)[0].needed == 31
 
 
-def test_needed_units_by_hand() -> None:
-    # As queries with a standard deviation of 0.05 * 6 = 0.3: 283, as in the tests of queries.
-    assert needed_units(0.05, 0.05, 36) == 283
-    assert needed_units(0.0, 0.05, 36) is None
-    assert needed_units(0.1, 0.3 / 50**0.5, 50) == queries_needed(0.1, 0.3)
+def test_the_units_needed_are_observations_with_the_error_of_the_mean() -> None:
+    random, units = np.random.default_rng(11), np.arange(300) % 50
+    values = random.normal(0.02, 0.3, (300, 1)) + random.normal(0, 0.1, 50)[units][:, None]
+    (pair,) = compare(values, units=units)
+    means, errors, _ = robust_mean(values, units)
+    assert pair.needed == queries_needed(float(means[0]), float(errors[0]) * 50**0.5)
+    assert compare(np.tile([[0.1], [0.2], [-0.3]], (40, 1)))[0].needed is None
 
 
 def macro_datasets() -> list[Values]:

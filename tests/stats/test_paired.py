@@ -138,7 +138,6 @@ def test_noise_is_no_difference() -> None:
     values = np.full((50, 1), 1e-17)
     assert randomisation_test(values) == [1.0]
     (result,) = compare(values)
-    assert result.identical
     assert (result.wins, result.ties, result.losses) == (0, 50, 0)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.lab.reproduce.artefacts import commands_for
@@ -15,11 +14,9 @@ from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurem
 from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact
 from bench.lab.reproduce.verdicts import judge_direction
 from bench.results.intervals import span_of
-from bench.stats.bootstrap import bca_intervals
-from bench.stats.bounded import Span
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.paired import Paired, compare
-from bench.stats.strata import centred_span, centred_values
+from bench.stats.strata import centred_values, stratified_intervals
 
 
 def estimates(
@@ -47,8 +44,9 @@ def estimates(
     spans = [span_of(name, answers.results) for name in metrics]
     if minus is not None:
         spans = [span.of_differences() for span in spans]
-    intervals = _intervals(values, answers, spans, 0.95)
-    tested = _intervals(values, answers, spans, 1 - 2 * LEVEL)
+    intervals, tested = (
+        stratified_intervals(values, answers.groups, answers.units, spans, level) for level in (0.95, 1 - 2 * LEVEL)
+    )
     measured = []
     for name in names:
         if is_fact(name):
@@ -62,19 +60,6 @@ def estimates(
         mean = float(centred[:, column].mean())
         measured.append(Estimate(metric=name, mean=mean, low=low, high=high, low_90=low_90, high_90=high_90))
     return answers, measured
-
-
-def _intervals(
-    values: NDArray[np.float64], answers: MethodValues, spans: Sequence[Span], level: float
-) -> NDArray[np.float64]:
-    """(metrics, 2) intervals of the means, or of the means of the datasets' means."""
-    centred = centred_values(values, answers.groups)
-    intervals = np.empty((values.shape[1], 2))
-    for column, span in enumerate(spans):
-        one = slice(column, column + 1)
-        stretched = centred_span(values[:, one], answers.groups, span)
-        intervals[column] = bca_intervals(centred[:, one], level=level, units=answers.units, span=stretched)[0]
-    return intervals
 
 
 def compare_methods(
