@@ -10,16 +10,21 @@ from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.lab.reproduce.artefacts import commands_for
+from bench.lab.reproduce.outcomes import SAME, Outcome
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact
 from bench.lab.reproduce.verdicts import judge_direction
 from bench.results.intervals import span_of
+from bench.results.store import StoredResult
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
-from bench.stats.paired import Paired, compare
+from bench.stats.paired import compare
 from bench.stats.strata import centred_span, centred_values
+
+#: Equal scores that are computed in different ways differ by less.
+_ROUNDING = 1e-6
 
 
 def estimates(
@@ -79,8 +84,11 @@ def _intervals(
 
 def compare_methods(
     better: str, worse: str, question: RecipeQuestion, metrics: Sequence[str], runs: MethodRuns
-) -> tuple[MethodValues, MethodValues, list[Paired]]:
-    """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`."""
+) -> tuple[MethodValues, MethodValues, list[PairedComparison]]:
+    """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`.
+
+    The comparisons are not yet corrected and decided, but where both answer alike: there is nothing to decide then.
+    """
     first = runs.ask(better, question, metrics)
     second = runs.ask(worse, question, metrics)
     if first.counts != second.counts:
@@ -90,18 +98,51 @@ def compare_methods(
         differences = (first.values - second.values)[:, [column]]
         span = span_of(metric, first.results).of_differences()
         pairs += compare(differences, first.groups, units=first.units, span=span)
-    return first, second, pairs
+    outcome: Outcome = SAME if (first.values == second.values).all() and same_answers(first, second) else "undecided"
+    return (
+        first,
+        second,
+        [
+            PairedComparison(metric=metric, corrected=pair.p, outcome=outcome, **asdict(pair))
+            for metric, pair in zip(metrics, pairs, strict=True)
+        ],
+    )
 
 
-def comparison_of(metric: str, paired: Paired) -> PairedComparison:
-    """A comparison for the report, not yet corrected and decided."""
-    return PairedComparison(metric=metric, corrected=paired.p, outcome="undecided", **asdict(paired))
+def same_answers(first: MethodValues, second: MethodValues) -> bool:
+    """Whether two methods answer each of the queries alike: by the same ranking and the same recommended set.
+
+    Neighbours whose scores differ by rounding alone, in both rankings, may change places. A result whose ranking was
+    left out cannot show it.
+    """
+    return all(map(_alike, first.results, second.results, first.kept))
+
+
+def _alike(first: StoredResult, second: StoredResult, kept: NDArray[np.bool_]) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (first.has_run and second.has_run):
+        return False
+    queries = [result.per_query.filter(pa.array(kept)) for result in (first, second)]
+    one, other = (item.run.filter(pc.is_in(item.run["query_id"], queries[0]["query_id"])) for item in (first, second))
+    if not (
+        queries[0].select(["query_id", "recommended"]).equals(queries[1].select(["query_id", "recommended"]))
+        and one.select(["query_id", "rank"]).equals(other.select(["query_id", "rank"]))
+    ):
+        return False
+    scores = np.array([one["score"].to_pylist(), other["score"].to_pylist()], dtype=np.float64)
+    apart = ~(np.abs(np.diff(scores)) <= _ROUNDING).all(axis=0)
+    # Places of one query without a gap between them have one number.
+    place = np.cumsum(np.append(True, apart) | (np.array(one["rank"].to_pylist()) == 1)).tolist()
+    return sorted(zip(place, one["tool_id"].to_pylist(), strict=True)) == sorted(
+        zip(place, other["tool_id"].to_pylist(), strict=True)
+    )
 
 
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
-    # Only reports of bench 0.3 lack the effective number.
     decided = (comparison.effective or 0) >= FEWEST_UNITS
     outcome = judge_direction(published, comparison.difference, identical, corrected, decided)
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})

@@ -17,14 +17,14 @@ from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.claimtests import question_of, run_claim, with_models
 from bench.lab.reproduce.measuring import (
     compare_methods,
-    comparison_of,
     decide,
     estimates,
     lacking_of,
     measurement_of,
+    same_answers,
     unrunnable,
 )
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA, SAME
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact, recipes_of
 from bench.lab.reproduce.report import (
     Block,
@@ -262,11 +262,14 @@ def _measure(
     names = recipe.measures(cells)
     answers, estimated = estimates(recipe.method, recipe, names, runs, recipe.minus)
     measurement = measurement_of(recipe.method, answers, recipe, recipe.minus)
+    same = recipe.minus is not None and same_answers(answers, runs.ask(recipe.minus, recipe, names))
     standard, others = _standard(recipe, cells, names, runs)
     judged = []
     for cell, estimate, other in zip(cells, estimated, others, strict=True):
         margin = margin_of(cell.unit)
-        if margin is None:
+        if same:
+            verdict = SAME
+        elif margin is None:
             verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
         elif is_fact(estimate.metric):
             verdict = judge_fact(cell.value, estimate.mean, margin)
@@ -309,11 +312,13 @@ def _direction(
     first, second, pairs = compare_methods(recipe.method, recipe.rival, recipe, names, runs)
     _, estimated = estimates(recipe.method, recipe, names, runs)
     judged = []
-    for cell, name, pair, estimate in zip(cells, names, pairs, estimated, strict=True):
-        published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
-        comparison = decide(comparison_of(name, pair), published, pair.p)
-        tested = {"published_difference": published, "direction": comparison}
+    for cell, pair, estimate in zip(cells, pairs, estimated, strict=True):
         measured = None if cell.is_difference else estimate
+        if pair.outcome == SAME:
+            judged.append(_report(cell, block, verdict=SAME, measured=measured))
+            continue
+        published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
+        tested = {"published_difference": published, "direction": decide(pair, published, pair.p)}
         judged.append(_report(cell, block, verdict="direction only", measured=measured, **tested))
     update = {
         "measurement": measurement_of(recipe.method, first, recipe),
