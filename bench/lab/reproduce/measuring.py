@@ -91,7 +91,7 @@ def compare_methods(
     """
     first = runs.ask(better, question, metrics)
     second = runs.ask(worse, question, metrics)
-    if first.counts != second.counts:
+    if any((one != other).any() for one, other in zip(first.kept, second.kept, strict=True)):
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
     pairs = []
     for column, metric in enumerate(metrics):
@@ -119,25 +119,20 @@ def same_answers(first: MethodValues, second: MethodValues) -> bool:
 
 
 def _alike(first: StoredResult, second: StoredResult, kept: NDArray[np.bool_]) -> bool:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if not (first.has_run and second.has_run):
         return False
-    queries = [result.per_query.filter(pa.array(kept)) for result in (first, second)]
-    one, other = (item.run.filter(pc.is_in(item.run["query_id"], queries[0]["query_id"])) for item in (first, second))
-    if not (
-        queries[0].select(["query_id", "recommended"]).equals(queries[1].select(["query_id", "recommended"]))
-        and one.select(["query_id", "rank"]).equals(other.select(["query_id", "rank"]))
-    ):
+    rows, others = (result.per_query.filter(kept.tolist()) for result in (first, second))
+    one, two = (result.run.filter(pc.is_in(result.run["query_id"], rows["query_id"])) for result in (first, second))
+    if rows["recommended"] != others["recommended"] or one["query_id"] != two["query_id"]:
         return False
-    scores = np.array([one["score"].to_pylist(), other["score"].to_pylist()], dtype=np.float64)
-    apart = ~(np.abs(np.diff(scores)) <= _ROUNDING).all(axis=0)
+    scores = np.array([one["score"].to_pylist(), two["score"].to_pylist()], dtype=np.float64)
+    apart = np.append(True, ~(np.abs(np.diff(scores)) <= _ROUNDING).all(axis=0))
     # Places of one query without a gap between them have one number.
-    place = np.cumsum(np.append(True, apart) | (np.array(one["rank"].to_pylist()) == 1)).tolist()
-    return sorted(zip(place, one["tool_id"].to_pylist(), strict=True)) == sorted(
-        zip(place, other["tool_id"].to_pylist(), strict=True)
-    )
+    place = np.cumsum(apart | (np.array(one["rank"].to_pylist()) == 1)).tolist()
+    mine, other = (sorted(zip(place, run["tool_id"].to_pylist(), strict=True)) for run in (one, two))
+    return mine == other
 
 
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
@@ -157,12 +152,12 @@ def measurement_of(
         MeasuredData(
             dataset=manifest.dataset.spec,
             split=manifest.dataset.split,
-            queries=count,
+            queries=int(kept.sum()),
             tools=manifest.dataset.tools,
             template=manifest.dataset.template,
             result=manifest.result_id,
         )
-        for manifest, count in zip(manifests, answers.counts, strict=True)
+        for manifest, kept in zip(manifests, answers.kept, strict=True)
     ]
     return Measurement(
         method=method,

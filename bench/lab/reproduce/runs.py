@@ -91,11 +91,6 @@ class MethodValues:
     kept: tuple[NDArray[np.bool_], ...]
     failed: int
 
-    @property
-    def counts(self) -> list[int]:
-        """Queries of each dataset."""
-        return [int(rows.sum()) for rows in self.kept]
-
 
 @dataclass(frozen=True)
 class Checked:
