@@ -35,7 +35,8 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
     corrected = iter(holm(p).tolist())
 
     def decided(one: PairedComparison) -> PairedComparison:
-        return one if one.outcome == SAME else _decide(one, next(corrected))
+        higher = parse_metric(one.metric).measure.higher_is_better
+        return one if one.outcome == SAME else decide(one, 1.0 if higher else -1.0, next(corrected))
 
     tests = [test.model_copy(update={"comparisons": list(map(decided, test.comparisons))}) for test in tests]
     outcomes = [comparison.outcome for test in tests if test.decides for comparison in test.comparisons]
@@ -62,11 +63,6 @@ def with_models(claim: Claim, models: Mapping[str, str]) -> Claim:
         return test.model_copy(update={"better": better, "worse": worse, "differences": differences})
 
     return claim.model_copy(update={"tests": tuple(map(filled, claim.tests))})
-
-
-def _decide(comparison: PairedComparison, corrected: float) -> PairedComparison:
-    higher = parse_metric(comparison.metric).measure.higher_is_better
-    return decide(comparison, 1.0 if higher else -1.0, corrected)
 
 
 def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:

@@ -52,8 +52,7 @@ def estimates(
     spans = [span_of(name, answers.results) for name in metrics]
     if minus is not None:
         spans = [span.of_differences() for span in spans]
-    intervals = _intervals(values, answers, spans, 0.95)
-    tested = _intervals(values, answers, spans, 1 - 2 * LEVEL)
+    intervals, tested = (_intervals(values, answers, spans, level) for level in (0.95, 1 - 2 * LEVEL))
     measured = []
     for name in names:
         if is_fact(name):
@@ -93,20 +92,14 @@ def compare_methods(
     second = runs.ask(worse, question, metrics)
     if any((one != other).any() for one, other in zip(first.kept, second.kept, strict=True)):
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
-    pairs = []
+    outcome: Outcome = SAME if (first.values == second.values).all() and same_answers(first, second) else "undecided"
+    comparisons = []
     for column, metric in enumerate(metrics):
         differences = (first.values - second.values)[:, [column]]
         span = span_of(metric, first.results).of_differences()
-        pairs += compare(differences, first.groups, units=first.units, span=span)
-    outcome: Outcome = SAME if (first.values == second.values).all() and same_answers(first, second) else "undecided"
-    return (
-        first,
-        second,
-        [
-            PairedComparison(metric=metric, corrected=pair.p, outcome=outcome, **asdict(pair))
-            for metric, pair in zip(metrics, pairs, strict=True)
-        ],
-    )
+        (pair,) = compare(differences, first.groups, units=first.units, span=span)
+        comparisons.append(PairedComparison(metric=metric, corrected=pair.p, outcome=outcome, **asdict(pair)))
+    return first, second, comparisons
 
 
 def same_answers(first: MethodValues, second: MethodValues) -> bool:

@@ -267,15 +267,14 @@ def _measure(
     judged = []
     for cell, estimate, other in zip(cells, estimated, others, strict=True):
         margin = margin_of(cell.unit)
-        if same:
-            verdict = SAME
-        elif margin is None:
+        if margin is None:
             verdict = judge_count(cell.value, *count_range(answers.results[0], estimate.metric))
         elif is_fact(estimate.metric):
             verdict = judge_fact(cell.value, estimate.mean, margin)
         else:
             decided = enough_units(answers.units)
             verdict = judge_value(cell.value, estimate.low_90, estimate.high_90, margin, decided)
+        verdict = SAME if same else verdict
         difference = estimate.mean - cell.value
         reasons = list(recipe.differences) if verdict == "not reproduced" else []
         ours = {"measured": estimate, "difference": difference, "margin": margin, "reasons": reasons}

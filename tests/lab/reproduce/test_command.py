@@ -123,7 +123,7 @@ def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) ->
     assert len(stored) == 3
     text = (out / "reproduction.md").read_text()
     assert f"| PMLM-L3-v2+TGR-m, API-Bank [2] | recall@5 | {annotated['recall@5'].printed}" in text
-    assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 | 2 | 0 |" in text
+    assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 | 0 | 2 | 0 |" in text
     assert bench("reproduce", "tgr-5", "--markdown", "--quiet").out.count("| pass@10 |") == 4
 
     # The cells are one line of pandas.
