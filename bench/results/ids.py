@@ -7,11 +7,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bench.base.spec import Spec
 from bench.data.tables import Template
 from bench.interface import Method
 from bench.interface.parts import methods_of, revisions
 from bench.results.code_versions import cut_hash, method_code, template_hash
 
+#: `Field(..., json_schema_extra={"added": True})`: the parameter came after results had been stored, and its default is
+#: what they were made with. Ids cover it where a spec sets another value, so that those results keep theirs.
+_ADDED = {"added": True}
 #: The version of the rules that a ranking depends on: what a method may see, depth, ties, text. Protocol 2.0 changed
 #: only what is computed from a ranking, so a ranking of 1.0 is scored again, not made again.
 RANKING_RULES = "1.0"
@@ -42,7 +46,7 @@ class Conditions:
 
 
 def method_hash(method: Method, code: str | None = None, models: Mapping[str, str] | None = None) -> str:
-    """sha256 over name, parameters (defaults included), model revisions and code (rule 7).
+    """sha256 over name, parameters (defaults included, but for those of `_ADDED`), model revisions and code (rule 7).
 
     The methods and models it is built of take part with all of theirs.
 
@@ -51,9 +55,16 @@ def method_hash(method: Method, code: str | None = None, models: Mapping[str, st
         code: the hash of its code, where it is known.
         models: model revisions, where the models need not be at hand; None to ask the method.
     """
-    specs = [str(part.full_spec) for part in methods_of(method)]
+    specs = [str(_hashed_spec(part)) for part in methods_of(method)]
     known = revisions(method) if models is None else dict(models)
     return _sha256({"specs": specs, "revisions": known, "code": code or method_code(method)})
+
+
+def _hashed_spec(method: Method) -> Spec:
+    given, full = dict(method.spec.arguments), method.full_spec
+    fields = type(method.parameters).model_fields
+    kept = {name: value for name, value in full.arguments if name in given or fields[name].json_schema_extra != _ADDED}
+    return Spec.of(full.name, kept)
 
 
 def result_id(conditions: Conditions, method: str) -> str:

@@ -36,23 +36,25 @@ class _Smoothed:
 
 
 def explain_graph(
-    case: Case, base: Method, edges: Edges, weights: sp.csr_matrix, notes: tuple[str, ...]
+    case: Case, base: Method, edges: Edges, weights: sp.csr_matrix, scaled: bool, notes: tuple[str, ...]
 ) -> Explanation:
     """What a tool scores by its own text, and what each neighbour adds through the convolution.
 
     With X' = P X, rows scaled to length 1, the similarity of a query q with tool i is the sum over tools j of
     P_ij (q·x_j) / |X'_i|, for cosine and dot; with scores in place of vectors, of P_ij s_j / Σ_k P_ik. So the parts sum
-    to the score. Distances are no such sum: neighbours are then listed by name.
+    to the score. Without the scaling, the divisor is 1, but for cosine. Distances are no such sum: neighbours are then
+    listed by name.
 
     Args:
         case: the query and the tools that are shown.
         base: the method whose vectors or scores are smoothed.
         edges: (edges, 2) of the graph.
         weights: (tools, tools) P.
+        scaled: whether rows of X' have length 1, and scores are weighted means.
         notes: what there is to say of the graph.
     """
     rows = weights[np.array(case.tools, dtype=np.int64)].toarray()
-    smoothed = _smoothed(base, case, rows)
+    smoothed = _smoothed(base, case, rows, scaled)
     answer = case.answer(base)
     pairs = {(int(a), int(b)) for a, b in edges}
 
@@ -81,19 +83,21 @@ def explain_graph(
     )
 
 
-def _smoothed(base: Method, case: Case, rows: NDArray[np.float64]) -> _Smoothed:
+def _smoothed(base: Method, case: Case, rows: NDArray[np.float64], scaled: bool) -> _Smoothed:
     if isinstance(base, EmbeddingMethod):
         vectors, query = base.tool_vectors().astype(np.float64), base.query_vectors(case.query)
         mixed = rows @ vectors
-        scores = similarities(query, normalize(mixed), base.similarity)[0]
+        scores = similarities(query, normalize(mixed) if scaled else mixed, base.similarity)[0]
         if base.similarity not in ("cosine", "dot"):
             return _Smoothed(np.zeros_like(rows), scores, False)
         direction = normalize(query)[0] if base.similarity == "cosine" else query[0].astype(np.float64)
         lengths = np.linalg.norm(mixed, axis=1, keepdims=True)
         given = rows * (vectors @ direction)
+        if not scaled and base.similarity == "dot":
+            return _Smoothed(given, scores, True)
         return _Smoothed(np.divide(given, lengths, out=np.zeros_like(given), where=lengths > 0), scores, True)
     assert isinstance(base, ScoringMethod)
-    shares = rows * base.score(case.query) / rows.sum(axis=1, keepdims=True)
+    shares = rows * base.score(case.query) / (rows.sum(axis=1, keepdims=True) if scaled else 1.0)
     return _Smoothed(shares, shares.sum(axis=1), True)
 
 

@@ -5,6 +5,8 @@ Gao et al. 2025, "Tool Graph Retriever: Exploring Dependency Graph-based Tool Re
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -24,10 +26,12 @@ from bench.search.topk import top_k
 
 
 class ToolGraphRetriever(Method):
-    """Graph smoothing of the base's vectors: X' = D^-1/2 (A + αI) D^-1/2 X with normalised rows (eq. 3).
+    """Graph smoothing of the base's vectors: X' = D^-1/2 (A + αI) D^-1/2 X (eq. 3).
 
-    The base provides X. If the base has scores but no vectors (bm25, tfidf), the scores are smoothed: the score of a
-    tool becomes the weighted mean of its own score and its neighbours', with the same weights.
+    The base provides X, and its similarity compares X' with a query. The equation leaves rows of X' with other lengths
+    than those of X: long ones for a tool with many neighbours. Cosine does not see that; dot product, L1 and L2 do.
+
+    If the base has scores but no vectors (bm25, tfidf), the scores are smoothed with the same weights.
     """
 
     class Parameters(ParameterSet):
@@ -40,6 +44,12 @@ class ToolGraphRetriever(Method):
         direction: Direction = Field("symmetric", description="direction of the smoothing along dependency edges")
         layers: int = Field(1, ge=1, le=10, description="number of smoothing steps (layers)")
         alpha: float = Field(1.0, gt=0, description="weight of the self-loop (α); 1 in the paper")
+        scale: Literal["unit", "none"] = Field(
+            "unit",
+            description="scaling after eq. 3: `unit` gives vectors length 1 (and divides scores by the sum of "
+            "weights); `none` leaves the equation as printed, which matters where the similarity is not cosine",
+            json_schema_extra={"added": True},
+        )
         most_producers: int = Field(
             3, ge=1, description="graph=rules: ignore a handle returned by more tools than this"
         )
@@ -86,11 +96,12 @@ class ToolGraphRetriever(Method):
         self._facts = {"edges": len(self._edges), "connected_share": share}
         chosen = self.parameters
         self._weights = propagation(self._edges, len(library), chosen.direction, chosen.alpha, chosen.layers)
+        scaled = chosen.scale == "unit"
         if isinstance(self._base, EmbeddingMethod):
-            smoothed = normalize(self._weights @ self._base.tool_vectors().astype(np.float64))
-            self._index = VectorIndex(smoothed, self._base.similarity)
+            smoothed = self._weights @ self._base.tool_vectors().astype(np.float64)
+            self._index = VectorIndex(normalize(smoothed) if scaled else smoothed, self._base.similarity)
         else:
-            self._totals = np.asarray(self._weights.sum(axis=1)).ravel()
+            self._totals = np.asarray(self._weights.sum(axis=1)).ravel() if scaled else np.ones(len(library))
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
         if isinstance(self._base, EmbeddingMethod):
@@ -112,4 +123,4 @@ class ToolGraphRetriever(Method):
 
         chosen = self.parameters
         notes = graph_notes(chosen.graph, len(self._edges), chosen.direction, chosen.layers)
-        return explain_graph(case, self._base, self._edges, self._weights, notes)
+        return explain_graph(case, self._base, self._edges, self._weights, chosen.scale == "unit", notes)

@@ -81,6 +81,7 @@ ADDITIVE = [
     *("bm25", "bm25(tokens=whitespace, k1=0.4, b=1.0)", "bm25-okapi", "bm25-okapi(tokens=words)"),
     *("tfidf", "tfidf(sublinear=true)", "tfidf(tokens=whitespace)"),
     *("tgr", "tgr(graph=manual, direction=prerequisite, alpha=3.0)", "tgr(layers=2, base=dense(similarity=dot))"),
+    *("tgr(base=dense(similarity=dot), scale=none)", "tgr(base=bm25, scale=none)"),
     *("tgr(base=bm25)", "tgr(base=nearest-query)", "nearest-query", "nearest-query(neighbours=3)"),
     *("rrf", "rrf(methods=[bm25, nearest-query], pool=7)"),
     *("hybrid", "hybrid(methods=[bm25, nearest-query], pool=7, learn=false, weight=0.3)"),

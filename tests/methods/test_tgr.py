@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from pathlib import Path
@@ -21,6 +23,7 @@ from bench.interface.parts import needs_history, revisions
 from bench.metrics import parse_metrics
 from bench.metrics.ties import Beyond, tie_band
 from bench.registry import build_method, method_class
+from bench.results.ids import method_hash
 
 Make = Callable[..., Dataset]
 Prepared = Callable[..., Method]
@@ -109,6 +112,36 @@ def test_rows_are_normalised_after_the_smoothing_not_before(make: Make, prepared
     assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx(expected, abs=1e-6)
 
 
+# a and b become (x_a + x_b) / 2 = (1/2, 5); c stays (3, 4). The query is (1, 0).
+@pytest.mark.parametrize(
+    ("similarity", "expected"),
+    [
+        ("dot", (0.5, 0.5, 3)),
+        ("l1", (-5.5, -5.5, -6)),
+        ("l2", (-sqrt(25.25), -sqrt(25.25), -sqrt(20))),
+        # Cosine sees no lengths: it is what `scale=unit` gives.
+        ("cosine", (1 / sqrt(101), 1 / sqrt(101), 0.6)),
+    ],
+)
+def test_the_equation_as_printed_leaves_vectors_their_length(
+    make: Make, prepared: Prepared, similarity: Similarity, expected: tuple[float, ...]
+) -> None:
+    base = Vectors([(1, 0), (0, 10), (3, 4)], (1, 0))
+    base.similarity = similarity
+    method = prepared(tgr(base, graph="manual", scale="none"), make(TOOLS, edges=EDGE))
+    assert scores_by_code(method.rank(queries("x"), 3)) == pytest.approx(dict(enumerate(expected)), abs=1e-6)
+
+
+def test_results_made_before_there_was_a_scale_keep_their_ids() -> None:
+    full = 'tgr(alpha=1.0, base=dense(), direction=symmetric, discriminator="", graph=rules, layers=1, most_producers=3'
+    specs = [f"{full}, nearest=5, within=library)", str(build_method("dense").full_spec)]
+    text = json.dumps({"specs": specs, "revisions": {"some": "1"}, "code": "2"}, sort_keys=True)
+    before = hashlib.sha256(text.encode()).hexdigest()
+    scales = {scale: method_hash(build_method(f"tgr(scale={scale})"), "2", {"some": "1"}) for scale in ("unit", "none")}
+    assert scales["unit"] == before == method_hash(build_method("tgr"), "2", {"some": "1"})
+    assert scales["none"] != before
+
+
 def test_the_similarity_of_the_base_is_kept(make: Make, prepared: Prepared) -> None:
     base = Vectors(X, (1, 0))
     base.similarity = "l1"
@@ -177,6 +210,10 @@ def test_a_base_with_scores_is_smoothed_by_the_weighted_mean(make: Make, prepare
     # b shares no word with the query and takes in what its neighbours have.
     assert result[1] == 0
     assert smoothed[1] > 0
+    # As printed, rows are not divided by their sums.
+    sums = {0: 1 / 2 + side, 1: 1 / 3 + 2 * side, 2: 1 / 2 + side}
+    printed = scores_by_code(prepared("tgr(base=bm25, graph=manual, scale=none)", made).rank(queries("send stamps"), 3))
+    assert printed == pytest.approx({tool: score * sums[tool] for tool, score in expected.items()}, rel=1e-5)
 
 
 @pytest.mark.parametrize("base", ["random", "popularity", "oracle", "rrf"])
