@@ -277,7 +277,7 @@ def _measure(
         verdict = SAME if same else verdict
         difference = estimate.mean - cell.value
         reasons = list(recipe.differences) if verdict == "not reproduced" else []
-        ours = {"measured": estimate, "difference": difference, "margin": margin, "reasons": reasons}
+        ours = {"measured": estimate, "difference": difference, "margin": None if same else margin, "reasons": reasons}
         judged.append(_report(cell, block, verdict=verdict, standard=other, **ours))
     return made.model_copy(update={"measurement": measurement, "standard": standard}), judged
 
