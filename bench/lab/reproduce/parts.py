@@ -338,12 +338,12 @@ def _counts(cells: Sequence[CellReport]) -> list[str]:
 
 
 def drawn_part(names: Iterable[str]) -> Part:
-    """What these papers draw and print no numbers of."""
+    """What these papers draw and print no numbers of; an empty part where that is nothing."""
     table = Table(["paper", "figure", "what it shows", "here"], whole=(0, 1))
     for name in names:
         for figure, (shows, here) in papers()[name].drawn.items():
             table.add(name, figure, shows, here)
-    return Part("Drawn without numbers", table)
+    return Part("Drawn without numbers", table) if table.rows else Part()
 
 
 # Claims -------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from bench.lab.reproduce.parts import (
     cell_row,
     claim_parts,
     claim_state,
+    drawn_part,
     markdown,
     paper_table,
     preconditions_of,
@@ -68,6 +69,8 @@ def test_every_claim_test_and_command_is_shown(report: Reproduction, capsys: pyt
     for command in {command for item in lacking for command in item.commands}:
         assert f"\n    {command}\n" in said
         assert f"\n- `{command}`\n" in document
+    assert "\n## Drawn without numbers\n" in document
+    assert not drawn_part(["colt"]).title
     measured = [test for claim in report.claims for test in claim.tests if test.comparisons]
     assert document.count("\n| metric | n |") == len(measured)
 
