@@ -85,12 +85,16 @@ class TableInfo(Record):
 
 
 class TranscribedPaper(Record):
-    """A paper whose tables are transcribed."""
+    """A paper whose tables are transcribed.
+
+    `drawn` is what it has without numbers, figures and cases: name -> what it shows, and what answers for it here.
+    """
 
     title: str
     citation: str
     url: str
     tables: dict[str, TableInfo]
+    drawn: dict[str, tuple[str, str]] = {}
 
 
 @cache

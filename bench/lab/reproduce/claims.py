@@ -67,21 +67,14 @@ class ClaimTest(RecipeQuestion):
 class Printed(Record):
     """Two rows of printed tables of which the first should be above the second, wherever both have a cell.
 
-    `better` and `worse` are `TABLE: ROW`; `places` and `metrics` narrow the cells, all by default. In a table of
-    differences, `below_zero` asks the cells of one row for their sign instead.
+    `better` and `worse` are `TABLE: ROW`; `places` and `metrics` narrow the cells, all by default. Without `better`,
+    the row `worse` of a table of differences should be below zero.
     """
 
-    better: str
-    worse: str = ""
+    better: str = ""
+    worse: str
     places: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    below_zero: bool = False
-
-    @model_validator(mode="after")
-    def _is_one_of_both(self) -> Printed:
-        if bool(self.worse) == self.below_zero:
-            raise ValueError("give either worse or below_zero")
-        return self
 
 
 class Claim(Record):
@@ -152,12 +145,12 @@ def check_printed(printed: tuple[Printed, ...]) -> PrintedReport | None:
     against = []
     total = 0
     for pair in printed:
-        first = _cells(pair.better, pair)
-        if pair.below_zero:
-            total += len(first)
-            against += [f"{cell} {cell.printed}" for cell in first.values() if cell.value >= 0]
-            continue
         second = _cells(pair.worse, pair)
+        if not pair.better:
+            total += len(second)
+            against += [f"{cell} {cell.printed}" for cell in second.values() if cell.value >= 0]
+            continue
+        first = _cells(pair.better, pair)
         shared = [key for key in first if key in second]
         if not shared:
             raise DataError(f"{pair.better!r} and {pair.worse!r} share no printed cell.")

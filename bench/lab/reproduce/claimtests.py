@@ -9,8 +9,8 @@ from bench.base.spec import parse
 from bench.interface import Library
 from bench.lab.reproduce.artefacts import artefact, folder_of, names_in
 from bench.lab.reproduce.claims import Claim, ClaimTest, Precondition, check_printed
-from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, lacking_of, measurement_of
-from bench.lab.reproduce.outcomes import Difference
+from bench.lab.reproduce.measuring import compare_methods, decide, lacking_of, measurement_of
+from bench.lab.reproduce.outcomes import SAME, Difference
 from bench.lab.reproduce.recipes import RecipeQuestion, fill_roles
 from bench.lab.reproduce.report import ClaimReport, ClaimTestReport, PairedComparison, PreconditionReport
 from bench.lab.reproduce.runs import MethodRuns, as_bench_error, plans
@@ -31,14 +31,14 @@ def run_claim(claim: Claim, runs: MethodRuns, advance: Callable[[], None]) -> Cl
     for test in with_models(claim, runs.models).tests:
         tests.append(_run(test, runs))
         advance()
-    p = [comparison.p for test in tests for comparison in test.comparisons]
+    p = [one.p for test in tests for one in test.comparisons if one.outcome != SAME]
     corrected = iter(holm(p).tolist())
-    tests = [
-        test.model_copy(
-            update={"comparisons": [_decide(comparison, next(corrected)) for comparison in test.comparisons]}
-        )
-        for test in tests
-    ]
+
+    def decided(one: PairedComparison) -> PairedComparison:
+        higher = parse_metric(one.metric).measure.higher_is_better
+        return one if one.outcome == SAME else decide(one, 1.0 if higher else -1.0, next(corrected))
+
+    tests = [test.model_copy(update={"comparisons": list(map(decided, test.comparisons))}) for test in tests]
     outcomes = [comparison.outcome for test in tests if test.decides for comparison in test.comparisons]
     return ClaimReport(
         claim=claim.id,
@@ -65,16 +65,11 @@ def with_models(claim: Claim, models: Mapping[str, str]) -> Claim:
     return claim.model_copy(update={"tests": tuple(map(filled, claim.tests))})
 
 
-def _decide(comparison: PairedComparison, corrected: float) -> PairedComparison:
-    higher = parse_metric(comparison.metric).measure.higher_is_better
-    return decide(comparison, 1.0 if higher else -1.0, corrected)
-
-
 def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
     """The comparisons of one test, not yet decided; or what it lacks. A fault of ours ends no other test."""
     differences = list(test.differences)
     try:
-        first, second, pairs = compare_methods(test.better, test.worse, test, test.metrics, runs)
+        first, second, comparisons = compare_methods(test.better, test.worse, test, test.metrics, runs)
     except Exception as error:
         lacking = lacking_of([test.better, test.worse], test, test.metrics, test.needs, error)
         return ClaimTestReport(better=test.better, worse=test.worse, differences=differences, lacking=lacking)
@@ -84,7 +79,7 @@ def _run(test: ClaimTest, runs: MethodRuns) -> ClaimTestReport:
         measurement=measurement_of(test.better, first, test),
         rival=measurement_of(test.worse, second, test),
         differences=differences,
-        comparisons=[comparison_of(metric, pair) for metric, pair in zip(test.metrics, pairs, strict=True)],
+        comparisons=comparisons,
         precondition=check_precondition(test, runs),
     )
 
@@ -118,7 +113,7 @@ def _compared(wanted: Precondition, report: PreconditionReport, runs: MethodRuns
     """It holds if the first system is shown to be better; the comparison is a family of its own."""
     question = question_of(wanted)
     first, second, (pair,) = compare_methods(wanted.better, wanted.worse, question, [wanted.metric], runs)
-    comparison = decide(comparison_of(wanted.metric, pair), 1.0, pair.p)
+    comparison = decide(pair, 1.0, pair.p)
     update = {
         "holds": comparison.outcome == "as published",
         "metric": wanted.metric,

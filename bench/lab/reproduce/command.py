@@ -29,6 +29,7 @@ from bench.lab.reproduce.parts import (
     Part,
     block_parts,
     claim_parts,
+    drawn_part,
     markdown,
     paper_table,
     print_parts,
@@ -46,7 +47,12 @@ _WORDS = ("list", "all", "claims", "train")
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in (*_WORDS, *papers(), *table_names()) if name.startswith(incomplete)]
+    return [name for name in _names() if name.startswith(incomplete)]
+
+
+def _names() -> list[str]:
+    """All that can be reproduced or trained, each by a name of its own."""
+    return [*_WORDS, *papers(), *table_names(), *(claim.id for claim in claims()), *artefacts()]
 
 
 @click.command("reproduce", cls=VerbCommand)
@@ -83,6 +89,7 @@ def command(
     \b
     bench reproduce list            list tables, claims, and the models they need
     bench reproduce tgr-2           one table; several tables or a whole paper (tgr) work, too
+    bench reproduce tgr-words       one claim
     bench reproduce claims          only the claims; the claims of a paper are part of it
     bench reproduce all             everything that can run on this machine
     bench reproduce train [NAME]    train the models that recipes need, or the named ones
@@ -92,11 +99,12 @@ def command(
     """
     bars = progress(quiet)
     if not what:
-        raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2) or a paper (tgr).")
-    if what[0] in ("train", "list") and (jobs > 1 or address is not None or named):
+        raise UsageError("say what to reproduce: list, all, claims, a table (tgr-2), a claim or a paper (tgr).")
+    training = what[0] == "train" or what[0] in artefacts()
+    if (training or what[0] == "list") and (jobs > 1 or address is not None or named):
         raise UsageError(f"bench reproduce {what[0]} runs no cells: give no --jobs, --ray or --model with it.")
-    if what[0] == "train":
-        _train(what[1:], quiet)
+    if training:
+        _train(what[what[0] == "train" :], quiet)
         return
     if what == ("list",):
         _list(as_json)
@@ -148,24 +156,15 @@ def command(
 
 def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:
     """The tables and claims that the words name, each once, in the order of the papers."""
-    known = table_names()
-    tables: set[str] = set()
-    wanted: set[str] = set()
     for word in what:
-        if word in {"all", "claims"}:
-            wanted.update(papers())
-            tables.update(known if word == "all" else [])
-        elif word in papers():
-            wanted.add(word)
-            tables.update(table for table in known if paper_of(table) == word)
-        elif word in known:
-            tables.add(word)
-        elif word in _WORDS:
-            raise UsageError(f"`bench reproduce {word}` goes with no table.")
-        else:
-            names = [*_WORDS, *papers(), *known]
-            raise UsageError(f"there is no table {word!r}{suggestion(word, names)}; `bench reproduce list` lists them.")
-    return [table for table in known if table in tables], [claim for claim in claims() if claim.paper in wanted]
+        if word not in _names():
+            near = suggestion(word, _names())
+            raise UsageError(f"there is no table or claim {word!r}{near}; `bench reproduce list` lists them.")
+        if word in {"list", "train", *artefacts()}:
+            raise UsageError(f"`bench reproduce {word}` goes with no table or claim.")
+    words = set(what)
+    tables = [table for table in table_names() if words & {"all", table, paper_of(table)}]
+    return tables, [claim for claim in claims() if words & {"all", "claims", claim.id, claim.paper}]
 
 
 def _list(as_json: bool) -> None:
@@ -177,7 +176,8 @@ def _list(as_json: bool) -> None:
             name: {**item.model_dump(), "folder": str(folder_of(name)), "there": is_there(name)}
             for name, item in artefacts().items()
         }
-        print_json({"tables": cells, "claims": statements, "artefacts": made})
+        drawn = {name: paper.drawn for name, paper in papers().items()}
+        print_json({"tables": cells, "claims": statements, "artefacts": made, "drawn": drawn})
         return
     tables = Table(["table", "cells", "description"], right=(1,))
     for name in table_names():
@@ -189,7 +189,7 @@ def _list(as_json: bool) -> None:
     for name, item in artefacts().items():
         models.add(name, "yes" if is_there(name) else "no", item.summary)
     training = Part(table=models, notes=["`bench reproduce train NAME` trains a model"])
-    print_parts([Part(table=tables), Part(table=claimed), training])
+    print_parts([Part(table=tables), Part(table=claimed), training, drawn_part(papers())])
 
 
 def _train(names: Sequence[str], quiet: bool) -> None:

@@ -6,17 +6,23 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, UnavailableError, UsageError
 from bench.lab.reproduce.artefacts import commands_for
+from bench.lab.reproduce.outcomes import SAME, Outcome
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact
 from bench.lab.reproduce.verdicts import judge_direction
 from bench.results.intervals import span_of
+from bench.results.store import StoredResult
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
-from bench.stats.paired import Paired, compare
+from bench.stats.paired import compare
 from bench.stats.strata import centred_values, stratified_intervals
+
+#: Equal scores that are computed in different ways differ by less.
+_ROUNDING = 1e-6
 
 
 def estimates(
@@ -64,29 +70,54 @@ def estimates(
 
 def compare_methods(
     better: str, worse: str, question: RecipeQuestion, metrics: Sequence[str], runs: MethodRuns
-) -> tuple[MethodValues, MethodValues, list[Paired]]:
-    """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`."""
+) -> tuple[MethodValues, MethodValues, list[PairedComparison]]:
+    """Two methods on the same queries: their answers, and one comparison for each metric; raises as `estimates`.
+
+    The comparisons are not yet corrected and decided, but where both answer alike: there is nothing to decide then.
+    """
     first = runs.ask(better, question, metrics)
     second = runs.ask(worse, question, metrics)
-    if first.counts != second.counts:
+    if any((one != other).any() for one, other in zip(first.kept, second.kept, strict=True)):
         raise UsageError(f"{better} and {worse} were not judged on the same queries.")
-    pairs = []
+    outcome: Outcome = SAME if (first.values == second.values).all() and same_answers(first, second) else "undecided"
+    comparisons = []
     for column, metric in enumerate(metrics):
         differences = (first.values - second.values)[:, [column]]
         span = span_of(metric, first.results).of_differences()
-        pairs += compare(differences, first.groups, units=first.units, span=span)
-    return first, second, pairs
+        (pair,) = compare(differences, first.groups, units=first.units, span=span)
+        comparisons.append(PairedComparison(metric=metric, corrected=pair.p, outcome=outcome, **asdict(pair)))
+    return first, second, comparisons
 
 
-def comparison_of(metric: str, paired: Paired) -> PairedComparison:
-    """A comparison for the report, not yet corrected and decided."""
-    return PairedComparison(metric=metric, corrected=paired.p, outcome="undecided", **asdict(paired))
+def same_answers(first: MethodValues, second: MethodValues) -> bool:
+    """Whether two methods answer each of the queries alike: by the same ranking and the same recommended set.
+
+    Neighbours whose scores differ by rounding alone, in both rankings, may change places. A result whose ranking was
+    left out cannot show it.
+    """
+    return all(map(_alike, first.results, second.results, first.kept))
+
+
+def _alike(first: StoredResult, second: StoredResult, kept: NDArray[np.bool_]) -> bool:
+    import pyarrow.compute as pc
+
+    if not (first.has_run and second.has_run):
+        return False
+    rows, others = (result.per_query.filter(kept.tolist()) for result in (first, second))
+    one, two = (result.run.filter(pc.is_in(result.run["query_id"], rows["query_id"])) for result in (first, second))
+    if rows["recommended"] != others["recommended"] or one["query_id"] != two["query_id"]:
+        return False
+    scores = np.array([one["score"].to_pylist(), two["score"].to_pylist()], dtype=np.float64)
+    apart = np.append(True, ~(np.abs(np.diff(scores)) <= _ROUNDING).all(axis=0))
+    # Places of one query without a gap between them have one number.
+    place = np.cumsum(apart | (np.array(one["rank"].to_pylist()) == 1)).tolist()
+    mine, other = (sorted(zip(place, run["tool_id"].to_pylist(), strict=True)) for run in (one, two))
+    return mine == other
 
 
 def decide(comparison: PairedComparison, published: float, corrected: float) -> PairedComparison:
     """The comparison with its corrected p-value and what that makes of it."""
     identical = comparison.wins == comparison.losses == 0
-    # Only reports of bench 0.3 lack the effective number.
     decided = (comparison.effective or 0) >= FEWEST_UNITS
     outcome = judge_direction(published, comparison.difference, identical, corrected, decided)
     return comparison.model_copy(update={"corrected": corrected, "outcome": outcome})
@@ -101,12 +132,12 @@ def measurement_of(
         MeasuredData(
             dataset=manifest.dataset.spec,
             split=manifest.dataset.split,
-            queries=count,
+            queries=int(kept.sum()),
             tools=manifest.dataset.tools,
             template=manifest.dataset.template,
             result=manifest.result_id,
         )
-        for manifest, count in zip(manifests, answers.counts, strict=True)
+        for manifest, kept in zip(manifests, answers.kept, strict=True)
     ]
     return Measurement(
         method=method,

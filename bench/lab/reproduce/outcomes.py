@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+#: Two systems that answer every query alike: no comparison of them says anything about a paper.
+Same = Literal["not tested: both are the same here"]
+SAME: Same = "not tested: both are the same here"
+
 #: What becomes of a cell; each has exactly one.
-CellVerdict = Literal["reproduced", "not reproduced", "not decided", "direction only", "not run"]
+CellVerdict = Literal["reproduced", "not reproduced", "not decided", "direction only", "not run", Same]
 CELL_VERDICTS: tuple[CellVerdict, ...] = get_args(CellVerdict)
 
 #: What becomes of a paired comparison that a paper decides one way.
-Outcome = Literal["as published", "opposite", "undecided", "no difference", "no direction"]
+Outcome = Literal["as published", "opposite", "undecided", "no difference", "no direction", Same]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: Those by which cells of the verdict `direction only` are counted apart.
 DIRECTION_COUNTS: tuple[Outcome, ...] = ("as published", "opposite")
 
 #: What becomes of a claim; `not tested`: the tests that ran have not what the claim is about.
-ClaimVerdict = Literal["holds", "does not hold", "undecided", "not tested", "not run"]
+ClaimVerdict = Literal["holds", "does not hold", "undecided", "not tested", "not run", Same]
 CLAIM_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 Difference = Literal[

@@ -24,8 +24,7 @@ def read_reproduction(path: Path) -> Reproduction:
     Raises:
         UsageError: it cannot be read, or does not follow its schema.
     """
-    advice = "; reports of bench 0.3 (schema 1) are no longer read, and `bench reproduce` makes one anew"
-    report = Reader(f"the report of `bench reproduce` {path}", UsageError, advice).read_record(Reproduction, path)
+    report = Reader(f"the report of `bench reproduce` {path}", UsageError).read_record(Reproduction, path)
     if any(not 0 <= cell.block < len(report.blocks) for cell in report.cells):
         raise UsageError(f"{path} is not a report of `bench reproduce` (a cell has no block).")
     return report

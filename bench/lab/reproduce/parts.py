@@ -8,7 +8,7 @@ from itertools import groupby
 
 from bench.cli.output import console
 from bench.lab.reproduce.cells import papers
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, DIFFERENCES, DIRECTION_COUNTS
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, DIFFERENCES, DIRECTION_COUNTS, SAME
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -52,6 +52,7 @@ _LEGEND = (
     "that row are in parentheses. Directions are tested by the paired randomisation test, p-values corrected by Holm "
     "within a table; claims by the same, within a claim. As published, opposite: how many of these cells a test shows "
     "to be so.",
+    f"{SAME}: the two systems of the comparison answer every query alike, so it says nothing about the paper.",
     "not run: what it needs and the command that would run it are below the table.",
 )
 
@@ -107,6 +108,7 @@ def markdown(report: Reproduction) -> str:
         parts += [Part("The papers' claims"), *claim_parts(report.claims)]
     used = {name for block in report.blocks for name in (*block.follows, *block.differences)}
     used |= {name for claim in report.claims for test in claim.tests for name in test.differences}
+    parts.append(drawn_part(paper.paper for paper in report.papers))
     if used:
         meanings = [f"{name}: {text}" for name, text in DIFFERENCES.items() if name in used]
         parts.append(Part("What the differences mean", notes=meanings))
@@ -307,7 +309,11 @@ def summary_parts(report: Reproduction) -> list[Part]:
 
 def verdict_table(report: Reproduction) -> Table:
     """The cells of each table, counted as `COUNTS` says, and their sums."""
-    table = Table(["table", *(name.replace(" ", "\n") for name in COUNTS)], right=range(1, len(COUNTS) + 1), tight=True)
+    table = Table(
+        ["table", *(name.partition(":")[0].replace(" ", "\n") for name in COUNTS)],
+        right=range(1, len(COUNTS) + 1),
+        tight=True,
+    )
     for item in report.tables:
         table.add(item.table, *_counts([cell for cell in report.cells if cell.table == item.table]))
     table.add("all", *_counts(report.cells), style="bold")
@@ -329,6 +335,15 @@ def _counts(cells: Sequence[CellReport]) -> list[str]:
     verdicts, directions = count_cells(cells)
     counts = [verdicts[name] for name in CELL_VERDICTS] + [directions[name] for name in DIRECTION_COUNTS]
     return [str(len(cells)), *map(str, counts)]
+
+
+def drawn_part(names: Iterable[str]) -> Part:
+    """What these papers draw and print no numbers of; an empty part where that is nothing."""
+    table = Table(["paper", "figure", "what it shows", "here"], whole=(0, 1))
+    for name in names:
+        for figure, (shows, here) in papers()[name].drawn.items():
+            table.add(name, figure, shows, here)
+    return Part("Drawn without numbers", table) if table.rows else Part()
 
 
 # Claims -------------------------------------------------------------------------------------------------------------
@@ -387,6 +402,8 @@ def claim_state(claim: ClaimReport) -> str:
     words = [f"{len(ran)} of {len(claim.tests)} tests ran"] if 0 < len(ran) < len(claim.tests) else []
     if aside := sum(not test.decides for test in ran):
         words.append(f"the precondition of {aside} fails")
+    if alike := sum(test.decides and test.comparisons[0].outcome == SAME for test in ran):
+        words.append(f"the same in {alike} of {len(claim.tests)} tests")
     return f"{claim.verdict} ({'; '.join(words)})" if words else claim.verdict
 
 

@@ -56,9 +56,9 @@ class Lacking(Record):
 
 
 class Estimate(Record):
-    """A mean with its 95% interval, and the 90% one by which it is judged; counts and shares of a graph have none.
+    """A mean with its 95% interval, and the 90% one by which it is judged (None: the 95% one decides).
 
-    Reports of bench 0.3 have no 90% interval.
+    Counts and shares of a graph have neither.
     """
 
     metric: str
@@ -72,14 +72,14 @@ class Estimate(Record):
 class PairedComparison(Record):
     """A paired comparison: first - second on the same queries.
 
-    `n` queries in `units` of independence, which are worth `effective` independent queries (None in older reports).
-    `p` is as of `bench.stats.differences.intervals_and_p_values`, `corrected` by Holm for its family; `detectable` is
-    the minimum detectable effect at 80% power.
+    `n` queries in `units` of independence, which are worth `effective` independent queries (None: not counted). `p` is
+    as of `bench.stats.differences.intervals_and_p_values`, `corrected` by Holm for its family; `detectable` is the
+    minimum detectable effect at 80% power.
     """
 
     metric: str
     n: int
-    units: int | None = None
+    units: int
     effective: float | None = None
     difference: float
     low: float | None
@@ -282,5 +282,5 @@ class Reproduction(Record):
     cells: list[CellReport]
     blocks: list[Block]
     claims: list[ClaimReport]
-    papers: list[PaperReport] = []
+    papers: list[PaperReport]
     estimate: RunEstimate | None = None

@@ -17,14 +17,14 @@ from bench.lab.reproduce.claims import Claim
 from bench.lab.reproduce.claimtests import question_of, run_claim, with_models
 from bench.lab.reproduce.measuring import (
     compare_methods,
-    comparison_of,
     decide,
     estimates,
     lacking_of,
     measurement_of,
+    same_answers,
     unrunnable,
 )
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, OF_DATA, SAME
 from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact, recipes_of
 from bench.lab.reproduce.report import (
     Block,
@@ -262,6 +262,7 @@ def _measure(
     names = recipe.measures(cells)
     answers, estimated = estimates(recipe.method, recipe, names, runs, recipe.minus)
     measurement = measurement_of(recipe.method, answers, recipe, recipe.minus)
+    same = recipe.minus is not None and same_answers(answers, runs.ask(recipe.minus, recipe, names))
     standard, others = _standard(recipe, cells, names, runs)
     judged = []
     for cell, estimate, other in zip(cells, estimated, others, strict=True):
@@ -273,9 +274,10 @@ def _measure(
         else:
             decided = enough_units(answers.units)
             verdict = judge_value(cell.value, estimate.low_90, estimate.high_90, margin, decided)
+        verdict = SAME if same else verdict
         difference = estimate.mean - cell.value
         reasons = list(recipe.differences) if verdict == "not reproduced" else []
-        ours = {"measured": estimate, "difference": difference, "margin": margin, "reasons": reasons}
+        ours = {"measured": estimate, "difference": difference, "margin": None if same else margin, "reasons": reasons}
         judged.append(_report(cell, block, verdict=verdict, standard=other, **ours))
     return made.model_copy(update={"measurement": measurement, "standard": standard}), judged
 
@@ -309,11 +311,13 @@ def _direction(
     first, second, pairs = compare_methods(recipe.method, recipe.rival, recipe, names, runs)
     _, estimated = estimates(recipe.method, recipe, names, runs)
     judged = []
-    for cell, name, pair, estimate in zip(cells, names, pairs, estimated, strict=True):
-        published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
-        comparison = decide(comparison_of(name, pair), published, pair.p)
-        tested = {"published_difference": published, "direction": comparison}
+    for cell, pair, estimate in zip(cells, pairs, estimated, strict=True):
         measured = None if cell.is_difference else estimate
+        if pair.outcome == SAME:
+            judged.append(_report(cell, block, verdict=SAME, measured=measured))
+            continue
+        published = cell.value if cell.is_difference else cell.value - recipe.opponent(cell).value
+        tested = {"published_difference": published, "direction": decide(pair, published, pair.p)}
         judged.append(_report(cell, block, verdict="direction only", measured=measured, **tested))
     update = {
         "measurement": measurement_of(recipe.method, first, recipe),

@@ -80,7 +80,7 @@ class MethodValues:
         groups: (queries,) the dataset of each query, by code from 0, or the value of the slice over which the mean is
             taken; zeros where all are pooled.
         units: (queries,) the unit of independence of each query, by code from 0; each lies within a dataset.
-        counts: queries of each dataset.
+        kept: of each result, (queries,) which of its queries these are.
         failed: how many of these queries failed or were not answered; they score 0.
     """
 
@@ -88,7 +88,7 @@ class MethodValues:
     values: NDArray[np.float64]
     groups: NDArray[np.int64]
     units: NDArray[np.int64]
-    counts: tuple[int, ...]
+    kept: tuple[NDArray[np.bool_], ...]
     failed: int
 
 
@@ -138,7 +138,7 @@ class MethodRuns:
         Raises:
             BenchError: something it needs is not here, or the run failed.
         """
-        results, tables, units = [], [], []
+        results, tables, units, rows = [], [], [], []
         groups: list[str] = []
         first = 0
         failed = 0
@@ -151,6 +151,7 @@ class MethodRuns:
                 raise UsageError(f"{plan.dataset} has no judged query with {wanted}.")
             results.append(result)
             tables.append(table[kept])
+            rows.append(kept)
             # By way of a list: pyarrow imports pandas to make an array of truth values.
             failed += int(np.count_nonzero(np.array(result.per_query["failed"].to_pylist(), dtype=np.bool_)[kept]))
             plan_units = number_units(result.units[kept])
@@ -164,7 +165,7 @@ class MethodRuns:
             np.concatenate(tables),
             np.unique(groups, return_inverse=True)[1].astype(np.int64),
             np.concatenate(units),
-            tuple(len(table) for table in tables),
+            tuple(rows),
             failed,
         )
 

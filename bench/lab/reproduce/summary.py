@@ -40,7 +40,9 @@ def _summary(paper: str, cells: Sequence[CellReport], claims: Counter[ClaimVerdi
     ]
     left = [
         _share(verdicts["not run"], len(cells), "cells", "was not run", "were not run"),
-        _share(claims["not tested"], claims.total(), "claims", "was not tested", "were not tested"),
+        _share(
+            claims.total() - tested - claims["not run"], claims.total(), "claims", "was not tested", "were not tested"
+        ),
         _share(claims["not run"], claims.total(), "claims", "was not run", "were not run"),
     ]
     open_ones = ", ".join(text for text in left if text and not text.startswith("0 "))

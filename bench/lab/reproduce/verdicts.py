@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.lab.reproduce.cells import Unit
-from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
+from bench.lab.reproduce.outcomes import SAME, CellVerdict, ClaimVerdict, Outcome
 from bench.stats.noninferiority import EquivalenceVerdict, judge_interval, pair_verdict
 
 #: A share is reproduced if it is shown to be this near to the published one.
@@ -86,8 +86,8 @@ def judge_direction(published: float, difference: float, identical: bool, p: flo
 def judge_claim(outcomes: Sequence[Outcome], set_aside: bool = False) -> ClaimVerdict:
     """A claim holds if every test that ran comes out as claimed.
 
-    It does not hold if one test comes out the other way, or if the two systems it tells apart are the same. With no
-    test that ran it is `not run`.
+    It does not hold if one test comes out the other way, or if no query differs by its metric. Else a test of two
+    systems that answer alike leaves it untested. With no test that ran it is `not run`.
 
     Args:
         outcomes: of the tests that ran and whose precondition holds.
@@ -97,4 +97,6 @@ def judge_claim(outcomes: Sequence[Outcome], set_aside: bool = False) -> ClaimVe
         return "not tested" if set_aside else "not run"
     if any(outcome in {"opposite", "no difference"} for outcome in outcomes):
         return "does not hold"
+    if SAME in outcomes:
+        return SAME
     return "holds" if all(outcome == "as published" for outcome in outcomes) else "undecided"

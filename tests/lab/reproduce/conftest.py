@@ -34,10 +34,16 @@ CARD = Card(
 
 @pytest.fixture(scope="session")
 def tiny() -> Dataset:
-    """Ten tools and 40 test queries of one gold tool each; every fourth query is of the slice kind=odd."""
+    """Ten tools and 40 test queries of one gold tool each: every fourth of the slice kind=odd, half of part=early."""
     tools = [Tool(f"t{i}", f"tool {i}", f"Does thing {i}.") for i in range(10)]
     queries = [
-        Query(f"q{i:02}", f"request {i}", {f"t{i % 10}": 1}, "test", {"kind": "odd" if i % 4 == 0 else "even"})
+        Query(
+            f"q{i:02}",
+            f"request {i}",
+            {f"t{i % 10}": 1},
+            "test",
+            {"kind": "odd" if i % 4 == 0 else "even", "part": "early" if i < 20 else "late"},
+        )
         for i in range(40)
     ]
     return Dataset.build("tiny", CARD, Tables(tools, queries))
@@ -85,6 +91,35 @@ class Same(Fixed):
     share = 0.5
 
 
+class Turned(Half):
+    """The tools that are not gold the other way round."""
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        rows = []
+        for text, row in zip(queries.texts, super().rank(queries, depth).tools.tolist(), strict=True):
+            gold = int(text.split()[1]) % 10
+            others = [tool for tool in reversed(row) if tool != gold]
+            rows.append([gold, *others] if row[0] == gold else [*others, gold])
+        return Ranking.of_lists(rows)
+
+
+class Level(Fixed):
+    """Scores fall from tool to tool, but for the last two, which differ by rounding alone."""
+
+    order = (8, 9)
+
+    def rank(self, queries: Queries, depth: int) -> Ranking:
+        tools = np.tile(np.array([*range(8), *self.order], dtype=np.int32), (len(queries.texts), 1))
+        scores = np.tile(np.array([*np.linspace(1.0, 0.5, 9), 0.5 - 1e-9]), (len(queries.texts), 1))
+        return Ranking(tools[:, :depth], scores[:, :depth])
+
+
+class Rounded(Level):
+    """As Level, by another formula."""
+
+    order = (9, 8)
+
+
 class Narrow(Half):
     """Recommends one tool."""
 
@@ -128,6 +163,9 @@ METHODS: dict[str, type[Method]] = {
     "half": Half,
     "most": Most,
     "same": Same,
+    "turned": Turned,
+    "level": Level,
+    "rounded": Rounded,
     "narrow": Narrow,
     "wide": Wide,
     "silent": Silent,

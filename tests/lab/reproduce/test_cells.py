@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from bench.base.errors import DataError
 from bench.lab.reproduce.cells import cell_at, cells, papers, read_cells, read_paper, table_cells, table_names
+from bench.lab.reproduce.claims import claims
 
 #: Counted on the papers' pages: rows with numbers times columns of numbers.
 BY_HAND = {
@@ -22,6 +24,8 @@ BY_HAND = {
     "toolrerank-5": 9 * 3,  # nine pairs of thresholds; seen, unseen, all
     "toolrerank-6": 5 * 9,  # five variants; six test sets and three averages
     "toolrerank-7": 4 * 4,  # four ways to extend; three test sets and an average
+    "toolrerank-text": 6,  # the first ten, seen and unseen; outside T, seen and unseen; shuffled; the classifier
+    "ptr-text": 2 + 3,  # exact solving of two and of three tools; the gain on three datasets
     "ptr-1": 3,  # the test of exact solving on three datasets; the other rows are no measurements
     "ptr-2": 6 * 4 * 9 - 9,  # six retrievers, alone and with three models, on nine columns; one row is lost
     "ptr-3": 3 * 9,  # three models
@@ -36,7 +40,7 @@ BY_HAND = {
 def test_every_table_has_as_many_cells_as_the_paper() -> None:
     assert Counter(cell.table for cell in cells()) == BY_HAND
     assert sorted(table_names()) == sorted(BY_HAND)
-    assert len(cells()) == sum(BY_HAND.values()) == 657
+    assert len(cells()) == sum(BY_HAND.values()) == 668
 
 
 @pytest.mark.parametrize(
@@ -56,6 +60,9 @@ def test_every_table_has_as_many_cells_as_the_paper() -> None:
         ("toolrerank-5", "m_s=50, m_u=10", "ToolBench unseen average", "recall@5", "71.3"),
         ("toolrerank-6", "ToolRerank-multi", "ToolBench I2-Cat", "recall@5", "66.4"),
         ("toolrerank-7", "extended seen=yes, unseen=no", "ToolBench I1-Tool", "recall@5", "86.3"),
+        ("toolrerank-text", "DPR", "ToolBench unseen average", "recall@10", "70.2"),
+        ("toolrerank-text", "DPR, outside T", "ToolBench single-tool, unseen tools", "recall@50", "7.7%"),
+        ("ptr-text", "Exact Solving Test", "RecTools three tools", "exact_solving", "89%"),
         ("ptr-1", "Exact Solving Test", "ToolLens", "exact_solving", "6.34%"),
         ("ptr-2", "Random, bundle alone", "RecTools", "tracc", "0.097"),
         ("ptr-2", "SimCSE, PTR+GPT-3.5-turbo", "RecTools", "tracc", "0.575"),
@@ -155,6 +162,27 @@ def test_toolrerank_s_text_on_execution_follows_from_its_table() -> None:
 def test_what_running_the_tools_would_add_is_said() -> None:
     notes = papers()["toolrerank"].tables["toolrerank-4"].notes
     assert any("bench runs no tools" in note for note in notes)
+
+
+def test_the_gains_of_ptr_s_text_lie_above_the_row_that_it_prints() -> None:
+    """The lost row: random bundles with GPT-4o and the gain; SimCSE with the weaker model stays below it."""
+    for gain in table_cells("ptr-text"):
+        if gain.is_difference:
+            random, weaker = (
+                cell_at("ptr-2", f"{row}, PTR+{model}", gain.place, gain.metric).value
+                for row, model in (("Random", "GPT-4o"), ("SimCSE", "GPT-3.5-turbo"))
+            )
+            assert weaker < random + gain.value < weaker + 0.02
+
+
+def test_what_is_drawn_has_a_claim_a_command_or_a_reason_why_not() -> None:
+    ids = {claim.id for claim in claims()}
+    drawn = {(name, figure): here for name, paper in papers().items() for figure, (_, here) in paper.drawn.items()}
+    assert {("tgr", "figure 4"), ("tgr", "table 6"), ("ptr", "figure 4"), ("toolrerank", "figure 1a")} <= set(drawn)
+    for here in drawn.values():
+        names = [word for word in re.findall(r"[a-z0-9]+(?:-[a-z0-9]+){2,}", here) if word != "l1-042"]
+        assert set(names) <= ids, here
+        assert names or here.startswith(("`bench ", "needs ", "not measured: ")), here
 
 
 def test_connected_shares_follow_from_the_counts() -> None:

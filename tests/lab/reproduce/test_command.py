@@ -21,8 +21,9 @@ from bench.__main__ import run
 from bench.base.paths import results_folder
 from bench.cli.schemas import shipped_schema
 from bench.lab.reproduce.artefacts import folder_of
-from bench.lab.reproduce.cells import table_cells, table_names
+from bench.lab.reproduce.cells import paper_of, papers, table_cells, table_names
 from bench.lab.reproduce.claims import claims
+from bench.lab.reproduce.command import _chosen, _names
 from bench.lab.reproduce.report import Reproduction
 
 Bench = Callable[..., Any]
@@ -37,6 +38,25 @@ def test_the_list_has_every_table_claim_and_model(bench: Bench) -> None:
     }
     assert [item["id"] for item in result["claims"]] == [claim.id for claim in claims()]
     assert result["artefacts"]["unseen-reranker"]["there"] is False
+    assert {name: set(items) for name, items in result["drawn"].items()} == {
+        name: set(paper.drawn) for name, paper in papers().items()
+    }
+
+
+def test_every_name_of_the_list_can_be_reproduced() -> None:
+    for name in [*table_names(), *(claim.id for claim in claims())]:
+        tables, tested = _chosen([name])
+        assert [*tables, *(claim.id for claim in tested)] == [name]
+    tables, tested = _chosen(["tgr"])
+    assert {paper_of(name) for name in tables} == {"tgr"} == {claim.paper for claim in tested}
+    assert len(set(_names())) == len(_names())
+
+
+def test_a_claim_is_reproduced_by_its_name(bench: Bench) -> None:
+    report = bench("reproduce", "better-results-of-the-llm", "--json", "--quiet").json
+    assert [item["claim"] for item in report["claims"]] == ["better-results-of-the-llm"]
+    assert report["cells"] == []
+    assert "better-results-of-the-llm: not run" in bench("reproduce", "better-results-of-the-llm", "--quiet").out
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +123,7 @@ def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) ->
     assert len(stored) == 3
     text = (out / "reproduction.md").read_text()
     assert f"| PMLM-L3-v2+TGR-m, API-Bank [2] | recall@5 | {annotated['recall@5'].printed}" in text
-    assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 | 2 | 0 |" in text
+    assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 | 0 | 2 | 0 |" in text
     assert bench("reproduce", "tgr-5", "--markdown", "--quiet").out.count("| pass@10 |") == 4
 
     # The cells are one line of pandas.
@@ -145,6 +165,8 @@ def test_nothing_is_run_where_there_is_no_data(bench: Bench, monkeypatch: pytest
         ([], "say what to reproduce"),
         (["tgr-22"], "did you mean 'tgr-2'"),
         (["tgr-2", "list"], "goes with no table"),
+        (["tgr-2", "unseen-reranker"], "goes with no table or claim"),
+        (["cosine-is-bets"], "did you mean 'cosine-is-best'"),
         (["train", "toollens-retreiver"], "did you mean 'toollens-retriever'"),
     ],
 )
@@ -152,8 +174,9 @@ def test_a_wrong_word_is_answered_with_the_nearest(bench: Bench, words: list[str
     assert sentence in bench("reproduce", *words, code=2).err
 
 
+@pytest.mark.parametrize("words", [["train", "unseen-reranker"], ["unseen-reranker"]])
 def test_a_model_that_cannot_be_made_fails_the_command_and_names_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     commands: list[list[str]] = []
 
@@ -162,10 +185,10 @@ def test_a_model_that_cannot_be_made_fails_the_command_and_names_it(
         return subprocess.CompletedProcess(words, 3)
 
     monkeypatch.setattr("bench.lab.reproduce.command.subprocess.run", refuse)
-    said = bench("reproduce", "train", "unseen-reranker", "--offline", "--mirror", "upstream", code=1)
-    (words,) = commands
-    assert words[-3:] == ["--mirror", "upstream", "--offline"]
-    assert words[:5] == [sys.executable, "-m", "bench", "train", "retriever"]
+    said = bench("reproduce", *words, "--offline", "--mirror", "upstream", code=1)
+    (command,) = commands
+    assert command[-3:] == ["--mirror", "upstream", "--offline"]
+    assert command[:5] == [sys.executable, "-m", "bench", "train", "retriever"]
     assert "unseen-reranker: not trained, because unseen-retriever is missing" in said.out
     assert "not trained: unseen-retriever, unseen-reranker" in said.err
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from bench.lab.reproduce.measuring import compare_methods, comparison_of, decide, estimates
+from bench.lab.reproduce.measuring import compare_methods, decide, estimates
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.runs import MethodRuns, MethodValues
 
@@ -24,7 +24,8 @@ class Known:
     def ask(self, method: str, question: RecipeQuestion, metrics: Any) -> MethodValues:
         right = {"all": 1.0, "some": 0.3}[method] * self.count
         values = (np.arange(self.count) < right).astype(np.float64)[:, None]
-        return MethodValues((), values, np.zeros(self.count, dtype=np.int64), self.units, (self.count,), 0)
+        groups = np.zeros(self.count, dtype=np.int64)
+        return MethodValues((), values, groups, self.units, (np.ones(self.count, dtype=np.bool_),), 0)
 
 
 def runs(requests: int, dependent: bool = True) -> MethodRuns:
@@ -38,7 +39,6 @@ def test_wordings_of_one_request_are_no_further_evidence() -> None:
     # Seven requests differ, in 21 wordings.
     assert 2 / 2**7 < grouped.p < 0.05
     assert alone.p < 1e-4
-    assert comparison_of("recall@1", grouped).units == 10
 
 
 def test_intervals_of_estimates_are_as_wide_as_the_units_say() -> None:
@@ -62,4 +62,4 @@ def test_equal_answers_leave_room_for_what_the_sample_lacks() -> None:
 def test_too_few_units_decide_no_claim(requests: int, outcome: str) -> None:
     _, _, (result,) = compare_methods("all", "some", QUESTION, ["recall@1"], runs(requests))
     assert result.p < 0.001
-    assert decide(comparison_of("recall@1", result), 0.1, result.p).outcome == outcome
+    assert decide(result, 0.1, result.p).outcome == outcome

@@ -17,8 +17,8 @@ from bench.data.dataset import Dataset
 from bench.evaluation.worker import RunCell as Work
 from bench.lab.reproduce.cells import PrintedCell, Unit
 from bench.lab.reproduce.claims import Claim
-from bench.lab.reproduce.outcomes import CELL_VERDICTS
-from bench.lab.reproduce.parts import cell_row, lacking_text
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, SAME
+from bench.lab.reproduce.parts import cell_row, claim_state, lacking_text
 from bench.lab.reproduce.recipes import RecipeQuestion
 from bench.lab.reproduce.report import CellReport, Lacking, Reproduction
 from bench.lab.reproduce.reproduction import look_ahead, metrics_of, plan_runs, reproduce
@@ -68,7 +68,7 @@ def test_a_cell_is_measured_and_judged(written: Written, run: Callable[..., Repr
     (data,) = block.measurement.data
     assert (data.dataset, data.queries, data.tools, data.template) == ("tiny", 40, 10, "description")
     assert [item.verdicts for item in report.tables] == [
-        {"reproduced": 0, "not reproduced": 1, "not decided": 2, "direction only": 0, "not run": 0}
+        {"reproduced": 0, "not reproduced": 1, "not decided": 2, "direction only": 0, "not run": 0, SAME: 0}
     ]
 
 
@@ -201,15 +201,9 @@ def test_a_direction_is_tested_against_another_row(written: Written, run: Callab
         ],
     )
     report = run()
-    assert {item.verdict for item in report.cells} == {"direction only"}
+    assert [item.verdict for item in report.cells] == ["direction only", "direction only", SAME, "direction only"]
     directions = [item.direction for item in report.cells]
-    assert all(directions)
-    assert [item.outcome for item in directions if item] == [
-        "as published",
-        "opposite",
-        "no difference",
-        "no direction",
-    ]
+    assert [item and item.outcome for item in directions] == ["as published", "opposite", None, "no direction"]
     first = directions[0]
     assert first is not None
     # Most is right on 36 of 40 and Half on 20 of those: 16 wins, all sign vectors enumerated.
@@ -220,14 +214,14 @@ def test_a_direction_is_tested_against_another_row(written: Written, run: Callab
     assert [item.measured.mean for item in report.cells if item.measured] == pytest.approx([0.9, 0.9, 0.5, 0.9])
     assert [item.difference for item in report.cells] == [None] * 4
     assert cell_row(report.cells[0], report.blocks[0])[2] == "0.900 (+0.400)"
-    # Two tests: A and B ask the same of the same data, and D asks for no direction.
-    assert first.corrected == pytest.approx(2 * 2 / 2**16)
+    # One test: A and B ask the same of the same data, C compares a system with itself, and D asks for no direction.
+    assert first.corrected == pytest.approx(2 / 2**16)
     assert directions[1] is not None
     assert directions[1].corrected == first.corrected
     assert directions[3] is not None
     assert directions[3].corrected == directions[3].p
-    assert directions[2] is not None
-    assert directions[2].p == directions[2].corrected == 1.0
+    row = cell_row(report.cells[2], report.blocks[2])
+    assert (row[:3], row[4:]) == (["recall@1", "0.6", "0.500"], ["", SAME])
     assert report.cells[0].published_difference == pytest.approx(0.1)
     assert report.blocks[0].rival is not None
     assert report.blocks[0].rival.method == "half"
@@ -460,7 +454,15 @@ def claim(*tests: dict[str, Any], **more: Any) -> Claim:
     [
         ([{"better": "most", "worse": "half"}], "holds"),
         ([{"better": "half", "worse": "most"}], "does not hold"),
-        ([{"better": "half", "worse": "same"}], "does not hold"),
+        # No query differs by the metric: one has another set, the other another order of what is not gold.
+        ([{"better": "narrow", "worse": "wide"}], "does not hold"),
+        ([{"better": "half", "worse": "turned"}], "does not hold"),
+        ([{"better": "half", "worse": "same"}], SAME),
+        ([{"better": "half", "worse": "same"}, {"better": "most", "worse": "half"}], SAME),
+        ([{"better": "half", "worse": "same"}, {"better": "half", "worse": "most"}], "does not hold"),
+        # Two orders of tools whose scores differ by rounding are one; on the early queries both are right.
+        ([{"better": "level", "worse": "rounded"}], SAME),
+        ([{"better": "most", "worse": "half", "slices": {"part": "early"}}], SAME),
         ([{"better": "most", "worse": "half"}, {"better": "half", "worse": "most"}], "does not hold"),
         ([{"better": "most", "worse": "half", "slices": {"kind": "odd"}}], "undecided"),
         ([{"better": "most", "worse": "missing"}], "not run"),
@@ -474,6 +476,25 @@ def test_a_claim_is_judged_by_its_tests(
     (result,) = run([claim(*tests, needs=["more"])], tables=[]).claims
     assert result.verdict == verdict
     assert len(result.tests) == len(tests)
+
+
+def test_a_test_of_the_same_system_is_told_and_is_no_part_of_the_family(run: Callable[..., Reproduction]) -> None:
+    better, same = {"better": "most", "worse": "half"}, {"better": "half", "worse": "same"}
+    (result,) = run([claim(better, same)], tables=[]).claims
+    assert claim_state(result) == "not tested: both are the same here (the same in 1 of 2 tests)"
+    (first,), (second,) = (test.comparisons for test in result.tests)
+    assert first.corrected == first.p < 0.001
+    assert second.outcome == SAME
+
+
+def test_a_difference_of_the_same_system_is_not_reproduced_by_construction(
+    written: Written, run: Callable[..., Reproduction]
+) -> None:
+    written(
+        [cell("A", "0.0%", unit="points"), cell("B", "40.0%", unit="points")],
+        [recipe("A", "same", minus="half"), recipe("B", "most", minus="half")],
+    )
+    assert [item.verdict for item in run().cells] == [SAME, "not decided"]
 
 
 def test_an_undecided_claim_says_what_would_have_shown(run: Callable[..., Reproduction]) -> None:

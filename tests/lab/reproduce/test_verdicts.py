@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from bench.lab.reproduce.cells import Unit
-from bench.lab.reproduce.outcomes import CellVerdict, ClaimVerdict, Outcome
+from bench.lab.reproduce.outcomes import SAME, CellVerdict, ClaimVerdict, Outcome
 from bench.lab.reproduce.verdicts import judge_claim, judge_count, judge_direction, judge_fact, judge_value, margin_of
 
 
@@ -91,6 +91,9 @@ def test_a_direction_is_decided_by_its_corrected_p_and_its_units(
         (["as published", "undecided"], "undecided"),
         (["as published", "undecided", "opposite"], "does not hold"),
         (["as published", "no difference"], "does not hold"),
+        ([SAME, SAME], SAME),
+        (["as published", SAME, "undecided"], SAME),
+        ([SAME, "opposite"], "does not hold"),
     ],
 )
 def test_a_claim_holds_if_all_its_tests_come_out_as_claimed(outcomes: list[Outcome], verdict: ClaimVerdict) -> None:
