@@ -40,8 +40,3 @@ def test_a_trained_model_counts_as_learning(kind: str) -> None:
     assert traits.learns(row("bm25", history=0, marks=[Mark.from_method(kind, "it did")]))
     # A method that only says so in words of its own does not count.
     assert not traits.learns(row("bm25", learns=False, marks=[Mark(kind="method", text="much the same")]))
-
-
-def test_language_models_are_stated() -> None:
-    assert traits.needs_llm(row("bm25", needs_llm=True))
-    assert not traits.needs_llm(row("bm25"))
