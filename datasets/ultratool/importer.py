@@ -19,7 +19,6 @@ from pydantic import BaseModel, Field
 from bench.base.errors import DataError
 from bench.base.paths import sha256_of
 from bench.base.text import one_line
-from bench.data.entries import installed_entries
 from bench.data.files import Files
 from bench.data.risk import RiskOptions, with_risk
 from bench.data.tables import Query, Tables, Tool
@@ -29,6 +28,8 @@ from bench.importing.tools.schemas import parameters_of
 PARTS = {"ultratool": "English-dataset", "ultratool-zh": "Chinese-dataset"}
 FILE = "test_set/tool_usage.json"
 LABELS = "ultratool_risk_labels_resolved.json"
+#: Of the labels at the commit that the card names.
+SHA256 = "7f6d63e1d435825471fbe693295b65bdb695039be13e33c0fafa9634a523a838"
 
 
 class _Tool(BaseModel):
@@ -63,8 +64,7 @@ def read(folder: Path) -> dict[str, Tables]:
         raise DataError(f"{folder} has neither English-dataset/{FILE} nor Chinese-dataset/{FILE}.")
     labels = next((path for root in (folder, folder / "data") if (path := root / LABELS).is_file()), None)
     if labels is not None and "ultratool" in tables:
-        (digest,) = installed_entries()["ultratool-risk"].card.files().values()
-        if sha256_of(labels) != digest:
+        if sha256_of(labels) != SHA256:
             raise DataError(f"{labels} is not the file that the card of ultratool-risk names; get that one.")
         tables["ultratool-risk"] = with_risk(
             tables["ultratool"], Files({LABELS: labels}, folder), LABELS, RiskOptions()

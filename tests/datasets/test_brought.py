@@ -14,6 +14,7 @@ import pytest
 import bench
 from bench.__main__ import run as command
 from bench.base.errors import DataError, UnavailableError
+from bench.base.paths import sha256_of
 from bench.data.dataset import Dataset
 from bench.data.hints import destructive_tools
 from bench.data.tables import Tables
@@ -247,7 +248,6 @@ def test_a_wrong_line_of_taskbench_is_named(tmp_path: Path, row: dict[str, Any],
 
 
 def test_ultratool_has_the_tools_of_all_toolsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (digest,) = dataset_entries()["ultratool-risk"].card.files().values()
     schema = {"type": "object", "properties": {"path": {"type": "string", "description": "where"}}}
     results = {"type": "object", "properties": {"status": {"type": "boolean"}}}
     first = {"name": "file_write", "description": "Writes.", "arguments": schema, "results": results}
@@ -280,7 +280,7 @@ def test_ultratool_has_the_tools_of_all_toolsets(tmp_path: Path, monkeypatch: py
     write(tmp_path / ultratool.LABELS, labels)
     with pytest.raises(DataError, match="is not the file that the card of ultratool-risk names"):
         read("ultratool", tmp_path)
-    monkeypatch.setattr(ultratool, "sha256_of", lambda path: digest)
+    monkeypatch.setattr(ultratool, "SHA256", sha256_of(tmp_path / ultratool.LABELS))
     labelled = read("ultratool", tmp_path)["ultratool-risk"]
     assert labelled.queries == dataset.queries
     assert destructive_tools(labelled.tools).tolist() == [True, False]  # type: ignore[union-attr]
