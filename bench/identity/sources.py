@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import bench
@@ -52,7 +52,8 @@ def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
     for package in packages:
         path = source_file(package)
         alone = path is not None and path.name != "__init__.py"
-        pending = [*BENCH] if package == "bench" else [path.parent] if path is not None else _places(package)
+        places = BENCH if package == "bench" else [path.parent] if path is not None else _located(package)[1]
+        pending = list(map(Path, places))
         seen = set[tuple[int, int]]()
         while pending:
             with suppress(OSError):
@@ -77,46 +78,33 @@ def is_installed(places: tuple[str, ...]) -> bool:
 
 def source_file(module: str) -> Path | None:
     """The source file of a module, found without importing anything; None where there is none."""
-    path = _ours(module) if module.startswith("bench.") and module not in sys.modules else _file(module)
-    return path if path is not None and path.suffix == ".py" and path.is_file() else None
+    ours = module.startswith("bench.") and module not in sys.modules
+    path = _ours(module) if ours else _located(module)[0]
+    return Path(path) if path and path.endswith(".py") and os.path.isfile(path) else None
 
 
-def _file(module: str) -> Path | None:
-    loaded = sys.modules.get(module)
-    if loaded is not None:
-        origin = getattr(loaded, "__file__", None)
-    else:
-        spec = _spec(module)
-        origin = spec.origin if spec is not None else None
-    return Path(origin) if origin else None
-
-
-def _ours(module: str) -> Path | None:
+def _ours(module: str) -> str | None:
     """The file of a module of bench: a name that is no module is asked for often, and must be refused fast."""
     _, *inside, name = module.split(".")
     for place in bench.__path__:
         folder = os.path.join(place, *inside)
         for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
             if os.path.isfile(path):
-                return Path(path)
+                return path
     return None
 
 
-def _places(package: str) -> list[Path]:
-    """The folders of a package."""
-    loaded = sys.modules.get(package)
-    spec = None if loaded is not None else _spec(package)
-    places = spec.submodule_search_locations if spec is not None else getattr(loaded, "__path__", None)
-    return [Path(place) for place in places or ()]
+def _located(module: str) -> tuple[str | None, list[str]]:
+    """The file of a module, and the folders of a package.
 
-
-def _spec(module: str) -> ModuleSpec | None:
-    """`importlib.util.find_spec` imports the packages that a module lies in; this looks into their folders."""
+    `importlib.util.find_spec` imports the packages that a module lies in; this looks into their folders.
+    """
+    if (loaded := sys.modules.get(module)) is not None:
+        return getattr(loaded, "__file__", None), [*getattr(loaded, "__path__", ())]
     parent, _, _ = module.rpartition(".")
-    try:
-        if not parent:
-            return importlib.util.find_spec(module)
-        places = _places(parent)
-        return PathFinder.find_spec(module, list(map(str, places))) if places else None
-    except (ImportError, ValueError, AttributeError, KeyError):  # the last where a package around it is a namespace
-        return None
+    # A KeyError comes where a package around it is a namespace.
+    with suppress(ImportError, ValueError, AttributeError, KeyError):
+        spec = PathFinder.find_spec(module, _located(parent)[1]) if parent else importlib.util.find_spec(module)
+        if spec is not None:
+            return spec.origin, [*(spec.submodule_search_locations or ())]
+    return None, []
