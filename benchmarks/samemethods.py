@@ -32,6 +32,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+import numpy as np  # noqa: E402
 from kit.chatserver import Body, ChatServer  # noqa: E402
 from kit.models import untrained_bert, untrained_causal  # noqa: E402
 
@@ -51,7 +52,6 @@ ROWS = 5
 FEW = "40"
 #: Of scores of at most 1 or so.
 _LAST_BITS = 1e-6
-_RUN_COLUMNS = ("query_id", "tool_id", "score")
 _MODEL = re.compile(r"models/[\w.-]+")
 _IN_A_FILE = re.compile(r"local:[^,()]+\.gguf[^,()]*")
 _SCRIPTED = "scripted"
@@ -183,13 +183,11 @@ def main() -> int:
     by_commit: defaultdict[str, list[StoredResult]] = defaultdict(list)
     for item in items:
         by_commit[str(item.manifest.environment.commit)].append(item)
-    for commit, its in by_commit.items():
-        run(checkout(commit), its, old, server)
     # A row that kept its id when the code changed has it by the names of a later commit.
     told = ["git", "log", "-4", "--format=%H", "--", str(RESULTS), str(SAME_METHODS)]
     done = subprocess.run(told, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    for commit in done.stdout.split():
-        if missing := [item for item in items if named(item) not in made(old)]:
+    for commit, its in [*by_commit.items(), *((commit, items) for commit in done.stdout.split())]:
+        if missing := [item for item in its if named(item) not in made(old)]:
             run(checkout(commit), missing, old, server)
     olds, news = made(old), made(new)
     other, nearly, texts, compared = list[str](), set[str](), dict[str, str](), 0
@@ -203,11 +201,11 @@ def main() -> int:
             if one.manifest.dataset.content_hash != two.manifest.dataset.content_hash:
                 continue
             compared += 1
-            if any(one.manifest.files[table] != two.manifest.files[table] for table in (RUN, PER_QUERY)):
-                if _equal(one, two):
-                    nearly |= {code} if one.manifest.files[RUN] != two.manifest.files[RUN] else set()
-                else:
-                    other.append(f"{code} {item.label}: another ranking")
+            differ = [table for table in (RUN, PER_QUERY) if one.manifest.files[table] != two.manifest.files[table]]
+            if differ and not _equal(one, two):
+                other.append(f"{code} {item.label}: another ranking")
+            elif RUN in differ:
+                nearly.add(code)
             texts[item.manifest.dataset.template] = template_hash(item.manifest.dataset.template)
     refused = {line.split()[0] for line in other}
     same = {code: today[code] for code in groups if code not in refused}
@@ -238,7 +236,7 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
     """Whether values are equal to the last bit, and rankings up to the last bits of embeddings.
 
     These depend on which texts were encoded together, and differ between two runs of the same code, too: tools whose
-    scores are that near may change places.
+    scores are that near may change places, or the last place that is kept.
     """
     known = [name for name in one.per_query.column_names if name in other.per_query.column_names]
     # Newer code may have metrics that the older had not.
@@ -246,25 +244,12 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
         return False
     if one.manifest.files[RUN] == other.manifest.files[RUN]:
         return True
-    if not one.run["query_id"].equals(other.run["query_id"]):
+    mine, theirs = (result.run.select(["query_id", "tool_id", "score"]).to_pandas() for result in (one, other))
+    if not mine["query_id"].equals(theirs["query_id"]):
         return False
-    mine, theirs = _scores(one), _scores(other)
-    return all(_is_near(mine[query], theirs[query]) for query in mine)
-
-
-def _scores(result: StoredResult) -> dict[str, dict[str, float]]:
-    table: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for query, tool, score in zip(*(result.run[name].to_pylist() for name in _RUN_COLUMNS), strict=True):
-        table[query][tool] = score
-    return table
-
-
-def _is_near(mine: dict[str, float], theirs: dict[str, float]) -> bool:
-    return (
-        None not in {*mine.values(), *theirs.values()}
-        and all(abs(a - b) <= _LAST_BITS for a, b in zip(mine.values(), theirs.values(), strict=True))
-        and all(abs(score - theirs.get(tool, min(theirs.values()))) <= _LAST_BITS for tool, score in mine.items())
-    )
+    there = mine.merge(theirs, "left", ["query_id", "tool_id"])["score_y"]
+    there = there.fillna(mine["query_id"].map(theirs.groupby("query_id")["score"].min()))
+    return all(np.allclose(mine["score"], scores, rtol=0, atol=_LAST_BITS) for scores in (theirs["score"], there))
 
 
 if __name__ == "__main__":
