@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
 import sys
 import threading
@@ -36,16 +35,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import BenchError
-from bench.base.paths import cache_folder, replacing, sha256_of, write_text
+from bench.base.paths import cache_folder, remembered_sha256, replacing, sha256_of
 from bench.identity.sources import Stamp, files_of, source_file, stamp_of
 
+T = TypeVar("T")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Import = ast.Import | ast.ImportFrom
@@ -60,6 +62,8 @@ _PLAIN = {
 }
 #: Classes of other packages that call no member of ours by a name that they have made up.
 _QUIET = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "TypedDict", "BaseModel", "Exception", "ValueError"}
+#: What a function that asks for its variables by their names calls.
+_BY_NAME = {"vars", "locals", "eval", "exec", "dir"}
 #: Texts that may name a file or a module.
 _NAMED = re.compile(r"(?=.{1,200}$)\w[\w.-]*(/\w[\w.-]*)*")
 #: What was found is shared by threads, such as those that make the pages of a site. (And up to Python 3.12 two threads
@@ -144,7 +148,7 @@ class Reached:
     def definitions(self) -> frozenset[Definition]:
         """Where the code lies."""
         with _ONE_AT_A_TIME:
-            return self._follow(_known(self._counted()))[1]
+            return self._follow(self._sources())[1]
 
     @property
     def packages(self) -> frozenset[str]:
@@ -159,27 +163,29 @@ class Reached:
         """
         return self._look_up()[0]
 
-    def _counted(self) -> frozenset[str]:
-        return frozenset({"bench", *(root.module.partition(".")[0] for root in self.roots)})
+    def _sources(self) -> _Sources:
+        return _sources_of(frozenset({"bench", *(root.module.partition(".")[0] for root in self.roots)}))
 
     def _look_up(self) -> _Answer:
-        inputs = [sorted(each) for each in (self.roots, self.called, self.without, self.named.items())]
-        key = hashlib.sha256(repr((inputs, self.values)).encode()).hexdigest()
         with _ONE_AT_A_TIME:
-            known = _known(self._counted())
-            if key not in known.answers:
-                texts, _, packages = self._follow(known)
-                counted = "\0".join([*sorted(texts), *self.values]).encode("utf-8", "surrogatepass")
-                known.answers[key] = hashlib.sha256(counted).hexdigest(), sorted(packages)
-                known.keep()
-            return known.answers[key]
+            sources = self._sources()
+            inputs = [sorted(each) for each in (self.roots, self.called, self.without, self.named.items())]
+            key = hashlib.sha256(repr((sources.state, inputs, self.values)).encode()).hexdigest()
+            if key not in sources.answers:
+                find = partial(self._answer, sources)
+                sources.answers[key] = _remember(key, _Answer, find) if sources.settled else find()
+            return sources.answers[key]
 
-    def _follow(self, known: _Known) -> tuple[set[str], frozenset[Definition], set[str]]:
+    def _answer(self, sources: _Sources) -> _Answer:
+        texts, _, packages = self._follow(sources)
+        counted = "\0".join([*sorted(texts), *self.values]).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(counted).hexdigest(), sorted(packages)
+
+    def _follow(self, sources: _Sources) -> tuple[set[str], frozenset[Definition], set[str]]:
         """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
         for root in self.roots:
             if root.name.partition(".")[0] not in _module(root.module).bound:
                 raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-        sources = known.sources(self.without)
         words = set(self.called)
         texts = set[str]()
         seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
@@ -197,9 +203,9 @@ class Reached:
                 if target.module not in whole and (module := sources.find_module(target.module)) is not None:
                     whole.add(target.module)
                     targets += module.everything(target.module)
-            elif target not in seen and not sources.is_out(target):
+            elif target not in seen and not sources.is_out(target, self.without):
                 seen.add(target)
-                said = sources.said(target)
+                said = sources.said(target, self.without)
                 texts.add(said.text)
                 targets += said.targets
                 for word in said.words - words:
@@ -208,7 +214,7 @@ class Reached:
                     if word in self.named:
                         targets.append(self.named[word])
                 for name, always in said.members.items():
-                    wanted = always or name in words or target.module in whole
+                    wanted = always or name in words
                     (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
                 for each in {target.module, *said.loads} - loaded:
                     loaded.add(each)
@@ -220,45 +226,10 @@ class Reached:
 
 #: A hash, and the packages of others.
 _Answer = tuple[str, list[str]]
-_KNOWN: dict[frozenset[str], _Known] = {}
+_KNOWN: dict[frozenset[str], _Sources] = {}
 
 
-@dataclass(eq=False)
-class _Known:
-    """What was found of packages while their files were in one state; the answers are kept in a file of the cache."""
-
-    packages: frozenset[str]
-    state: str
-    settled: bool
-    looked: float
-    answers: dict[str, _Answer] = field(default_factory=dict)
-    _sources: dict[frozenset[str], _Sources] = field(default_factory=dict)
-
-    def sources(self, without: frozenset[str]) -> _Sources:
-        return self._sources.setdefault(without, _Sources(self.packages, without))
-
-    @property
-    def _path(self) -> Path:
-        name = hashlib.sha256(f"{sorted(self.packages)} {__file__}".encode()).hexdigest()
-        return cache_folder() / "code" / f"{name}.json"
-
-    def read(self) -> None:
-        """Take over the answers that other processes have kept; a damaged file costs time alone."""
-        with suppress(BenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
-            kept = json.loads(self._path.read_bytes())
-            if self.settled and kept["state"] == self.state:
-                for key, (code, packages) in kept["answers"].items():
-                    self.answers.setdefault(key, (str(code), list(map(str, packages))))
-
-    def keep(self) -> None:
-        """Keep the answers; a place that cannot be written costs time alone."""
-        if self.settled:
-            self.read()
-            with suppress(OSError, BenchError):
-                write_text(self._path, json.dumps({"state": self.state, "answers": self.answers}))
-
-
-def _known(packages: frozenset[str]) -> _Known:
+def _sources_of(packages: frozenset[str]) -> _Sources:
     known = _KNOWN.get(packages)
     if known is not None and time.monotonic() < known.looked + _GLANCE:
         return known
@@ -267,10 +238,28 @@ def _known(packages: frozenset[str]) -> _Known:
     # Times have steps: of what was changed a moment ago, another change may not show.
     settled = max((max(stamp[:2]) for _, stamp in stamps), default=0) < time.time_ns() - 2_000_000_000
     if known is None or known.state != state or not known.settled:
-        known = _KNOWN[packages] = _Known(packages, state, settled, 0.0)
-        known.read()
+        known = _KNOWN[packages] = _Sources(packages, state, settled)
     known.looked = time.monotonic()
     return known
+
+
+def _remember(key: str, kind: object, find: Callable[[], T]) -> T:
+    """What `find` gives, kept in the cache under a hash of all that it is found from.
+
+    A damaged file, and a place that cannot be written, cost time alone.
+    """
+    adapter: TypeAdapter[T] = _adapter(kind)
+    with suppress(OSError, ValidationError, BenchError):
+        return adapter.validate_json((cache_folder() / "code" / f"{key}.json").read_bytes())
+    found = find()
+    with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as file:
+        file.write_bytes(adapter.dump_json(found))
+    return found
+
+
+@cache
+def _adapter(kind: object) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -304,10 +293,17 @@ class _DefinitionText:
 
 
 class _Sources:
-    """The modules that count, in one state; what was found once is kept."""
+    """The modules of packages whose code counts, in one state of their files; what was found once is kept.
 
-    def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
-        self.packages, self.without = packages, without
+    Attributes:
+        settled: whether a change of a file would show in the state.
+        looked: when the files were last looked at.
+        answers: what was found from them, by a hash of what was asked.
+    """
+
+    def __init__(self, packages: frozenset[str], state: str, settled: bool) -> None:
+        self.packages, self.state, self.settled, self.looked = packages, state, settled, 0.0
+        self.answers = dict[str, _Answer]()
         self.find_module, self.effects = cache(self._find_module), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolve), cache(self._describe), cache(self._is_out)
 
@@ -315,10 +311,10 @@ class _Sources:
         """Whether a module's code is ours."""
         return module.partition(".")[0] in self.packages
 
-    def _is_out(self, item: Definition) -> bool:
+    def _is_out(self, item: Definition, without: frozenset[str]) -> bool:
         parts = item.module.split(".")
         around = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
-        return not {*around, f"{item.module}:{item.name}"}.isdisjoint(self.without)
+        return not {*around, f"{item.module}:{item.name}"}.isdisjoint(without)
 
     def _find_module(self, module: str) -> _Module | None:
         """A module whose code counts, if it has a source."""
@@ -395,7 +391,7 @@ class _Sources:
                 return True
         return False
 
-    def _describe(self, item: Definition) -> _DefinitionText:
+    def _describe(self, item: Definition, without: frozenset[str]) -> _DefinitionText:
         texts, targets, words, loads = [], list[_Target](), set[str](), set[str]()
         members: dict[str, bool] = {}
         for piece in self.pieces(item):
@@ -413,20 +409,20 @@ class _Sources:
                     if not isinstance(target, _Whole) or chain in piece.chains:
                         targets.append(target)
                     if chain in piece.chains:
-                        texts.append(f"{'.'.join(chain)} = {self._label(target)}")
+                        texts.append(f"{'.'.join(chain)} = {self._label(target, without)}")
             for name, inner in piece.members.items():
                 members[name] = any(member.always for member in inner) or self._is_open(item)
             beside = [(text, _file(item.module).parent / text) for text in sorted(piece.texts)]
             texts += [f"{text} {sha256_of(path)}" for text, path in beside if path.is_file()]
         if "." in item.name:
-            texts.append(self._label(Definition(item.module, item.name.partition(".")[0])))
+            texts.append(self._label(Definition(item.module, item.name.partition(".")[0]), without))
         return _DefinitionText("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
 
-    def _label(self, target: _Target) -> str:
+    def _label(self, target: _Target, without: frozenset[str]) -> str:
         """Which definition it is, wherever it lies."""
         if not isinstance(target, Definition):
             return target if isinstance(target, str) else "a module"
-        return target.name if self.is_out(target) else " ".join(piece.text for piece in self.pieces(target))
+        return target.name if self.is_out(target, without) else " ".join(piece.text for piece in self.pieces(target))
 
 
 # What modules of a user's name ---------------------------------------------------------------------------------------
@@ -439,7 +435,7 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         SyntaxError, ValueError, RecursionError: no Python can read it.
     """
     with _ONE_AT_A_TIME:
-        module, sources = _parse_module("", path, stamp_of(path)), _known(frozenset({"bench"})).sources(frozenset())
+        module, sources = _parse_module("", path, stamp_of(path)), _sources_of(frozenset({"bench"}))
         pieces = module.pieces()
         here: dict[str, list[_Target]] = defaultdict(list)
         for where, name, alias in (each for piece in pieces for each in piece.imports):
@@ -561,28 +557,14 @@ def _parse_module(name: str, path: Path, stamp: Stamp) -> _Module:
     To take a source apart takes long, so what was found is kept by its content and that of this file.
     """
     source, inside = path.read_bytes(), name if path.name == "__init__.py" else name.rpartition(".")[0]
-    key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
-    with suppress(OSError, ValidationError, BenchError):
-        return _modules().validate_json((cache_folder() / "code" / f"{key}.json").read_bytes())
-    module = _take_apart(source, inside)
-    with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as partial:
-        partial.write_bytes(_modules().dump_json(module))
-    return module
-
-
-@cache
-def _modules() -> TypeAdapter[_Module]:
-    return TypeAdapter(_Module)
-
-
-@cache
-def _own_source() -> bytes:
-    return Path(__file__).read_bytes()
+    own = remembered_sha256(Path(__file__))
+    key = hashlib.sha256(b"\0".join([own.encode(), inside.encode(), source])).hexdigest()
+    return _remember(key, _Module, partial(_take_apart, source, inside))
 
 
 def _take_apart(source: bytes, inside: str) -> _Module:
     module = _Module(inside)
-    pending = list(syntax_tree(source).body)
+    pending = list(_Stripper().visit(syntax_tree(source)).body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.If) and _chain(node.test)[-1] == "TYPE_CHECKING":
@@ -687,21 +669,38 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
     return (node.id if isinstance(node, ast.Name) else "", *reversed(parts))
 
 
-def _silent(node: ast.AST) -> Iterator[ast.AST | None]:
-    """Parts of a node that say nothing of what code does."""
-    if isinstance(node, _Function | ast.ClassDef):
-        yield from filter(_is_docstring, node.body)
-    # A decorator may look at annotations, as functools.singledispatch does.
-    if isinstance(node, _Function) and not _hooks(node):
-        yield from (item.annotation for item in ast.walk(node.args) if isinstance(item, ast.arg))
-        yield node.returns
-    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-        yield from (item for item in node.exc.args if isinstance(item, ast.JoinedStr) or _is_text(item))
-    elif isinstance(node, ast.JoinedStr):
-        # Some versions of Python put an empty text between two values.
-        yield from (item for item in node.values if isinstance(item, ast.Constant) and item.value == "")
-    elif isinstance(node, ast.Call) and _chain(node.func)[-1] == "Field":
-        yield from (item for item in node.keywords if item.arg == "description")
+class _Stripper(ast.NodeTransformer):
+    """Takes out of a tree what says nothing of what code does."""
+
+    def __init__(self) -> None:
+        #: Whether an annotation alone declares a field here: in a class.
+        self._declares = False
+
+    def visit(self, node: ast.AST) -> ast.AST | None:
+        around = self._declares
+        if isinstance(node, _Function | ast.ClassDef):
+            self._declares = isinstance(node, ast.ClassDef)
+            node.body = [child for child in node.body if not _is_docstring(child)]
+        # A decorator may look at annotations, as functools.singledispatch does.
+        if isinstance(node, _Function) and not _hooks(node):
+            node.returns = None
+            for part in ast.walk(node.args):
+                if isinstance(part, ast.arg):
+                    part.annotation = None
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = [item for item in node.exc.args if not (isinstance(item, ast.JoinedStr) or _is_text(item))]
+        elif isinstance(node, ast.JoinedStr):
+            # Some versions of Python put an empty text between two values.
+            node.values = [item for item in node.values if not (isinstance(item, ast.Constant) and item.value == "")]
+        elif isinstance(node, ast.Call) and _chain(node.func)[-1] == "Field":
+            node.keywords = [item for item in node.keywords if item.arg != "description"]
+        elif isinstance(node, ast.AnnAssign) and not self._declares:
+            if node.value is None:
+                return None
+            node = ast.Assign([node.target], node.value)
+        self.generic_visit(node)
+        self._declares = around
+        return node
 
 
 #: Nodes that name variables, and in which field.
@@ -711,21 +710,9 @@ _VARIABLES: dict[type[ast.AST], str] = {
     ast.MatchMapping: "rest",
     ast.Nonlocal: "names",
 }
-
-
-@dataclass
-class _Scope:
-    """The names of a function, a comprehension or a class.
-
-    Attributes:
-        names: name -> what stands for it in the text.
-        passed: those of them that code inside looks for further outside: names of a class, and global ones.
-        declares: whether an annotation alone declares a field here: in a class.
-    """
-
-    names: dict[str, str]
-    passed: set[str]
-    declares: bool = False
+#: Names of a function, a comprehension or a class, with what stands for each in the text; and those of them that code
+#: inside means by that name: not names of a class, and global ones, which it looks for further outside.
+_Scope = tuple[dict[str, str], set[str]]
 
 
 class _Writer:
@@ -737,11 +724,11 @@ class _Writer:
     """
 
     def __init__(self) -> None:
-        self._number = 0
+        self._numbers = count()
         #: From the outermost to the innermost.
         self._scopes: list[_Scope] = []
         #: Node -> its text, where that was written before its turn; and nodes that an attribute is taken of.
-        self._written, self._bases, self._left_out = dict[ast.AST, str](), set[ast.AST](), set[ast.AST]()
+        self._written, self._bases = dict[ast.AST, str](), set[ast.AST]()
         self.outside, self.words, self.texts = set[str](), set[str](), set[str]()
         self.chains = set[tuple[str, ...]]()
         self.computed = False
@@ -750,59 +737,43 @@ class _Writer:
         """A tree as text."""
         if node in self._written:
             return self._written[node]
-        if isinstance(node, ast.AnnAssign) and node.value is not None and not self._declares():
-            node = ast.Assign([node.target], node.value)
         self._note(node)
-        self._left_out.update(part for part in _silent(node) if part is not None)
-        scope = None
+        scopes = list[_Scope]()
         if isinstance(node, _Function | ast.Lambda):
             # Decorators, and defaults of parameters, are evaluated outside.
             self._write(*getattr(node, "decorator_list", ()), node.args, getattr(node, "returns", None))
-            scope = self._function_scope(node)
+            scopes.append(self._function_scope(node))
         elif isinstance(node, _Comprehension):
             self._write(node.generators[0].iter)
             targets = [child for part in node.generators for child in ast.walk(part.target)]
-            scope = self._scope(name for child in targets for name in _bound_here(child))
+            scopes.append(self._scope(name for child in targets for name in _bound_here(child)))
         elif isinstance(node, ast.ClassDef):
             self._write(*node.decorator_list, *node.bases, *node.keywords)
-            bound = {name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
+            bound = {name: name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
             for child in node.body:
                 # Functions of a class do not see its names.
-                names = {} if isinstance(child, _Function) else {name: name for name in bound}
-                self._scopes.append(_Scope(names, bound, declares=True))
+                self._scopes.append(({} if isinstance(child, _Function) else bound, set()))
                 self._write(child)
                 self._scopes.pop()
-        if scope is None:
-            return _dump(node, self._fields(node), self.text)
-        self._scopes.append(scope)
+        self._scopes += scopes
         self._write(*getattr(node, "generators", ()))
         text = _dump(node, self._fields(node), self.text)
-        self._scopes.pop()
+        del self._scopes[len(self._scopes) - len(scopes) :]
         return text
 
     def _write(self, *nodes: ast.AST | None) -> None:
-        self._written.update({node: self.text(node) for node in nodes if node and node not in self._left_out})
-
-    def _declares(self) -> bool:
-        return bool(self._scopes) and self._scopes[-1].declares
+        self._written.update({node: self.text(node) for node in nodes if node})
 
     def _fields(self, node: ast.AST) -> Iterator[tuple[str, object]]:
-        variable = _VARIABLES.get(type(node))
         for name, value in ast.iter_fields(node):
-            if name == variable and value is not None:
+            if name == _VARIABLES.get(type(node)) and value is not None:
                 yield name, self._name(value) if isinstance(value, str) else list(map(self._name, value))
-            elif isinstance(value, list):
-                yield name, [child for child in value if not self._is_left_out(child)]
-            elif not self._is_left_out(value):
-                yield name, value
-
-    def _is_left_out(self, part: object) -> bool:
-        if isinstance(part, ast.AnnAssign):
-            return part.value is None and part not in self._written and not self._declares()
-        return isinstance(part, _Import) or (isinstance(part, ast.AST) and part in self._left_out)
+            else:
+                is_list = isinstance(value, list)
+                yield name, [child for child in value if not isinstance(child, _Import)] if is_list else value
 
     def _name(self, name: str) -> str:
-        return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
+        return next((names[name] for names, _ in reversed(self._scopes) if name in names), name)
 
     def _note(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute | ast.Name):
@@ -811,9 +782,7 @@ class _Writer:
             if isinstance(node, ast.Attribute):
                 self.words.add(node.attr)
                 self._bases.add(node.value)
-            elif isinstance(node.ctx, ast.Load) and not any(
-                node.id in scope.names and node.id not in scope.passed for scope in self._scopes
-            ):
+            elif isinstance(node.ctx, ast.Load) and not any(node.id in inside for _, inside in self._scopes):
                 self.outside.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.words |= {node.value} if node.value.isidentifier() else set()
@@ -824,29 +793,23 @@ class _Writer:
             self.computed |= _is_computed(node)
 
     def _function_scope(self, node: _Function | ast.Lambda) -> _Scope:
-        here = [
-            child for part in (node.body if isinstance(node.body, list) else [node.body]) for child in _same_scope(part)
-        ]
+        body = node.body if isinstance(node.body, list) else [node.body]
+        here = [child for part in body for child in _same_scope(part)]
         everywhere = {name for child in here if isinstance(child, ast.Global) for name in child.names}
         # Of other functions' variables (`nonlocal`) the outer scope says the name.
         elsewhere = everywhere.union(*(child.names for child in here if isinstance(child, ast.Nonlocal)))
         bound = [(name, child) for child in here for name in _bound_here(child) if name not in elsewhere]
-        by_name = any(isinstance(child, ast.Call) and _asks_for_names(child) for child in ast.walk(node))
-        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)} | everywhere
+        by_name = any(isinstance(child, ast.Call) and _chain(child.func)[-1] in _BY_NAME for child in ast.walk(node))
+        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
         kept |= {name for name, child in bound if by_name or isinstance(child, _KeepsName)}
         return self._scope((name for name, _ in bound), kept, everywhere)
 
-    def _scope(self, bound: Iterable[str], kept: Iterable[str] = (), passed: Iterable[str] = ()) -> _Scope:
-        scope = _Scope({name: name for name in kept}, set(passed))
+    def _scope(self, bound: Iterable[str], kept: Iterable[str] = (), everywhere: Iterable[str] = ()) -> _Scope:
+        names = {name: name for name in (*kept, *everywhere)}
         for name in bound:
-            if name not in scope.names:
-                scope.names[name] = f"variable {self._number}"
-                self._number += 1
-        return scope
-
-
-def _asks_for_names(call: ast.Call) -> bool:
-    return _chain(call.func)[-1] in {"vars", "locals", "eval", "exec", "dir"}
+            if name not in names:
+                names[name] = f"variable {next(self._numbers)}"
+        return names, names.keys() - {*everywhere}
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -876,8 +839,6 @@ def _imports(inside: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[s
 
 def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
     """A node and those below it, without the inside of other functions, classes and comprehensions."""
-    if isinstance(node, ast.AnnAssign) and node.value is None:
-        return
     yield node
     if isinstance(node, _Function | ast.Lambda | ast.ClassDef):
         return
@@ -889,19 +850,15 @@ def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
             yield from _same_scope(child)
 
 
-def _bound_here(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, ast.NamedExpr):
-        yield node.target.id
-    elif isinstance(node, _Function | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, _Import):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-    elif (isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
+def _bound_here(node: ast.AST) -> list[str]:
+    """The names that a node binds by itself."""
+    if isinstance(node, _Import):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, _Function | ast.ClassDef):
+        return [node.name]
+    node = node.target if isinstance(node, ast.NamedExpr) else node
+    name = getattr(node, _VARIABLES.get(type(node), ""), None)
+    return [name] if isinstance(name, str) and not isinstance(getattr(node, "ctx", None), ast.Load) else []
 
 
 def _dump_tree(node: ast.AST) -> str:
