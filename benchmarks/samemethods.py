@@ -16,7 +16,6 @@ is the code around them that is compared.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -40,8 +39,7 @@ from bench.base.paths import write_text  # noqa: E402
 from bench.methods.tgr.edges import LABELS  # noqa: E402
 from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
 from bench.registry import build_method  # noqa: E402
-from bench.results.code_versions import SAME_METHODS, method_code, template_hash  # noqa: E402
-from bench.results.current import SameMethods, same_methods  # noqa: E402
+from bench.results.code_versions import SAME_METHODS, SameMethods, method_code, same_methods, template_hash  # noqa: E402
 from bench.results.store import PER_QUERY, RUN, StoredResult, find_results  # noqa: E402
 
 RESULTS = ROOT / "board" / "results"
@@ -60,7 +58,7 @@ _WORDS = (
 )
 
 
-def chosen(results: Iterable[StoredResult], most: int) -> dict[str, list[StoredResult]]:
+def chosen(results: Iterable[StoredResult]) -> dict[str, list[StoredResult]]:
     """Old code -> the results of it that took least time, each on another dataset if there are so many.
 
     Of `bm25`, which ranks by the words of the tools' texts, there is one of each template besides.
@@ -72,9 +70,8 @@ def chosen(results: Iterable[StoredResult], most: int) -> dict[str, list[StoredR
     by_code = {}
     for code, group in groups.items():
         group.sort(key=lambda item: sum(item.manifest.timings.values()))
-        first = {item.manifest.dataset.spec: item for item in reversed(group)}
-        rest = [item for item in group if item not in first.values()]
-        by_code[code] = [*sorted(first.values(), key=group.index), *rest][:most]
+        first = {item.manifest.dataset.spec: item.folder for item in reversed(group)}.values()
+        by_code[code] = sorted(group, key=lambda item: item.folder not in first)[:ROWS]
         if group[0].manifest.method.spec == "bm25":
             quickest = {item.manifest.dataset.template: item for item in reversed(group)}
             by_code[code] += [item for item in quickest.values() if item not in by_code[code]]
@@ -165,11 +162,7 @@ def made(results: Path) -> dict[tuple[str, str, str], StoredResult]:
 
 def main() -> int:
     """Run both, compare, and write the file; 1 if some old code gave another ranking."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=ROWS, help="results of each method's code (default %(default)s)")
-    given = parser.parse_args()
-    results = [item for item in find_results(RESULTS) if isinstance(item, StoredResult)]
-    groups = chosen(results, given.rows)
+    groups = chosen(item for item in find_results(RESULTS) if isinstance(item, StoredResult))
     today = {code: method_code(build_method(group[0].manifest.method.spec)) for code, group in groups.items()}
     groups = {code: group for code, group in groups.items() if code != today[code]}
     for name in {name for group in groups.values() for item in group for name in _MODEL.findall(item.label)}:
@@ -209,7 +202,7 @@ def main() -> int:
             texts[item.manifest.dataset.template] = template_hash(item.manifest.dataset.template)
     refused = {line.split()[0] for line in other}
     same = {code: today[code] for code in groups if code not in refused}
-    before = same_methods() if SAME_METHODS.is_file() else SameMethods(made_by="", rankings=0, texts={}, methods={})
+    before = same_methods()
     shown = set(today.values()) | set(same)
     names, renamed = dict(before.names), dict[str, str]()
     for code, todays in same.items():

@@ -32,13 +32,12 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -81,68 +80,39 @@ class Definition:
     name: str
 
 
-def definition_of(function: Callable[..., object], name: str = "") -> Definition:
-    """The top-level definition that holds a function, a method or a class; a lambda is named by its line.
-
-    `name` is the qualified name of a function's own code, where `functools.wraps` gave it the name of another.
-    """
-    module = getattr(function, "__module__", type(function).__module__)
-    if name:
-        module = getattr(function, "__globals__", {}).get("__name__", module)
-    name = name or getattr(function, "__qualname__", type(function).__qualname__)
-    if "<lambda>" in name and not name[0].isalpha():
-        return Definition(module, _lambda(function.__code__.co_firstlineno))
-    return Definition(module, name.partition(".")[0])
+def definition_of(function: Callable[..., object]) -> Definition:
+    """The top-level definition that holds a function, a method, a class, or the class of another object."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return Definition(named.__module__, named.__qualname__.partition(".")[0])
 
 
-def definitions(module: str) -> list[Definition]:
-    """All top-level names of a module.
-
-    Raises:
-        LookupError: it has no source file.
-    """
-    return [Definition(module, name) for name in _module(module).bound]
-
-
-def reach_modules(*modules: str, without: Iterable[str] = ()) -> Reached:
-    """All that modules hold and reach, for code that is not called by one name; `without` as for `reach`.
+def reach_modules(*modules: str, without: Collection[str] = ()) -> Reached:
+    """All that modules hold and reach, for code that is not called by one name; `without` as for `Reached`.
 
     Raises:
         LookupError: one has no source file.
     """
-    roots = [item for module in modules for item in definitions(module)]
-    pieces = [piece for item in roots for piece in _module(item.module).bound[item.name]]
-    return reach(roots, [name for piece in pieces for name in piece.members], without)
+    bound = {Definition(module, name): pieces for module in modules for name, pieces in _module(module).bound.items()}
+    return reach(bound, [member for pieces in bound.values() for piece in pieces for member in piece.members], without)
 
 
-def reach(
-    roots: Iterable[Definition],
-    called: Iterable[str] = (),
-    without: Iterable[str] = (),
-    values: Iterable[object] = (),
-    named: Mapping[str, Definition] = MappingProxyType({}),
-) -> Reached:
-    """Follow what definitions use.
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What definitions use, and what that uses; it is followed when it is asked for.
 
-    Args:
+    Attributes:
         roots: where to start; their packages count as well as `bench`.
         called: names of members that whoever uses the roots calls.
         without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
         values: what counts besides, by its `repr`, in this order.
         named: what a word stands for, where it stands in what is reached.
     """
-    return Reached(list(roots), frozenset(called), frozenset(without), [repr(value) for value in values], dict(named))
 
-
-@dataclass(frozen=True, eq=False)
-class Reached:
-    """What some roots reach (see `reach`); it is followed when it is asked for."""
-
-    roots: list[Definition]
-    called: frozenset[str]
-    without: frozenset[str]
-    values: list[str]
-    named: dict[str, Definition]
+    roots: Collection[Definition]
+    called: Collection[str] = ()
+    without: Collection[str] = ()
+    values: Sequence[object] = ()
+    named: Mapping[str, Definition] = field(default_factory=dict)
 
     @property
     def definitions(self) -> frozenset[Definition]:
@@ -169,7 +139,7 @@ class Reached:
     def _look_up(self) -> _Answer:
         with _ONE_AT_A_TIME:
             sources = self._sources()
-            inputs = [sorted(each) for each in (self.roots, self.called, self.without, self.named.items())]
+            inputs = [sorted(set(each)) for each in (self.roots, self.called, self.without, self.named.items())]
             key = hashlib.sha256(repr((sources.state, inputs, self.values)).encode()).hexdigest()
             if key not in sources.answers:
                 find = partial(self._answer, sources)
@@ -178,22 +148,21 @@ class Reached:
 
     def _answer(self, sources: _Sources) -> _Answer:
         texts, _, packages = self._follow(sources)
-        counted = "\0".join([*sorted(texts), *self.values]).encode("utf-8", "surrogatepass")
+        counted = "\0".join([*sorted(texts), *map(repr, self.values)]).encode("utf-8", "surrogatepass")
         return hashlib.sha256(counted).hexdigest(), sorted(packages)
 
     def _follow(self, sources: _Sources) -> tuple[set[str], frozenset[Definition], set[str]]:
         """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
+        targets: list[_Target] = []
         for root in self.roots:
             if root.name.partition(".")[0] not in _module(root.module).bound:
                 raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-        words = set(self.called)
-        texts = set[str]()
+            # A member of a class is asked for by its own name.
+            targets += [root] if "." in root.name else sources.resolved(root)
+        words, texts, without = set(self.called), set[str](), frozenset(self.without)
         seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
         #: Members that nothing has named so far.
         waiting: dict[str, list[_Target]] = defaultdict(list)
-        # A member of a class is asked for by its own name.
-        found = [(root,) if "." in root.name else sources.resolved(root) for root in self.roots]
-        targets: list[_Target] = [target for some in found for target in some]
         while targets:
             target = targets.pop()
             if isinstance(target, str):
@@ -203,9 +172,9 @@ class Reached:
                 if target.module not in whole and (module := sources.find_module(target.module)) is not None:
                     whole.add(target.module)
                     targets += module.everything(target.module)
-            elif target not in seen and not sources.is_out(target, self.without):
+            elif target not in seen and not sources.is_out(target, without):
                 seen.add(target)
-                said = sources.said(target, self.without)
+                said = sources.said(target, without)
                 texts.add(said.text)
                 targets += said.targets
                 for word in said.words - words:
@@ -214,12 +183,16 @@ class Reached:
                     if word in self.named:
                         targets.append(self.named[word])
                 for name, always in said.members.items():
-                    wanted = always or name in words
-                    (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
+                    member = Definition(target.module, f"{target.name}.{name}")
+                    (targets if always or name in words else waiting[name]).append(member)
                 for each in {target.module, *said.loads} - loaded:
                     loaded.add(each)
                     targets += sources.effects(each)
         return texts, frozenset(seen), packages
+
+
+#: Follow what definitions use.
+reach = Reached
 
 
 # What was found of packages as they are -----------------------------------------------------------------------------
@@ -227,6 +200,7 @@ class Reached:
 #: A hash, and the packages of others.
 _Answer = tuple[str, list[str]]
 _KNOWN: dict[frozenset[str], _Sources] = {}
+_adapter: Callable[[object], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def _sources_of(packages: frozenset[str]) -> _Sources:
@@ -255,11 +229,6 @@ def _remember(key: str, kind: object, find: Callable[[], T]) -> T:
     with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as file:
         file.write_bytes(adapter.dump_json(found))
     return found
-
-
-@cache
-def _adapter(kind: object) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -312,9 +281,8 @@ class _Sources:
         return module.partition(".")[0] in self.packages
 
     def _is_out(self, item: Definition, without: frozenset[str]) -> bool:
-        parts = item.module.split(".")
-        around = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
-        return not {*around, f"{item.module}:{item.name}"}.isdisjoint(without)
+        around = any(f"{item.module}.".startswith(f"{each}.") for each in without)
+        return around or f"{item.module}:{item.name}" in without
 
     def _find_module(self, module: str) -> _Module | None:
         """A module whose code counts, if it has a source."""
@@ -358,7 +326,7 @@ class _Sources:
             is_export = item.name in module.exports and self.find_module(f"{item.module}.{item.name}") is None
             places = [module.exports[item.name]] if is_export else module.stars
             return next(filter(None, (self._resolve(Definition(place, item.name), tried) for place in places)), ())
-        if len(pieces) == 1 and pieces[0].only_import:
+        if len(pieces) == 1 and not pieces[0].text:
             ((where, name, _),) = pieces[0].imports
             return self.imported(where, name, tried)
         return (item,)
@@ -448,8 +416,8 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         roots = {target for target in targets if isinstance(target, Definition)}
         for target in targets:
             # What is taken of bench itself, its face, is found by its name.
-            if isinstance(target, _Whole) and target.module != "bench" and sources.find_module(target.module):
-                roots |= {*definitions(target.module)}
+            whole = isinstance(target, _Whole) and target.module != "bench" and sources.find_module(target.module)
+            roots |= {Definition(target.module, name) for name in whole.bound} if whole else set()
         return sorted(roots), {word for piece in pieces for word in piece.words}
 
 
@@ -465,13 +433,15 @@ def imports_of(path: Path, name: str) -> set[str]:
         return {*module.imports, *(where if inner is None else f"{where}.{inner}" for where, inner, _ in found)}
 
 
-def tree_digest(source: bytes) -> str:
+def tree_digest(path: Path) -> str:
     """sha256 of a module's syntax tree: comments and formatting do not count, and all else does.
 
-    Raises:
-        SyntaxError, ValueError, RecursionError: no Python can read it.
+    Of what no Python can read it is that of the bytes.
     """
-    return hashlib.sha256(_dump_tree(syntax_tree(source)).encode("utf-8", "surrogatepass")).hexdigest()
+    source = path.read_bytes()
+    with suppress(SyntaxError, ValueError, RecursionError):
+        source = _dump_tree(syntax_tree(source)).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(source).hexdigest()
 
 
 # What a module says ------------------------------------------------------------------------------------------------
@@ -482,14 +452,13 @@ class _Piece:
     """A statement at the top of a module, or a member of a class there.
 
     Attributes:
-        text: digest of its syntax tree; of a class, without its members.
+        text: digest of its syntax tree; of a class, without its members; empty where it is nothing but an import.
         chains: names that it takes from outside, each with the attributes taken of it: ("ranks", "locate").
         words: attributes that it takes or sets of anything, and its texts.
         texts: texts in it that may be the name of a file or of a module.
         imports: (module, name in it or None, name here) of imports inside.
         computed: whether it finds something by a name that it computes.
         always: whether a member counts though nobody names it.
-        only_import: whether it is nothing but an import.
         members, bases: of a class.
     """
 
@@ -500,7 +469,6 @@ class _Piece:
     imports: tuple[tuple[str, str | None, str], ...] = ()
     computed: bool = False
     always: bool = False
-    only_import: bool = False
     members: dict[str, list[_Piece]] = field(default_factory=dict)
     bases: tuple[tuple[str, ...], ...] = ()
 
@@ -533,7 +501,7 @@ class _Module:
     def everything(self, name: str) -> Iterator[Definition]:
         """All that stands in the module of this name; what it imports counts where it is used."""
         for bound, pieces in self.bound.items():
-            if not any(piece.only_import for piece in pieces):
+            if all(piece.text for piece in pieces):
                 yield Definition(name, bound)
             for piece in pieces:
                 yield from (Definition(name, f"{bound}.{member}") for member in piece.members)
@@ -577,8 +545,7 @@ def _take_apart(source: bytes, inside: str) -> _Module:
                 if inner == "*":
                     module.stars.append(where)
                 elif alias:
-                    item = _Piece(imports=((where, inner, alias),), only_import=True)
-                    module.bound.setdefault(alias, []).append(item)
+                    module.bound.setdefault(alias, []).append(_Piece(imports=((where, inner, alias),)))
         elif not _is_docstring(node):
             _take_statement(module, node)
     if "__getattr__" not in module.bound:
@@ -601,7 +568,7 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
         module.bound.setdefault(name, []).append(piece)
     for child in ast.walk(node):
         if isinstance(child, ast.Lambda):
-            module.bound.setdefault(_lambda(child.lineno), []).append(_piece(module, ast.Expr(child)))
+            module.bound.setdefault(f"<lambda> at {child.lineno}", []).append(_piece(module, ast.Expr(child)))
 
 
 def _does_something(node: ast.stmt) -> bool:
@@ -612,10 +579,6 @@ def _does_something(node: ast.stmt) -> bool:
         or isinstance(child, ast.Delete | ast.Assert | ast.Raise | ast.With)
         for child in _same_scope(node)
     )
-
-
-def _lambda(line: int) -> str:
-    return f"<lambda> at {line}"
 
 
 def _hooks(node: _Function | ast.ClassDef) -> list[ast.expr]:
@@ -870,13 +833,10 @@ def _dump(node: ast.AST, fields: Iterable[tuple[str, object]], text: Callable[[a
     """A node as text, by the text of those below it: the fields that are there, so that versions of Python agree."""
     parts = [type(node).__name__]
     for name, value in fields:
-        if name in _IGNORED or value is None or value == []:
-            continue
-        if isinstance(value, list):
-            inner = ",".join(text(child) if isinstance(child, ast.AST) else repr(child) for child in value)
-            parts.append(f"{name}=[{inner}]")
-        else:
-            parts.append(f"{name}={text(value) if isinstance(value, ast.AST) else repr(value)}")
+        if name not in _IGNORED and value is not None and value != []:
+            values = value if isinstance(value, list) else [value]
+            inner = ",".join(text(each) if isinstance(each, ast.AST) else repr(each) for each in values)
+            parts.append(f"{name}=[{inner}]" if values is value else f"{name}={inner}")
     return f"({' '.join(parts)})"
 
 

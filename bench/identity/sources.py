@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import bench
@@ -52,8 +52,8 @@ def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
     for package in packages:
         path = source_file(package)
         alone = path is not None and path.name != "__init__.py"
-        places = BENCH if package == "bench" else [path.parent] if path is not None else _located(package)[1]
-        pending = list(map(Path, places))
+        folders = BENCH if package == "bench" else [path.parent] if path is not None else _folders(package)
+        pending = list(map(Path, folders))
         seen = set[tuple[int, int]]()
         while pending:
             with suppress(OSError):
@@ -78,33 +78,28 @@ def is_installed(places: tuple[str, ...]) -> bool:
 
 def source_file(module: str) -> Path | None:
     """The source file of a module, found without importing anything; None where there is none."""
-    ours = module.startswith("bench.") and module not in sys.modules
-    path = _ours(module) if ours else _located(module)[0]
-    return Path(path) if path and path.endswith(".py") and os.path.isfile(path) else None
-
-
-def _ours(module: str) -> str | None:
-    """The file of a module of bench: a name that is no module is asked for often, and must be refused fast."""
-    _, *inside, name = module.split(".")
-    for place in bench.__path__:
-        folder = os.path.join(place, *inside)
-        for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
-            if os.path.isfile(path):
-                return path
-    return None
-
-
-def _located(module: str) -> tuple[str | None, list[str]]:
-    """The file of a module, and the folders of a package.
-
-    `importlib.util.find_spec` imports the packages that a module lies in; this looks into their folders.
-    """
+    parent, _, name = module.rpartition(".")
     if (loaded := sys.modules.get(module)) is not None:
-        return getattr(loaded, "__file__", None), [*getattr(loaded, "__path__", ())]
-    parent, _, _ = module.rpartition(".")
-    # A KeyError comes where a package around it is a namespace.
-    with suppress(ImportError, ValueError, AttributeError, KeyError):
-        spec = PathFinder.find_spec(module, _located(parent)[1]) if parent else importlib.util.find_spec(module)
-        if spec is not None:
-            return spec.origin, [*(spec.submodule_search_locations or ())]
-    return None, []
+        paths = [getattr(loaded, "__file__", None)]
+    elif parent:
+        ends = f"{name}{os.sep}__init__.py", f"{name}.py"
+        paths = [os.path.join(folder, end) for folder in _folders(parent) for end in ends]
+    else:
+        paths = [getattr(_spec(module), "origin", None)]
+    return next((Path(path) for path in paths if path and path.endswith(".py") and os.path.isfile(path)), None)
+
+
+def _folders(package: str) -> list[str]:
+    """The folders of a package. (`importlib.util.find_spec` would import those that it lies in.)"""
+    parent, _, name = package.rpartition(".")
+    if (loaded := sys.modules.get(package)) is not None:
+        return [*getattr(loaded, "__path__", ())]
+    if parent:
+        return [os.path.join(folder, name) for folder in _folders(parent)]
+    return [*(getattr(_spec(package), "submodule_search_locations", None) or ())]
+
+
+def _spec(package: str) -> ModuleSpec | None:
+    with suppress(ImportError, ValueError):
+        return importlib.util.find_spec(package)
+    return None

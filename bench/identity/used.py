@@ -363,25 +363,21 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     modules = list(modules)
     base = base_of(modules[0])
     elsewhere, hub = _elsewhere(base), Path(os.path.expanduser(os.environ.get("HF_HOME", "~/.cache/huggingface")))
-    files, packages = set[str](), set(_watch.nobody.packages)
+    own = _Uses()
     for name in modules:
-        file, top = _file_of(name), name.partition(".")[0]
-        if not user_file(name):
-            packages.add(top)
-            # Of a package that is not installed as one, its file is all that is known.
-            if not (file and versions_of([top])):
-                if not os.path.isfile(file):
-                    raise UsageError(
-                        "the code of the method cannot be read, so that no result could be identified by it "
-                        f"({name} has no source file); save it in a .py file."
-                    )
-                files.add(file)
-        while name:
-            files |= {user_file(name)} - {""}
-            name = name.rpartition(".")[0]
-    found: _States = {file: _loaded.setdefault(file, stamp_of(file)) for file in files}
-    found |= {path: stamp_of(path) for path in map(os.path.abspath, named) if path not in files}
-    pending, seen = [*files, *_take(_watch.nobody, found)], set[str]()
+        _note_module(own, name, direct=True)
+        file = _file_of(name)
+        # Of a package that is not installed as one, its file is all that is known.
+        if not user_file(name) and not (file and versions_of([name.partition(".")[0]])):
+            if not os.path.isfile(file):
+                raise UsageError(
+                    "the code of the method cannot be read, so that no result could be identified by it "
+                    f"({name} has no source file); save it in a .py file."
+                )
+            own.files[file] = _loaded.setdefault(file, stamp_of(file))
+    packages, seen = own.packages | _watch.nobody.packages, set[str]()
+    found = {path: stamp_of(path) for path in map(os.path.abspath, named)} | own.files
+    pending = [*own.files, *_take(_watch.nobody, found)]
     while pending:
         path = pending.pop()
         if path not in seen:
@@ -471,25 +467,15 @@ def base_of(module: str) -> str:
 
 def digest_of(path: str) -> str:
     """What tells one state of a file from another (see `Used.files`)."""
-    try:
+    with suppress(OSError, ValueError):
         status = _stat(path)
         if stat.S_ISDIR(status.st_mode):
             names = sorted(name for name in os.listdir(path) if name != "__pycache__" and not name.endswith(".pyc"))
             return hashlib.sha256(repr(names).encode("utf-8", "surrogatepass")).hexdigest()
         if stat.S_ISREG(status.st_mode):
             module = path.endswith(".py")
-            return remembered_digest(Path(path), *((_digest_module, _LARGE) if module else (sha256_of,)))
-    except (OSError, ValueError):
-        pass
+            return remembered_digest(Path(path), *((tree_digest, _LARGE) if module else (sha256_of,)))
     return _ABSENT
-
-
-def _digest_module(path: Path) -> str:
-    source = path.read_bytes()
-    try:
-        return tree_digest(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return hashlib.sha256(source).hexdigest()
 
 
 def _stated(path: str) -> _Uses:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
@@ -18,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from bench.base.errors import UsageError
+from bench.base.records import Record
 from bench.data.alternatives import with_alternatives
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
@@ -99,14 +99,14 @@ def method_code(method: Method, used: Used | None = None) -> str:
     if now is None:
         code = _methods_hash(kinds)
         for kind in kinds:
-            kind_code = code if len(kinds) == 1 else _methods_hash([kind])
+            kind_code = _methods_hash([kind])
             if _LOADED.setdefault(kind, kind_code) != kind_code:
                 raise UsageError(
                     f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, "
                     "so that the old code would run under the name of the new; start the process (or the notebook) "
                     "again."
                 )
-        return standing_names().get(code, code)
+        return same_methods().names.get(code, code)
     modules = _modules_outside(method)
     if used is not None and (still := used_now(used, modules[0])).includes(now):
         now = still
@@ -126,13 +126,9 @@ def method_use(method: Method) -> Used | None:
     modules = _modules_outside(method)
     if not modules:
         return None
-    theirs = [vars(part.parameters) for part in methods_of(method) if not type(part).__module__.startswith("bench.")]
-    values = [
-        item
-        for each in theirs
-        for value in each.values()
-        for item in (value if isinstance(value, tuple | list) else (value,))
-    ]
+    theirs = [part.parameters for part in methods_of(method) if not type(part).__module__.startswith("bench.")]
+    given = [value for parameters in theirs for value in vars(parameters).values()]
+    values = [item for value in given for item in (value if isinstance(value, tuple | list) else (value,))]
     return use_of(modules, [str(item) for item in values if isinstance(item, str | Path) and os.path.isfile(item)])
 
 
@@ -157,11 +153,35 @@ def _modules_outside(method: Method) -> list[str]:
     return [name for name in modules if name.partition(".")[0] != "bench"]
 
 
+class SameMethods(Record):
+    """Which older code of methods gives the rankings of which newer code.
+
+    Attributes:
+        made_by: the command that has shown it.
+        rankings: how many rankings were compared.
+        texts: template -> the hash of its code, with which they were made.
+        methods: hash of older code -> of newer code.
+        names: hash of newer code -> of older code that gives the same rankings, and whose results keep their names
+            (`method_code`).
+        nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
+            encode other texts together; all values of queries are the same.
+        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
+            that has been shown. On other data a change of code was meant to change rankings.
+    """
+
+    made_by: str
+    rankings: int
+    texts: dict[str, str]
+    methods: dict[str, str]
+    names: dict[str, str] = {}
+    nearly: list[str] = []
+    only: dict[str, list[str]] = {}
+
+
 @functools.cache
-def standing_names() -> Mapping[str, str]:
-    """Hash of code -> that of older code which is known to give the same rankings, by whose hash results are named."""
-    names: Mapping[str, str] = json.loads(SAME_METHODS.read_bytes()).get("names", {})
-    return names
+def same_methods() -> SameMethods:
+    """What is known of older code."""
+    return SameMethods.model_validate_json(SAME_METHODS.read_bytes())
 
 
 def method_packages(method: Method) -> frozenset[str]:
@@ -219,8 +239,7 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    roots = [_TAKEN, *(definition_of(item) for item in (*_SHARED, *_MEASURED))]
-    roots.append(Definition(_SCORING, "_part"))
+    roots = [_TAKEN, Definition(_SCORING, "_part"), *map(definition_of, (*_SHARED, *_MEASURED))]
     # Other kinds of values that it makes are not the measure's.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
     if measure.confident is not None:
@@ -229,19 +248,11 @@ def measure_hash(measure: Measure) -> str:
         aside.remove(f"with_{measure.kind}")
         roots += [definition_of(item) for item in _MAKERS[measure.kind]]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
-    values: list[object] = [
-        measure.kind,
-        sorted(measure.cutoffs),
-        measure.on_no_gold,
-        measure.higher_is_better,
-        measure.monotone,
-    ]
+    declared = measure.kind, sorted(measure.cutoffs), measure.on_no_gold, measure.higher_is_better, measure.monotone
+    values: list[object] = [*declared]
     try:
         for function in (measure.ranked, measure.chosen, measure.confident):
-            if function is None:
-                values.append(None)
-            else:
-                _take(function, roots, values)
+            _take(function, roots, values)
         outside = list(dict.fromkeys(root.module for root in roots if not root.module.startswith("bench.")))
         called = set[str]()
         if outside:
@@ -294,19 +305,21 @@ def lenient_hash() -> str:
     return reach(roots, without=(*_NO_PART, *_STORED, *_DECLARATIONS)).hash()
 
 
-def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
+def _take(function: Callable[..., Any] | None, roots: list[Definition], values: list[object]) -> None:
     """Enter a function with the values that it was made with: of a partial call, and of a closure.
 
     What else a user's function was made with stands in its module, which counts as a whole.
     """
-    if isinstance(function, functools.partial):
+    if function is None:
+        values.append(None)
+    elif isinstance(function, functools.partial):
         for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
             _take_value(value, roots, values)
         _take(function.func, roots, values)
     elif isinstance(function, FunctionType):
         # The names that `functools.wraps` copies are those of what is wrapped, which is in the closure.
         made = function.__code__.co_qualname
-        roots.append(definition_of(function, made))
+        roots.append(Definition(function.__globals__["__name__"], made.partition(".")[0]))
         values.append(made)
         for cell in function.__closure__ or ():
             with suppress(ValueError):  # it is empty

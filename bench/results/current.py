@@ -11,17 +11,15 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 
 from bench.base.config import config_context
 from bench.base.errors import BenchError
-from bench.base.records import Record
 from bench.base.spec import Spec, Value, parse
 from bench.interface import Method
 from bench.interface.parts import revisions, tree
 from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
-from bench.results.code_versions import SAME_METHODS, method_code, template_hash
+from bench.results.code_versions import method_code, same_methods, template_hash
 from bench.results.commands import conditions_of
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.manifest import Manifest
@@ -31,42 +29,6 @@ _BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
 #: Signs of a method's spec, where nobody here has chosen it.
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
-
-
-class SameMethods(Record):
-    """Which older code of methods gives the rankings of which newer code.
-
-    Attributes:
-        made_by: the command that has shown it.
-        rankings: how many rankings were compared.
-        texts: template -> the hash of its code, with which they were made.
-        methods: hash of older code -> of newer code.
-        names: hash of newer code -> of older code that gives the same rankings, and whose results keep their names
-            (`method_code`).
-        nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
-            encode other texts together; all values of queries are the same.
-        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
-            that has been shown. On other data a change of code was meant to change rankings.
-    """
-
-    made_by: str
-    rankings: int
-    texts: dict[str, str]
-    methods: dict[str, str]
-    names: dict[str, str] = {}
-    nearly: list[str] = []
-    only: dict[str, list[str]] = {}
-
-    def leads(self, manifest: Manifest) -> str | None:
-        """The newer code that gives the rankings of a result; None if none is known to."""
-        code, data = manifest.method.code, manifest.dataset.content_hash
-        return None if code in self.only and data not in self.only[code] else self.methods.get(code)
-
-
-@cache
-def same_methods() -> SameMethods:
-    """What the file says."""
-    return SameMethods.model_validate_json(SAME_METHODS.read_bytes())
 
 
 @dataclass(frozen=True)
@@ -178,7 +140,9 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
         # Nothing but the method's parameters may be new.
         same = result_id(current.conditions, method.hash) == manifest.result_id
     else:
-        same = known.leads(manifest) == current.code and known.texts.get(template) == template_hash(template)
+        on_this_data = manifest.dataset.content_hash in known.only.get(method.code, [manifest.dataset.content_hash])
+        same = known.methods.get(method.code) == current.code and on_this_data
+        same = same and known.texts.get(template) == template_hash(template)
     full = current.method.full_spec
     try:
         if not same or not _extends(full, parse(method.full_spec)):
