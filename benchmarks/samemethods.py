@@ -127,8 +127,7 @@ def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatSer
     """Run the commands of results with the code in a folder."""
     journal = BUILD / "data" / "journal.jsonl"
     journal.parent.mkdir(parents=True, exist_ok=True)
-    scripted = {"BENCH_LLM_URL": server.url, "BENCH_LLM_JOURNAL": str(journal)}
-    variables = os.environ | {"PYTHONPATH": str(code)} | scripted
+    variables = os.environ | {"PYTHONPATH": str(code), "BENCH_LLM_URL": server.url, "BENCH_LLM_JOURNAL": str(journal)}
     together: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in rows:
         words = shlex.split(item.manifest.environment.command)
@@ -142,11 +141,9 @@ def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatSer
         words = [word for method in methods for word in ("--method", method)]
         command = [sys.executable, "-m", "bench", "run", *words, *options, "--results", str(results), "--quiet"]
         # Models are named by folders below the one where the command is given.
-        done = subprocess.run(
-            command, cwd=BUILD / "data", env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        done = subprocess.run(command, cwd=BUILD / "data", env=variables, capture_output=True, text=True)
         if done.returncode:
-            sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{done.stdout.decode()[-2000:]}\n")
+            sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{(done.stdout + done.stderr)[-2000:]}\n")
 
 
 def named(item: StoredResult) -> tuple[str, str, str]:

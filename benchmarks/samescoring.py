@@ -110,9 +110,8 @@ def main(folders: list[Path]) -> int:
         sys.stderr.write("no result was scored again; the file is left as it is\n")
         return 1
     earlier = same_scoring()
-    merged = {
-        name: shown[name].merge_earlier(earlier["measures"].get(name, {})) for name in sorted(shown.keys() - {*_OTHERS})
-    }
+    measures = sorted(shown.keys() - {*_OTHERS})
+    merged = {name: shown[name].merge_earlier(earlier["measures"].get(name, {})) for name in measures}
     content = {
         "made_by": "python benchmarks/samescoring.py",
         "scored_again": {"results": results, "values": values},

@@ -50,8 +50,6 @@ T = TypeVar("T")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Import = ast.Import | ast.ImportFrom
-#: What binds a name inside a function that code outside may see, or that an import brings.
-_KeepsName = _Import | _Function | ast.ClassDef
 #: Fields of the tree that say nothing of what a definition does.
 _IGNORED = {"ctx", "kind", "type_comment", "type_params", "lineno", "col_offset", "end_lineno", "end_col_offset"}
 #: Decorators under which a function is called by its name alone, and never asked for its annotations.
@@ -262,16 +260,12 @@ class _DefinitionText:
 
 
 class _Sources:
-    """The modules of packages whose code counts, in one state of their files; what was found once is kept.
-
-    Attributes:
-        settled: whether a change of a file would show in the state.
-        looked: when the files were last looked at.
-        answers: what was found from them, by a hash of what was asked.
-    """
+    """The modules of packages whose code counts, in one state of their files; what was found once is kept."""
 
     def __init__(self, packages: frozenset[str], state: str, settled: bool) -> None:
-        self.packages, self.state, self.settled, self.looked = packages, state, settled, 0.0
+        self.packages, self.state = packages, state
+        #: Whether any change of a file would show in the state, and when the files were last looked at.
+        self.settled, self.looked = settled, 0.0
         self.answers = dict[str, _Answer]()
         self.find_module, self.effects = cache(self._find_module), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolve), cache(self._describe), cache(self._is_out)
@@ -291,8 +285,7 @@ class _Sources:
 
     def _effects(self, module: str) -> tuple[_Target, ...]:
         """What importing a module does, and the packages around it, and all that they import."""
-        effects: list[_Target] = []
-        seen, pending = {""}, [module]
+        effects, seen, pending = list[_Target](), {""}, [module]
         while pending:
             name = pending.pop()
             if name not in seen:
@@ -344,11 +337,8 @@ class _Sources:
         first, *attributes = chain
         targets = tuple(here[first]) if first in here else self.resolved(Definition(module, first))
         for attribute in attributes:
-            targets = tuple(
-                each
-                for target in targets
-                for each in (self.imported(target.module, attribute) if isinstance(target, _Whole) else (target,))
-            )
+            found = [self.imported(at.module, attribute) if isinstance(at, _Whole) else (at,) for at in targets]
+            targets = tuple(target for some in found for target in some)
         return targets
 
     def _is_open(self, item: Definition) -> bool:
@@ -557,7 +547,7 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
     piece = _class(module, node) if isinstance(node, ast.ClassDef) else _piece(module, node)
     if isinstance(node, _Function | ast.ClassDef):
         names = [node.name]
-        if _hooks(node) or (isinstance(node, ast.ClassDef) and node.keywords):
+        if _has_hook(node) or (isinstance(node, ast.ClassDef) and node.keywords):
             module.effects.append(node.name)
     else:
         names = sorted(set().union(*map(_bound_here, _same_scope(node))))
@@ -581,13 +571,9 @@ def _does_something(node: ast.stmt) -> bool:
     )
 
 
-def _hooks(node: _Function | ast.ClassDef) -> list[ast.expr]:
-    """Decorators that may do something with a definition, such as register it."""
-    return [
-        item
-        for item in node.decorator_list
-        if _chain(item.func if isinstance(item, ast.Call) else item)[-1] not in _PLAIN
-    ]
+def _has_hook(node: _Function | ast.ClassDef) -> bool:
+    """Whether a decorator may do something with a definition, such as register it."""
+    return any(_chain(getattr(item, "func", item))[-1] not in _PLAIN for item in node.decorator_list)
 
 
 def _class(module: _Module, node: ast.ClassDef) -> _Piece:
@@ -597,7 +583,7 @@ def _class(module: _Module, node: ast.ClassDef) -> _Piece:
     piece = _piece(module, ast.ClassDef(node.name, node.bases, node.keywords, rest, node.decorator_list))
     for child in inner:
         member = _piece(module, child)
-        member.always = child.name.startswith(("__", "model_")) or bool(_hooks(child))
+        member.always = child.name.startswith(("__", "model_")) or _has_hook(child)
         piece.members.setdefault(child.name, []).append(member)
     piece.bases = tuple(_chain(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases)
     return piece
@@ -635,9 +621,8 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
 class _Stripper(ast.NodeTransformer):
     """Takes out of a tree what says nothing of what code does."""
 
-    def __init__(self) -> None:
-        #: Whether an annotation alone declares a field here: in a class.
-        self._declares = False
+    #: Whether an annotation alone declares a field here: in a class.
+    _declares = False
 
     def visit(self, node: ast.AST) -> ast.AST | None:
         around = self._declares
@@ -645,7 +630,7 @@ class _Stripper(ast.NodeTransformer):
             self._declares = isinstance(node, ast.ClassDef)
             node.body = [child for child in node.body if not _is_docstring(child)]
         # A decorator may look at annotations, as functools.singledispatch does.
-        if isinstance(node, _Function) and not _hooks(node):
+        if isinstance(node, _Function) and not _has_hook(node):
             node.returns = None
             for part in ast.walk(node.args):
                 if isinstance(part, ast.arg):
@@ -701,15 +686,15 @@ class _Writer:
         if node in self._written:
             return self._written[node]
         self._note(node)
-        scopes = list[_Scope]()
+        depth = len(self._scopes)
         if isinstance(node, _Function | ast.Lambda):
             # Decorators, and defaults of parameters, are evaluated outside.
             self._write(*getattr(node, "decorator_list", ()), node.args, getattr(node, "returns", None))
-            scopes.append(self._function_scope(node))
+            self._scopes.append(self._function_scope(node))
         elif isinstance(node, _Comprehension):
             self._write(node.generators[0].iter)
             targets = [child for part in node.generators for child in ast.walk(part.target)]
-            scopes.append(self._scope(name for child in targets for name in _bound_here(child)))
+            self._scopes.append(self._scope(name for child in targets for name in _bound_here(child)))
         elif isinstance(node, ast.ClassDef):
             self._write(*node.decorator_list, *node.bases, *node.keywords)
             bound = {name: name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
@@ -718,10 +703,9 @@ class _Writer:
                 self._scopes.append(({} if isinstance(child, _Function) else bound, set()))
                 self._write(child)
                 self._scopes.pop()
-        self._scopes += scopes
         self._write(*getattr(node, "generators", ()))
         text = _dump(node, self._fields(node), self.text)
-        del self._scopes[len(self._scopes) - len(scopes) :]
+        del self._scopes[depth:]
         return text
 
     def _write(self, *nodes: ast.AST | None) -> None:
@@ -730,10 +714,10 @@ class _Writer:
     def _fields(self, node: ast.AST) -> Iterator[tuple[str, object]]:
         for name, value in ast.iter_fields(node):
             if name == _VARIABLES.get(type(node)) and value is not None:
-                yield name, self._name(value) if isinstance(value, str) else list(map(self._name, value))
-            else:
-                is_list = isinstance(value, list)
-                yield name, [child for child in value if not isinstance(child, _Import)] if is_list else value
+                value = self._name(value) if isinstance(value, str) else list(map(self._name, value))
+            elif isinstance(value, list):
+                value = [child for child in value if not isinstance(child, _Import)]
+            yield name, value
 
     def _name(self, name: str) -> str:
         return next((names[name] for names, _ in reversed(self._scopes) if name in names), name)
@@ -764,7 +748,7 @@ class _Writer:
         bound = [(name, child) for child in here for name in _bound_here(child) if name not in elsewhere]
         by_name = any(isinstance(child, ast.Call) and _chain(child.func)[-1] in _BY_NAME for child in ast.walk(node))
         kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        kept |= {name for name, child in bound if by_name or isinstance(child, _KeepsName)}
+        kept |= {name for name, child in bound if by_name or isinstance(child, _Import | _Function | ast.ClassDef)}
         return self._scope((name for name, _ in bound), kept, everywhere)
 
     def _scope(self, bound: Iterable[str], kept: Iterable[str] = (), everywhere: Iterable[str] = ()) -> _Scope:

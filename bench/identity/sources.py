@@ -40,11 +40,10 @@ _stat = os.stat
 
 def stamp_of(path: str | Path) -> Stamp | None:
     """What tells one state of a file from another; None where there is no file."""
-    try:
+    with suppress(OSError, ValueError):
         status = _stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+    return None
 
 
 def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:

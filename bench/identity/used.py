@@ -315,10 +315,10 @@ def _note_import(asks: FrameType, modules: list[str], name: str) -> None:
     direct = _pass_over(asks, "importlib", "importlib._bootstrap") is frame is not None
     for module in modules:
         _note_module(uses, module, direct=direct)
-    if direct and frame is not None:
-        late = frame.f_code.co_name != "<module>"
+    late = frame is not None and frame.f_code.co_name != "<module>"
+    if direct and frame is not None and (not modules or (late and not user_file(modules[0]))):
         # A module of this name that comes would be imported in its place.
-        for place in sys.path if not modules or (late and not user_file(modules[0])) else ():
+        for place in sys.path:
             folder = os.path.abspath(place)
             if frame.f_code.co_filename.startswith(folder + os.sep) and not is_installed((folder,)):
                 inner = os.path.join(folder, *name.split("."))
@@ -404,10 +404,10 @@ def _take(uses: _Uses, found: _States) -> list[str]:
 
 def _digest_then(path: str, state: Stamp | str | None) -> str:
     """The digest of a file as it was when it was asked for."""
-    if isinstance(state, str):
-        return state
-    digest = digest_of(path) if state is not None else _ABSENT
-    if state is not None and not os.path.isdir(path):
+    if not isinstance(state, tuple):
+        return state or _ABSENT
+    digest = digest_of(path)
+    if not os.path.isdir(path):
         if stamp_of(path) != state and _digests.get((path, state)) != digest:
             raise UsageError(
                 f"{path} was edited after this process had imported or read it, so that the old one would run under "

@@ -46,8 +46,6 @@ _GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
 _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
 #: What the values of every measure pass through.
 _SHARED = (evaluate, mean, repeat_means)
-#: On which queries a measure is taken. (It is hashed by its own fields, not by the class that declares them.)
-_TAKEN = Definition("bench.metrics.measure", "Measure.taken")
 #: What the values of some kinds of measures pass through besides, by the function that makes them.
 _MAKERS: dict[str, tuple[Callable[..., object], ...]] = {
     "destructive": (with_destructive, destructive_tools),
@@ -68,7 +66,7 @@ _CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")
 #: Where answers become numbers; where values of some kinds are made; what makes intervals, and what chance is worth.
 _SCORING = "bench.evaluation.scoring"
 _KINDS = ("bench.metrics.destructive", "bench.metrics.chance", "bench.metrics.ties")
-_SPREAD = (("intervals", "means_and_intervals"), ("repeats", "variations"))
+_SPREAD = ("bench.results.intervals", "means_and_intervals"), ("bench.results.repeats", "variations")
 #: What a number is stored in, and the hashes beside it.
 _STORED = ("bench.results.manifest", "bench.results.code_versions", "bench.identity")
 #: Modules that declare tools, and metrics.
@@ -143,14 +141,12 @@ def resume_use(method: Method, used: Used) -> bool:
 
 def _modules_outside(method: Method) -> list[str]:
     """The modules that hold the classes and functions of a method and its parts, but for bench's own."""
-    modules = dict[str, None]()
-    for part in methods_of(method):
-        kind = type(part)
+    modules = list[str]()
+    for kind in map(type, methods_of(method)):
         function = getattr(kind, "loaded", None)
-        modules[kind.__module__] = None
-        modules |= {str(getattr(function, "__module__", None)): None} if function is not None else {}
-        modules |= {above.__module__: None for above in kind.__mro__ if user_file(above.__module__)}
-    return [name for name in modules if name.partition(".")[0] != "bench"]
+        modules += [kind.__module__, *([] if function is None else [str(getattr(function, "__module__", None))])]
+        modules += [above.__module__ for above in kind.__mro__ if user_file(above.__module__)]
+    return [name for name in dict.fromkeys(modules) if name.partition(".")[0] != "bench"]
 
 
 class SameMethods(Record):
@@ -239,7 +235,9 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    roots = [_TAKEN, Definition(_SCORING, "_part"), *map(definition_of, (*_SHARED, *_MEASURED))]
+    # Of what declares it, it is its own fields that count, and on which queries it is taken.
+    roots = [Definition("bench.metrics.measure", "Measure.taken"), Definition(_SCORING, "_part")]
+    roots += map(definition_of, (*_SHARED, *_MEASURED))
     # Other kinds of values that it makes are not the measure's.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
     if measure.confident is not None:
@@ -272,7 +270,7 @@ def measure_hash(measure: Measure) -> str:
 @functools.cache
 def interval_hash() -> str:
     """sha256 over the code of confidence intervals."""
-    roots = [Definition(f"bench.results.{module}", name) for module, name in _SPREAD]
+    roots = [Definition(*name) for name in _SPREAD]
     return reach(roots, without=(*_NO_PART, *_STORED, "bench.metrics")).hash()
 
 
