@@ -80,8 +80,8 @@ class Definition:
 
 def definition_of(function: Callable[..., object]) -> Definition:
     """The top-level definition that holds a function, a method, a class, or the class of another object."""
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return Definition(named.__module__, named.__qualname__.partition(".")[0])
+    module = getattr(function, "__module__", type(function).__module__)
+    return Definition(module, getattr(function, "__qualname__", type(function).__qualname__).partition(".")[0])
 
 
 def reach_modules(*modules: str, without: Collection[str] = ()) -> Reached:
@@ -557,6 +557,7 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
     for name in names:
         module.bound.setdefault(name, []).append(piece)
     for child in ast.walk(node):
+        # Where all of a module counts, each of its lambdas does.
         if isinstance(child, ast.Lambda):
             module.bound.setdefault(f"<lambda> at {child.lineno}", []).append(_piece(module, ast.Expr(child)))
 
@@ -658,8 +659,8 @@ _VARIABLES: dict[type[ast.AST], str] = {
     ast.MatchMapping: "rest",
     ast.Nonlocal: "names",
 }
-#: Names of a function, a comprehension or a class, with what stands for each in the text; and those of them that code
-#: inside means by that name: not names of a class, and global ones, which it looks for further outside.
+#: Names of a function, a comprehension or a class -> what stands for each in the text; and those that code inside means
+#: by these names: it looks for global ones, and for those of a class, further outside.
 _Scope = tuple[dict[str, str], set[str]]
 
 

@@ -62,6 +62,8 @@ _HISTORIES = frozenset({".git", ".hg", ".svn"})
 #: What all paths of Python's own modules, and of installed packages, begin with or hold.
 _BEGIN = tuple(f"{place}{os.sep}" for place in INSTALLED)
 _HOLD = tuple(f"{os.sep}{name}{os.sep}" for name in PACKAGED)
+#: Files of `_Uses`.
+_States = dict[str, Stamp | str | None]
 
 
 class Used(Record):
@@ -86,17 +88,13 @@ class Used(Record):
         return self.files.items() >= other.files.items() and self.packages.items() >= other.packages.items()
 
 
-#: Path -> state of a file when it was last asked for: None where it was not there, a text where its digest is known:
-#: this process has written it since, or the code has asked no more than whether it is there.
-_States = dict[str, Stamp | str | None]
-
-
 @dataclass
 class _Uses:
     """What the code of one file has asked for.
 
     Attributes:
-        files: their states.
+        files: path -> its state when it was last asked for: None where it was not there, a text where its digest is
+            known: this process has written it since, or the code has asked no more than whether it is there.
         packages: of others, by the names under which they are imported.
         imports: what imports have given, so that one inside a function is noted once.
     """

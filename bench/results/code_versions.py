@@ -1,7 +1,8 @@
 """The versions of code: of a method, of each measure, of intervals, of tie bands, of token counts, of a template.
 
 A result is what its method's code made, and a number is compared with an older one only if the same code made both.
-What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part.
+What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part; and which older code of
+methods is known to give the rankings of newer code.
 """
 
 from __future__ import annotations
