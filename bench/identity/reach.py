@@ -137,7 +137,7 @@ class Reached:
     def _look_up(self) -> _Answer:
         with _ONE_AT_A_TIME:
             sources = self._sources()
-            inputs = [sorted(set(each)) for each in (self.roots, self.called, self.without, self.named.items())]
+            inputs = sorted(self.roots), sorted(self.called), sorted(self.without), sorted(self.named.items())
             key = hashlib.sha256(repr((sources.state, inputs, self.values)).encode()).hexdigest()
             if key not in sources.answers:
                 find = partial(self._answer, sources)
@@ -406,8 +406,8 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         roots = {target for target in targets if isinstance(target, Definition)}
         for target in targets:
             # What is taken of bench itself, its face, is found by its name.
-            whole = isinstance(target, _Whole) and target.module != "bench" and sources.find_module(target.module)
-            roots |= {Definition(target.module, name) for name in whole.bound} if whole else set()
+            if isinstance(target, _Whole) and target.module != "bench" and (ours := sources.find_module(target.module)):
+                roots |= {Definition(target.module, name) for name in ours.bound}
         return sorted(roots), {word for piece in pieces for word in piece.words}
 
 
@@ -625,7 +625,7 @@ class _Stripper(ast.NodeTransformer):
     #: Whether an annotation alone declares a field here: in a class.
     _declares = False
 
-    def visit(self, node: ast.AST) -> ast.AST | None:
+    def visit(self, node: ast.AST) -> Any:
         around = self._declares
         if isinstance(node, _Function | ast.ClassDef):
             self._declares = isinstance(node, ast.ClassDef)

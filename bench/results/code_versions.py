@@ -238,7 +238,7 @@ def measure_hash(measure: Measure) -> str:
     """
     # Of what declares it, it is its own fields that count, and on which queries it is taken.
     roots = [Definition("bench.metrics.measure", "Measure.taken"), Definition(_SCORING, "_part")]
-    roots += map(definition_of, (*_SHARED, *_MEASURED))
+    roots += [definition_of(item) for item in (*_SHARED, *_MEASURED)]
     # Other kinds of values that it makes are not the measure's.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
     if measure.confident is not None:
