@@ -236,7 +236,7 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    # Of what declares it, it is its own fields that count, and on which queries it is taken.
+    # A measure counts by its own fields, and by the queries on which it is taken; the class that declares it does not.
     roots = [Definition("bench.metrics.measure", "Measure.taken"), Definition(_SCORING, "_part")]
     roots += [definition_of(item) for item in (*_SHARED, *_MEASURED)]
     # Other kinds of values that it makes are not the measure's.
