@@ -16,7 +16,6 @@ is the code around them that is compared.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -32,6 +31,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+import numpy as np  # noqa: E402
 from kit.chatserver import Body, ChatServer  # noqa: E402
 from kit.models import untrained_bert, untrained_causal  # noqa: E402
 
@@ -39,8 +39,7 @@ from bench.base.paths import write_text  # noqa: E402
 from bench.methods.tgr.edges import LABELS  # noqa: E402
 from bench.models.encoders import EMBEDDED, Encoder  # noqa: E402
 from bench.registry import build_method  # noqa: E402
-from bench.results.code_versions import SAME_METHODS, method_code, template_hash  # noqa: E402
-from bench.results.current import SameMethods, same_methods  # noqa: E402
+from bench.results.code_versions import SAME_METHODS, SameMethods, method_code, same_methods, template_hash  # noqa: E402
 from bench.results.store import PER_QUERY, RUN, StoredResult, find_results  # noqa: E402
 
 RESULTS = ROOT / "board" / "results"
@@ -51,7 +50,6 @@ ROWS = 5
 FEW = "40"
 #: Of scores of at most 1 or so.
 _LAST_BITS = 1e-6
-_RUN_COLUMNS = ("query_id", "tool_id", "score")
 _MODEL = re.compile(r"models/[\w.-]+")
 _IN_A_FILE = re.compile(r"local:[^,()]+\.gguf[^,()]*")
 _SCRIPTED = "scripted"
@@ -60,7 +58,7 @@ _WORDS = (
 )
 
 
-def chosen(results: Iterable[StoredResult], most: int) -> dict[str, list[StoredResult]]:
+def chosen(results: Iterable[StoredResult]) -> dict[str, list[StoredResult]]:
     """Old code -> the results of it that took least time, each on another dataset if there are so many.
 
     Of `bm25`, which ranks by the words of the tools' texts, there is one of each template besides.
@@ -72,9 +70,8 @@ def chosen(results: Iterable[StoredResult], most: int) -> dict[str, list[StoredR
     by_code = {}
     for code, group in groups.items():
         group.sort(key=lambda item: sum(item.manifest.timings.values()))
-        first = {item.manifest.dataset.spec: item for item in reversed(group)}
-        rest = [item for item in group if item not in first.values()]
-        by_code[code] = [*sorted(first.values(), key=group.index), *rest][:most]
+        first = {item.manifest.dataset.spec: item.folder for item in reversed(group)}.values()
+        by_code[code] = sorted(group, key=lambda item: item.folder not in first)[:ROWS]
         if group[0].manifest.method.spec == "bm25":
             quickest = {item.manifest.dataset.template: item for item in reversed(group)}
             by_code[code] += [item for item in quickest.values() if item not in by_code[code]]
@@ -130,8 +127,7 @@ def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatSer
     """Run the commands of results with the code in a folder."""
     journal = BUILD / "data" / "journal.jsonl"
     journal.parent.mkdir(parents=True, exist_ok=True)
-    scripted = {"BENCH_LLM_URL": server.url, "BENCH_LLM_JOURNAL": str(journal)}
-    variables = os.environ | {"PYTHONPATH": str(code)} | scripted
+    variables = os.environ | {"PYTHONPATH": str(code), "BENCH_LLM_URL": server.url, "BENCH_LLM_JOURNAL": str(journal)}
     together: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for item in rows:
         words = shlex.split(item.manifest.environment.command)
@@ -145,11 +141,9 @@ def run(code: Path, rows: Iterable[StoredResult], results: Path, server: ChatSer
         words = [word for method in methods for word in ("--method", method)]
         command = [sys.executable, "-m", "bench", "run", *words, *options, "--results", str(results), "--quiet"]
         # Models are named by folders below the one where the command is given.
-        done = subprocess.run(
-            command, cwd=BUILD / "data", env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        done = subprocess.run(command, cwd=BUILD / "data", env=variables, capture_output=True, text=True)
         if done.returncode:
-            sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{done.stdout.decode()[-2000:]}\n")
+            sys.stdout.write(f"{code.name}: {shlex.join(command[3:])}\n{(done.stdout + done.stderr)[-2000:]}\n")
 
 
 def named(item: StoredResult) -> tuple[str, str, str]:
@@ -165,11 +159,7 @@ def made(results: Path) -> dict[tuple[str, str, str], StoredResult]:
 
 def main() -> int:
     """Run both, compare, and write the file; 1 if some old code gave another ranking."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=ROWS, help="results of each method's code (default %(default)s)")
-    given = parser.parse_args()
-    results = [item for item in find_results(RESULTS) if isinstance(item, StoredResult)]
-    groups = chosen(results, given.rows)
+    groups = chosen(item for item in find_results(RESULTS) if isinstance(item, StoredResult))
     today = {code: method_code(build_method(group[0].manifest.method.spec)) for code, group in groups.items()}
     groups = {code: group for code, group in groups.items() if code != today[code]}
     for name in {name for group in groups.values() for item in group for name in _MODEL.findall(item.label)}:
@@ -183,13 +173,11 @@ def main() -> int:
     by_commit: defaultdict[str, list[StoredResult]] = defaultdict(list)
     for item in items:
         by_commit[str(item.manifest.environment.commit)].append(item)
-    for commit, its in by_commit.items():
-        run(checkout(commit), its, old, server)
     # A row that kept its id when the code changed has it by the names of a later commit.
     told = ["git", "log", "-4", "--format=%H", "--", str(RESULTS), str(SAME_METHODS)]
     done = subprocess.run(told, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    for commit in done.stdout.split():
-        if missing := [item for item in items if named(item) not in made(old)]:
+    for commit, its in [*by_commit.items(), *((commit, items) for commit in done.stdout.split())]:
+        if missing := [item for item in its if named(item) not in made(old)]:
             run(checkout(commit), missing, old, server)
     olds, news = made(old), made(new)
     other, nearly, texts, compared = list[str](), set[str](), dict[str, str](), 0
@@ -203,15 +191,15 @@ def main() -> int:
             if one.manifest.dataset.content_hash != two.manifest.dataset.content_hash:
                 continue
             compared += 1
-            if any(one.manifest.files[table] != two.manifest.files[table] for table in (RUN, PER_QUERY)):
-                if _equal(one, two):
-                    nearly |= {code} if one.manifest.files[RUN] != two.manifest.files[RUN] else set()
-                else:
-                    other.append(f"{code} {item.label}: another ranking")
+            differ = [table for table in (RUN, PER_QUERY) if one.manifest.files[table] != two.manifest.files[table]]
+            if differ and not _equal(one, two):
+                other.append(f"{code} {item.label}: another ranking")
+            elif RUN in differ:
+                nearly.add(code)
             texts[item.manifest.dataset.template] = template_hash(item.manifest.dataset.template)
     refused = {line.split()[0] for line in other}
     same = {code: today[code] for code in groups if code not in refused}
-    before = same_methods() if SAME_METHODS.is_file() else SameMethods(made_by="", rankings=0, texts={}, methods={})
+    before = same_methods()
     shown = set(today.values()) | set(same)
     names, renamed = dict(before.names), dict[str, str]()
     for code, todays in same.items():
@@ -238,7 +226,7 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
     """Whether values are equal to the last bit, and rankings up to the last bits of embeddings.
 
     These depend on which texts were encoded together, and differ between two runs of the same code, too: tools whose
-    scores are that near may change places.
+    scores are that near may change places, or the last place that is kept.
     """
     known = [name for name in one.per_query.column_names if name in other.per_query.column_names]
     # Newer code may have metrics that the older had not.
@@ -246,25 +234,12 @@ def _equal(one: StoredResult, other: StoredResult) -> bool:
         return False
     if one.manifest.files[RUN] == other.manifest.files[RUN]:
         return True
-    if not one.run["query_id"].equals(other.run["query_id"]):
+    mine, theirs = (result.run.select(["query_id", "tool_id", "score"]).to_pandas() for result in (one, other))
+    if not mine["query_id"].equals(theirs["query_id"]):
         return False
-    mine, theirs = _scores(one), _scores(other)
-    return all(_is_near(mine[query], theirs[query]) for query in mine)
-
-
-def _scores(result: StoredResult) -> dict[str, dict[str, float]]:
-    table: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for query, tool, score in zip(*(result.run[name].to_pylist() for name in _RUN_COLUMNS), strict=True):
-        table[query][tool] = score
-    return table
-
-
-def _is_near(mine: dict[str, float], theirs: dict[str, float]) -> bool:
-    return (
-        None not in {*mine.values(), *theirs.values()}
-        and all(abs(a - b) <= _LAST_BITS for a, b in zip(mine.values(), theirs.values(), strict=True))
-        and all(abs(score - theirs.get(tool, min(theirs.values()))) <= _LAST_BITS for tool, score in mine.items())
-    )
+    there = mine.merge(theirs, "left", ["query_id", "tool_id"])["score_y"]
+    there = there.fillna(mine["query_id"].map(theirs.groupby("query_id")["score"].min()))
+    return all(np.allclose(mine["score"], scores, rtol=0, atol=_LAST_BITS) for scores in (theirs["score"], there))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,89 +33,63 @@ from bench.results.comparability import SAME_SCORING, same_scoring
 from bench.results.store import StoredResult, find_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "board" / "results"
+#: Kinds of numbers besides the values and means of each measure.
+_OTHERS = ("intervals", "tokens", "lenient", "ties")
 
 
 @dataclass
 class _Shown:
-    """Older code -> today's that gave the same numbers each time, and older code that once did not."""
+    """Today's code, older code that was compared with it, and what of that once gave other numbers."""
 
     today: str = ""
-    same: dict[str, str] = field(default_factory=dict)
+    older: set[str] = field(default_factory=set)
     other: set[str] = field(default_factory=set)
 
     def enter(self, old: str, new: str, equal: bool) -> None:
         self.today = new
-        if old != new:
-            self.same[old] = new
-        if not equal:
-            self.other.add(old)
+        self.older |= {old} - {new}
+        self.other |= set() if equal else {old}
 
     def merge_earlier(self, earlier: Mapping[str, str]) -> dict[str, str]:
         """What was shown, with what was shown `earlier`."""
-        now = {old: new for old, new in self.same.items() if old not in self.other}
+        now = self.older - self.other
         # What gave the numbers of code that is shown now gives today's, too.
         same = {self.today, *now, *(earlier[old] for old in now if old in earlier)}
         stands = ({old for old, middle in earlier.items() if middle in same} | same) - self.other - {self.today}
-        return dict(sorted((now | dict.fromkeys(stands, self.today)).items()))
+        return dict.fromkeys(sorted(stands), self.today)
 
 
-class ScoringComparison:
-    """What scoring results again has shown so far: of each measure, and of the other kinds of numbers."""
-
-    def __init__(self) -> None:
-        self.measures: defaultdict[str, _Shown] = defaultdict(_Shown)
-        self.others = {kind: _Shown() for kind in ("intervals", "tokens", "lenient", "ties")}
-        self.results = self.values = 0
-
-    def enter(self, result: StoredResult, dataset: Dataset) -> None:
-        """Score a result again and compare its numbers."""
-        scored = score_again(result, dataset, [])
-        before, after = result.metrics, scored.metrics
-        old, new = result.manifest.scoring, scoring_code(after.metrics)
-        for name in before.metrics.keys() & after.metrics.keys():
-            was, now, measure = before.metrics[name], after.metrics[name], measure_name(name)
-            values = result.values(name)
-            equal = values.tobytes() == np.array(scored.per_query[name].to_pylist(), dtype=np.float64).tobytes()
-            same = equal and (was.mean, was.n) == (now.mean, now.n)
-            self.measures[measure].enter(old.measures.get(measure, ""), new.measures[measure], same)
-            self.others["intervals"].enter(old.intervals, new.intervals, (was.low, was.high) == (now.low, now.high))
-            self.values += len(values)
-        # Older results have fewer counts.
-        self.others["tokens"].enter(old.tokens, new.tokens, before.tokens.items() <= after.tokens.items())
-        if before.lenient is not None and after.lenient is not None:
-            same = before.lenient.model_copy(update={"code": after.lenient.code}) == after.lenient
-            self.others["lenient"].enter(before.lenient.code, after.lenient.code, same)
-        if before.ties is not None and after.ties is not None:
-            bands = [
-                {name: (item.tie_low, item.tie_expected, item.tie_high) for name, item in metrics.metrics.items()}
-                for metrics in (before, after)
-            ]
-            same = before.ties.draws.items() <= after.ties.draws.items() and bands[0].items() <= bands[1].items()
-            self.others["ties"].enter(before.ties.code, after.ties.code, same)
-        self.results += 1
-
-    def text(self) -> str:
-        """The file's content."""
-        earlier = same_scoring()
-        merged = {name: self.measures[name].merge_earlier(earlier["measures"].get(name, {})) for name in self.measures}
-        content = {
-            "made_by": "python benchmarks/samescoring.py",
-            "scored_again": {"results": self.results, "values": self.values},
-            "measures": {name: same for name, same in sorted(merged.items()) if same},
-            **{kind: shown.merge_earlier(earlier[kind]) for kind, shown in self.others.items()},
-        }
-        return json.dumps(content, indent=1) + "\n"
-
-    def differing(self) -> list[str]:
-        """Names of what other numbers were found of."""
-        return sorted(name for name, shown in (self.measures | self.others).items() if shown.other)
+def compared(result: StoredResult, dataset: Dataset) -> Iterator[tuple[str, str, str, bool]]:
+    """Score a result again: of each number, which measure or kind it is, older code, today's, and if both gave it."""
+    scored = score_again(result, dataset, [])
+    before, after = result.metrics, scored.metrics
+    old, new = result.manifest.scoring, scoring_code(after.metrics)
+    for name in before.metrics.keys() & after.metrics.keys():
+        was, now, measure = before.metrics[name], after.metrics[name], measure_name(name)
+        values = np.array(scored.per_query[name].to_pylist(), dtype=np.float64)
+        same = result.values(name).tobytes() == values.tobytes() and (was.mean, was.n) == (now.mean, now.n)
+        yield measure, old.measures.get(measure, ""), new.measures[measure], same
+        yield "intervals", old.intervals, new.intervals, (was.low, was.high) == (now.low, now.high)
+    # Older results have fewer counts.
+    yield "tokens", old.tokens, new.tokens, before.tokens.items() <= after.tokens.items()
+    if before.lenient is not None and after.lenient is not None:
+        same = before.lenient.model_copy(update={"code": after.lenient.code}) == after.lenient
+        yield "lenient", before.lenient.code, after.lenient.code, same
+    if before.ties is not None and after.ties is not None:
+        bands = [
+            {name: (item.tie_low, item.tie_expected, item.tie_high) for name, item in metrics.metrics.items()}
+            for metrics in (before, after)
+        ]
+        same = before.ties.draws.items() <= after.ties.draws.items() and bands[0].items() <= bands[1].items()
+        yield "ties", before.ties.code, after.ties.code, same
 
 
-def compare_folders(folders: Iterable[Path], told: list[str]) -> ScoringComparison:
-    """Score every result with a ranking again; what could not be scored is told."""
-    comparison = ScoringComparison()
+def main(folders: list[Path]) -> int:
+    """Rewrite the file; return 1 if some code gave different numbers."""
+    shown: defaultdict[str, _Shown] = defaultdict(_Shown)
     datasets: dict[str, Dataset] = {}
-    for result in (item for folder in folders for item in find_results(folder)):
+    told, results, values = list[str](), 0, 0
+    for result in (item for folder in folders or [RESULTS] for item in find_results(folder)):
         try:
             if isinstance(result, ResultError):
                 raise result
@@ -126,24 +100,30 @@ def compare_folders(folders: Iterable[Path], told: list[str]) -> ScoringComparis
                 datasets = {spec: load_dataset(spec)}
             if datasets[spec].content_hash != result.manifest.dataset.content_hash:
                 raise ResultError(f"{spec} has changed since.")
-            comparison.enter(result, datasets[spec])
+            for name, old, new, equal in compared(result, datasets[spec]):
+                shown[name].enter(old, new, equal)
+                values += 0 if name in _OTHERS else result.per_query.num_rows
+            results += 1
         except BenchError as error:
             told.append(f"{result.label}: {error}" if isinstance(result, StoredResult) else str(error))
-    return comparison
-
-
-def main(folders: list[Path]) -> int:
-    """Rewrite the file; return 1 if some code gave different numbers."""
-    told: list[str] = []
-    comparison = compare_folders(folders or [RESULTS], told)
-    if not comparison.results:
+    if not results:
         sys.stderr.write("no result was scored again; the file is left as it is\n")
         return 1
-    write_text(SAME_SCORING, comparison.text())
+    earlier = same_scoring()
+    measures = sorted(shown.keys() - {*_OTHERS})
+    merged = {name: shown[name].merge_earlier(earlier["measures"].get(name, {})) for name in measures}
+    content = {
+        "made_by": "python benchmarks/samescoring.py",
+        "scored_again": {"results": results, "values": values},
+        "measures": {name: same for name, same in merged.items() if same},
+        **{kind: shown[kind].merge_earlier(earlier[kind]) for kind in _OTHERS},
+    }
+    write_text(SAME_SCORING, json.dumps(content, indent=1) + "\n")
     sys.stdout.write("".join(f"not scored again: {line}\n" for line in told))
-    sys.stdout.write(f"{comparison.results} results scored again, {comparison.values} values compared\n")
-    sys.stdout.write("".join(f"other numbers than before: {name}\n" for name in comparison.differing()))
-    return 1 if comparison.differing() else 0
+    sys.stdout.write(f"{results} results scored again, {values} values compared\n")
+    differing = sorted(name for name in shown if shown[name].other)
+    sys.stdout.write("".join(f"other numbers than before: {name}\n" for name in differing))
+    return 1 if differing else 0
 
 
 if __name__ == "__main__":

@@ -27,30 +27,29 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
 import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
-from types import MappingProxyType
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from bench.base.errors import BenchError
-from bench.base.paths import cache_folder, replacing, sha256_of, write_text
+from bench.base.paths import cache_folder, remembered_sha256, replacing, sha256_of
 from bench.identity.sources import Stamp, files_of, source_file, stamp_of
 
+T = TypeVar("T")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Import = ast.Import | ast.ImportFrom
-#: What binds a name inside a function that code outside may see, or that an import brings.
-_KeepsName = _Import | _Function | ast.ClassDef
 #: Fields of the tree that say nothing of what a definition does.
 _IGNORED = {"ctx", "kind", "type_comment", "type_params", "lineno", "col_offset", "end_lineno", "end_col_offset"}
 #: Decorators under which a function is called by its name alone, and never asked for its annotations.
@@ -60,6 +59,8 @@ _PLAIN = {
 }
 #: Classes of other packages that call no member of ours by a name that they have made up.
 _QUIET = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "TypedDict", "BaseModel", "Exception", "ValueError"}
+#: What a function that asks for its variables by their names calls.
+_BY_NAME = {"vars", "locals", "eval", "exec", "dir"}
 #: Texts that may name a file or a module.
 _NAMED = re.compile(r"(?=.{1,200}$)\w[\w.-]*(/\w[\w.-]*)*")
 #: What was found is shared by threads, such as those that make the pages of a site. (And up to Python 3.12 two threads
@@ -77,74 +78,45 @@ class Definition:
     name: str
 
 
-def definition_of(function: Callable[..., object], name: str = "") -> Definition:
-    """The top-level definition that holds a function, a method or a class; a lambda is named by its line.
-
-    `name` is the qualified name of a function's own code, where `functools.wraps` gave it the name of another.
-    """
+def definition_of(function: Callable[..., object]) -> Definition:
+    """The top-level definition that holds a function, a method, a class, or the class of another object."""
     module = getattr(function, "__module__", type(function).__module__)
-    if name:
-        module = getattr(function, "__globals__", {}).get("__name__", module)
-    name = name or getattr(function, "__qualname__", type(function).__qualname__)
-    if "<lambda>" in name and not name[0].isalpha():
-        return Definition(module, _lambda(function.__code__.co_firstlineno))
-    return Definition(module, name.partition(".")[0])
+    return Definition(module, getattr(function, "__qualname__", type(function).__qualname__).partition(".")[0])
 
 
-def definitions(module: str) -> list[Definition]:
-    """All top-level names of a module.
-
-    Raises:
-        LookupError: it has no source file.
-    """
-    return [Definition(module, name) for name in _module(module).bound]
-
-
-def reach_modules(*modules: str, without: Iterable[str] = ()) -> Reached:
-    """All that modules hold and reach, for code that is not called by one name; `without` as for `reach`.
+def reach_modules(*modules: str, without: Collection[str] = ()) -> Reached:
+    """All that modules hold and reach, for code that is not called by one name; `without` as for `Reached`.
 
     Raises:
         LookupError: one has no source file.
     """
-    roots = [item for module in modules for item in definitions(module)]
-    pieces = [piece for item in roots for piece in _module(item.module).bound[item.name]]
-    return reach(roots, [name for piece in pieces for name in piece.members], without)
+    bound = {Definition(module, name): pieces for module in modules for name, pieces in _module(module).bound.items()}
+    return reach(bound, [member for pieces in bound.values() for piece in pieces for member in piece.members], without)
 
 
-def reach(
-    roots: Iterable[Definition],
-    called: Iterable[str] = (),
-    without: Iterable[str] = (),
-    values: Iterable[object] = (),
-    named: Mapping[str, Definition] = MappingProxyType({}),
-) -> Reached:
-    """Follow what definitions use.
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """What definitions use, and what that uses; it is followed when it is asked for.
 
-    Args:
+    Attributes:
         roots: where to start; their packages count as well as `bench`.
         called: names of members that whoever uses the roots calls.
         without: what is neither hashed nor followed: modules, packages, and definitions (`module:name`).
         values: what counts besides, by its `repr`, in this order.
         named: what a word stands for, where it stands in what is reached.
     """
-    return Reached(list(roots), frozenset(called), frozenset(without), [repr(value) for value in values], dict(named))
 
-
-@dataclass(frozen=True, eq=False)
-class Reached:
-    """What some roots reach (see `reach`); it is followed when it is asked for."""
-
-    roots: list[Definition]
-    called: frozenset[str]
-    without: frozenset[str]
-    values: list[str]
-    named: dict[str, Definition]
+    roots: Collection[Definition]
+    called: Collection[str] = ()
+    without: Collection[str] = ()
+    values: Sequence[object] = ()
+    named: Mapping[str, Definition] = field(default_factory=dict)
 
     @property
     def definitions(self) -> frozenset[Definition]:
         """Where the code lies."""
         with _ONE_AT_A_TIME:
-            return self._follow(_known(self._counted()))[1]
+            return self._follow(self._sources())[1]
 
     @property
     def packages(self) -> frozenset[str]:
@@ -159,35 +131,36 @@ class Reached:
         """
         return self._look_up()[0]
 
-    def _counted(self) -> frozenset[str]:
-        return frozenset({"bench", *(root.module.partition(".")[0] for root in self.roots)})
+    def _sources(self) -> _Sources:
+        return _sources_of(frozenset({"bench", *(root.module.partition(".")[0] for root in self.roots)}))
 
     def _look_up(self) -> _Answer:
-        inputs = [sorted(each) for each in (self.roots, self.called, self.without, self.named.items())]
-        key = hashlib.sha256(repr((inputs, self.values)).encode()).hexdigest()
         with _ONE_AT_A_TIME:
-            known = _known(self._counted())
-            if key not in known.answers:
-                texts, _, packages = self._follow(known)
-                counted = "\0".join([*sorted(texts), *self.values]).encode("utf-8", "surrogatepass")
-                known.answers[key] = hashlib.sha256(counted).hexdigest(), sorted(packages)
-                known.keep()
-            return known.answers[key]
+            sources = self._sources()
+            inputs = sorted(self.roots), sorted(self.called), sorted(self.without), sorted(self.named.items())
+            key = hashlib.sha256(repr((sources.state, inputs, self.values)).encode()).hexdigest()
+            if key not in sources.answers:
+                find = partial(self._answer, sources)
+                sources.answers[key] = _remember(key, _Answer, find) if sources.settled else find()
+            return sources.answers[key]
 
-    def _follow(self, known: _Known) -> tuple[set[str], frozenset[Definition], set[str]]:
+    def _answer(self, sources: _Sources) -> _Answer:
+        texts, _, packages = self._follow(sources)
+        counted = "\0".join([*sorted(texts), *map(repr, self.values)]).encode("utf-8", "surrogatepass")
+        return hashlib.sha256(counted).hexdigest(), sorted(packages)
+
+    def _follow(self, sources: _Sources) -> tuple[set[str], frozenset[Definition], set[str]]:
         """The texts of all code that is reached, where it lies, and the packages of others that it uses."""
+        targets: list[_Target] = []
         for root in self.roots:
             if root.name.partition(".")[0] not in _module(root.module).bound:
                 raise LookupError(f"{root.module} has no top-level definition {root.name!r}")
-        sources = known.sources(self.without)
-        words = set(self.called)
-        texts = set[str]()
+            # A member of a class is asked for by its own name.
+            targets += [root] if "." in root.name else sources.resolved(root)
+        words, texts, without = set(self.called), set[str](), frozenset(self.without)
         seen, loaded, whole, packages = set[Definition](), set[str](), set[str](), set[str]()
         #: Members that nothing has named so far.
         waiting: dict[str, list[_Target]] = defaultdict(list)
-        # A member of a class is asked for by its own name.
-        found = [(root,) if "." in root.name else sources.resolved(root) for root in self.roots]
-        targets: list[_Target] = [target for some in found for target in some]
         while targets:
             target = targets.pop()
             if isinstance(target, str):
@@ -197,9 +170,9 @@ class Reached:
                 if target.module not in whole and (module := sources.find_module(target.module)) is not None:
                     whole.add(target.module)
                     targets += module.everything(target.module)
-            elif target not in seen and not sources.is_out(target):
+            elif target not in seen and not sources.is_out(target, without):
                 seen.add(target)
-                said = sources.said(target)
+                said = sources.said(target, without)
                 texts.add(said.text)
                 targets += said.targets
                 for word in said.words - words:
@@ -208,57 +181,27 @@ class Reached:
                     if word in self.named:
                         targets.append(self.named[word])
                 for name, always in said.members.items():
-                    wanted = always or name in words or target.module in whole
-                    (targets if wanted else waiting[name]).append(Definition(target.module, f"{target.name}.{name}"))
+                    member = Definition(target.module, f"{target.name}.{name}")
+                    (targets if always or name in words else waiting[name]).append(member)
                 for each in {target.module, *said.loads} - loaded:
                     loaded.add(each)
                     targets += sources.effects(each)
         return texts, frozenset(seen), packages
 
 
+#: Follow what definitions use.
+reach = Reached
+
+
 # What was found of packages as they are -----------------------------------------------------------------------------
 
 #: A hash, and the packages of others.
 _Answer = tuple[str, list[str]]
-_KNOWN: dict[frozenset[str], _Known] = {}
+_KNOWN: dict[frozenset[str], _Sources] = {}
+_adapter: Callable[[object], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-@dataclass(eq=False)
-class _Known:
-    """What was found of packages while their files were in one state; the answers are kept in a file of the cache."""
-
-    packages: frozenset[str]
-    state: str
-    settled: bool
-    looked: float
-    answers: dict[str, _Answer] = field(default_factory=dict)
-    _sources: dict[frozenset[str], _Sources] = field(default_factory=dict)
-
-    def sources(self, without: frozenset[str]) -> _Sources:
-        return self._sources.setdefault(without, _Sources(self.packages, without))
-
-    @property
-    def _path(self) -> Path:
-        name = hashlib.sha256(f"{sorted(self.packages)} {__file__}".encode()).hexdigest()
-        return cache_folder() / "code" / f"{name}.json"
-
-    def read(self) -> None:
-        """Take over the answers that other processes have kept; a damaged file costs time alone."""
-        with suppress(BenchError, OSError, ValueError, TypeError, KeyError, AttributeError):
-            kept = json.loads(self._path.read_bytes())
-            if self.settled and kept["state"] == self.state:
-                for key, (code, packages) in kept["answers"].items():
-                    self.answers.setdefault(key, (str(code), list(map(str, packages))))
-
-    def keep(self) -> None:
-        """Keep the answers; a place that cannot be written costs time alone."""
-        if self.settled:
-            self.read()
-            with suppress(OSError, BenchError):
-                write_text(self._path, json.dumps({"state": self.state, "answers": self.answers}))
-
-
-def _known(packages: frozenset[str]) -> _Known:
+def _sources_of(packages: frozenset[str]) -> _Sources:
     known = _KNOWN.get(packages)
     if known is not None and time.monotonic() < known.looked + _GLANCE:
         return known
@@ -267,10 +210,23 @@ def _known(packages: frozenset[str]) -> _Known:
     # Times have steps: of what was changed a moment ago, another change may not show.
     settled = max((max(stamp[:2]) for _, stamp in stamps), default=0) < time.time_ns() - 2_000_000_000
     if known is None or known.state != state or not known.settled:
-        known = _KNOWN[packages] = _Known(packages, state, settled, 0.0)
-        known.read()
+        known = _KNOWN[packages] = _Sources(packages, state, settled)
     known.looked = time.monotonic()
     return known
+
+
+def _remember(key: str, kind: object, find: Callable[[], T]) -> T:
+    """What `find` gives, kept in the cache under a hash of all that it is found from.
+
+    A damaged file, and a place that cannot be written, cost time alone.
+    """
+    adapter: TypeAdapter[T] = _adapter(kind)
+    with suppress(OSError, ValidationError, BenchError):
+        return adapter.validate_json((cache_folder() / "code" / f"{key}.json").read_bytes())
+    found = find()
+    with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as file:
+        file.write_bytes(adapter.dump_json(found))
+    return found
 
 
 # Following ---------------------------------------------------------------------------------------------------------
@@ -304,10 +260,13 @@ class _DefinitionText:
 
 
 class _Sources:
-    """The modules that count, in one state; what was found once is kept."""
+    """The modules of packages whose code counts, in one state of their files; what was found once is kept."""
 
-    def __init__(self, packages: frozenset[str], without: frozenset[str]) -> None:
-        self.packages, self.without = packages, without
+    def __init__(self, packages: frozenset[str], state: str, settled: bool) -> None:
+        self.packages, self.state = packages, state
+        #: Whether any change of a file would show in the state, and when the files were last looked at.
+        self.settled, self.looked = settled, 0.0
+        self.answers = dict[str, _Answer]()
         self.find_module, self.effects = cache(self._find_module), cache(self._effects)
         self.resolved, self.said, self.is_out = cache(self._resolve), cache(self._describe), cache(self._is_out)
 
@@ -315,10 +274,9 @@ class _Sources:
         """Whether a module's code is ours."""
         return module.partition(".")[0] in self.packages
 
-    def _is_out(self, item: Definition) -> bool:
-        parts = item.module.split(".")
-        around = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
-        return not {*around, f"{item.module}:{item.name}"}.isdisjoint(self.without)
+    def _is_out(self, item: Definition, without: frozenset[str]) -> bool:
+        around = any(f"{item.module}.".startswith(f"{each}.") for each in without)
+        return around or f"{item.module}:{item.name}" in without
 
     def _find_module(self, module: str) -> _Module | None:
         """A module whose code counts, if it has a source."""
@@ -327,8 +285,7 @@ class _Sources:
 
     def _effects(self, module: str) -> tuple[_Target, ...]:
         """What importing a module does, and the packages around it, and all that they import."""
-        effects: list[_Target] = []
-        seen, pending = {""}, [module]
+        effects, seen, pending = list[_Target](), {""}, [module]
         while pending:
             name = pending.pop()
             if name not in seen:
@@ -362,7 +319,7 @@ class _Sources:
             is_export = item.name in module.exports and self.find_module(f"{item.module}.{item.name}") is None
             places = [module.exports[item.name]] if is_export else module.stars
             return next(filter(None, (self._resolve(Definition(place, item.name), tried) for place in places)), ())
-        if len(pieces) == 1 and pieces[0].only_import:
+        if len(pieces) == 1 and not pieces[0].text:
             ((where, name, _),) = pieces[0].imports
             return self.imported(where, name, tried)
         return (item,)
@@ -380,11 +337,8 @@ class _Sources:
         first, *attributes = chain
         targets = tuple(here[first]) if first in here else self.resolved(Definition(module, first))
         for attribute in attributes:
-            targets = tuple(
-                each
-                for target in targets
-                for each in (self.imported(target.module, attribute) if isinstance(target, _Whole) else (target,))
-            )
+            found = [self.imported(at.module, attribute) if isinstance(at, _Whole) else (at,) for at in targets]
+            targets = tuple(target for some in found for target in some)
         return targets
 
     def _is_open(self, item: Definition) -> bool:
@@ -395,7 +349,7 @@ class _Sources:
                 return True
         return False
 
-    def _describe(self, item: Definition) -> _DefinitionText:
+    def _describe(self, item: Definition, without: frozenset[str]) -> _DefinitionText:
         texts, targets, words, loads = [], list[_Target](), set[str](), set[str]()
         members: dict[str, bool] = {}
         for piece in self.pieces(item):
@@ -413,20 +367,20 @@ class _Sources:
                     if not isinstance(target, _Whole) or chain in piece.chains:
                         targets.append(target)
                     if chain in piece.chains:
-                        texts.append(f"{'.'.join(chain)} = {self._label(target)}")
+                        texts.append(f"{'.'.join(chain)} = {self._label(target, without)}")
             for name, inner in piece.members.items():
                 members[name] = any(member.always for member in inner) or self._is_open(item)
             beside = [(text, _file(item.module).parent / text) for text in sorted(piece.texts)]
             texts += [f"{text} {sha256_of(path)}" for text, path in beside if path.is_file()]
         if "." in item.name:
-            texts.append(self._label(Definition(item.module, item.name.partition(".")[0])))
+            texts.append(self._label(Definition(item.module, item.name.partition(".")[0]), without))
         return _DefinitionText("\n".join(texts), tuple(targets), frozenset(words), frozenset(loads), members)
 
-    def _label(self, target: _Target) -> str:
+    def _label(self, target: _Target, without: frozenset[str]) -> str:
         """Which definition it is, wherever it lies."""
         if not isinstance(target, Definition):
             return target if isinstance(target, str) else "a module"
-        return target.name if self.is_out(target) else " ".join(piece.text for piece in self.pieces(target))
+        return target.name if self.is_out(target, without) else " ".join(piece.text for piece in self.pieces(target))
 
 
 # What modules of a user's name ---------------------------------------------------------------------------------------
@@ -439,7 +393,7 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         SyntaxError, ValueError, RecursionError: no Python can read it.
     """
     with _ONE_AT_A_TIME:
-        module, sources = _parse_module("", path, stamp_of(path)), _known(frozenset({"bench"})).sources(frozenset())
+        module, sources = _parse_module("", path, stamp_of(path)), _sources_of(frozenset({"bench"}))
         pieces = module.pieces()
         here: dict[str, list[_Target]] = defaultdict(list)
         for where, name, alias in (each for piece in pieces for each in piece.imports):
@@ -452,8 +406,8 @@ def bench_definitions(path: Path) -> tuple[list[Definition], set[str]]:
         roots = {target for target in targets if isinstance(target, Definition)}
         for target in targets:
             # What is taken of bench itself, its face, is found by its name.
-            if isinstance(target, _Whole) and target.module != "bench" and sources.find_module(target.module):
-                roots |= {*definitions(target.module)}
+            if isinstance(target, _Whole) and target.module != "bench" and (ours := sources.find_module(target.module)):
+                roots |= {Definition(target.module, name) for name in ours.bound}
         return sorted(roots), {word for piece in pieces for word in piece.words}
 
 
@@ -469,13 +423,15 @@ def imports_of(path: Path, name: str) -> set[str]:
         return {*module.imports, *(where if inner is None else f"{where}.{inner}" for where, inner, _ in found)}
 
 
-def tree_digest(source: bytes) -> str:
+def tree_digest(path: Path) -> str:
     """sha256 of a module's syntax tree: comments and formatting do not count, and all else does.
 
-    Raises:
-        SyntaxError, ValueError, RecursionError: no Python can read it.
+    Of what no Python can read it is that of the bytes.
     """
-    return hashlib.sha256(_dump_tree(syntax_tree(source)).encode("utf-8", "surrogatepass")).hexdigest()
+    source = path.read_bytes()
+    with suppress(SyntaxError, ValueError, RecursionError):
+        source = _dump_tree(syntax_tree(source)).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(source).hexdigest()
 
 
 # What a module says ------------------------------------------------------------------------------------------------
@@ -486,14 +442,13 @@ class _Piece:
     """A statement at the top of a module, or a member of a class there.
 
     Attributes:
-        text: digest of its syntax tree; of a class, without its members.
+        text: digest of its syntax tree; of a class, without its members; empty where it is nothing but an import.
         chains: names that it takes from outside, each with the attributes taken of it: ("ranks", "locate").
         words: attributes that it takes or sets of anything, and its texts.
         texts: texts in it that may be the name of a file or of a module.
         imports: (module, name in it or None, name here) of imports inside.
         computed: whether it finds something by a name that it computes.
         always: whether a member counts though nobody names it.
-        only_import: whether it is nothing but an import.
         members, bases: of a class.
     """
 
@@ -504,7 +459,6 @@ class _Piece:
     imports: tuple[tuple[str, str | None, str], ...] = ()
     computed: bool = False
     always: bool = False
-    only_import: bool = False
     members: dict[str, list[_Piece]] = field(default_factory=dict)
     bases: tuple[tuple[str, ...], ...] = ()
 
@@ -537,7 +491,7 @@ class _Module:
     def everything(self, name: str) -> Iterator[Definition]:
         """All that stands in the module of this name; what it imports counts where it is used."""
         for bound, pieces in self.bound.items():
-            if not any(piece.only_import for piece in pieces):
+            if all(piece.text for piece in pieces):
                 yield Definition(name, bound)
             for piece in pieces:
                 yield from (Definition(name, f"{bound}.{member}") for member in piece.members)
@@ -561,28 +515,14 @@ def _parse_module(name: str, path: Path, stamp: Stamp) -> _Module:
     To take a source apart takes long, so what was found is kept by its content and that of this file.
     """
     source, inside = path.read_bytes(), name if path.name == "__init__.py" else name.rpartition(".")[0]
-    key = hashlib.sha256(b"\0".join([_own_source(), name.encode(), inside.encode(), source])).hexdigest()
-    with suppress(OSError, ValidationError, BenchError):
-        return _modules().validate_json((cache_folder() / "code" / f"{key}.json").read_bytes())
-    module = _take_apart(source, inside)
-    with suppress(OSError, BenchError), replacing(cache_folder() / "code" / f"{key}.json") as partial:
-        partial.write_bytes(_modules().dump_json(module))
-    return module
-
-
-@cache
-def _modules() -> TypeAdapter[_Module]:
-    return TypeAdapter(_Module)
-
-
-@cache
-def _own_source() -> bytes:
-    return Path(__file__).read_bytes()
+    own = remembered_sha256(Path(__file__))
+    key = hashlib.sha256(b"\0".join([own.encode(), inside.encode(), source])).hexdigest()
+    return _remember(key, _Module, partial(_take_apart, source, inside))
 
 
 def _take_apart(source: bytes, inside: str) -> _Module:
     module = _Module(inside)
-    pending = list(syntax_tree(source).body)
+    pending = list(_Stripper().visit(syntax_tree(source)).body)
     while pending:
         node = pending.pop(0)
         if isinstance(node, ast.If) and _chain(node.test)[-1] == "TYPE_CHECKING":
@@ -595,8 +535,7 @@ def _take_apart(source: bytes, inside: str) -> _Module:
                 if inner == "*":
                     module.stars.append(where)
                 elif alias:
-                    item = _Piece(imports=((where, inner, alias),), only_import=True)
-                    module.bound.setdefault(alias, []).append(item)
+                    module.bound.setdefault(alias, []).append(_Piece(imports=((where, inner, alias),)))
         elif not _is_docstring(node):
             _take_statement(module, node)
     if "__getattr__" not in module.bound:
@@ -608,7 +547,7 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
     piece = _class(module, node) if isinstance(node, ast.ClassDef) else _piece(module, node)
     if isinstance(node, _Function | ast.ClassDef):
         names = [node.name]
-        if _hooks(node) or (isinstance(node, ast.ClassDef) and node.keywords):
+        if _has_hook(node) or (isinstance(node, ast.ClassDef) and node.keywords):
             module.effects.append(node.name)
     else:
         names = sorted(set().union(*map(_bound_here, _same_scope(node))))
@@ -618,8 +557,9 @@ def _take_statement(module: _Module, node: ast.stmt) -> None:
     for name in names:
         module.bound.setdefault(name, []).append(piece)
     for child in ast.walk(node):
+        # Where all of a module counts, each of its lambdas does.
         if isinstance(child, ast.Lambda):
-            module.bound.setdefault(_lambda(child.lineno), []).append(_piece(module, ast.Expr(child)))
+            module.bound.setdefault(f"<lambda> at {child.lineno}", []).append(_piece(module, ast.Expr(child)))
 
 
 def _does_something(node: ast.stmt) -> bool:
@@ -632,17 +572,9 @@ def _does_something(node: ast.stmt) -> bool:
     )
 
 
-def _lambda(line: int) -> str:
-    return f"<lambda> at {line}"
-
-
-def _hooks(node: _Function | ast.ClassDef) -> list[ast.expr]:
-    """Decorators that may do something with a definition, such as register it."""
-    return [
-        item
-        for item in node.decorator_list
-        if _chain(item.func if isinstance(item, ast.Call) else item)[-1] not in _PLAIN
-    ]
+def _has_hook(node: _Function | ast.ClassDef) -> bool:
+    """Whether a decorator may do something with a definition, such as register it."""
+    return any(_chain(getattr(item, "func", item))[-1] not in _PLAIN for item in node.decorator_list)
 
 
 def _class(module: _Module, node: ast.ClassDef) -> _Piece:
@@ -652,7 +584,7 @@ def _class(module: _Module, node: ast.ClassDef) -> _Piece:
     piece = _piece(module, ast.ClassDef(node.name, node.bases, node.keywords, rest, node.decorator_list))
     for child in inner:
         member = _piece(module, child)
-        member.always = child.name.startswith(("__", "model_")) or bool(_hooks(child))
+        member.always = child.name.startswith(("__", "model_")) or _has_hook(child)
         piece.members.setdefault(child.name, []).append(member)
     piece.bases = tuple(_chain(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases)
     return piece
@@ -687,21 +619,37 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
     return (node.id if isinstance(node, ast.Name) else "", *reversed(parts))
 
 
-def _silent(node: ast.AST) -> Iterator[ast.AST | None]:
-    """Parts of a node that say nothing of what code does."""
-    if isinstance(node, _Function | ast.ClassDef):
-        yield from filter(_is_docstring, node.body)
-    # A decorator may look at annotations, as functools.singledispatch does.
-    if isinstance(node, _Function) and not _hooks(node):
-        yield from (item.annotation for item in ast.walk(node.args) if isinstance(item, ast.arg))
-        yield node.returns
-    elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-        yield from (item for item in node.exc.args if isinstance(item, ast.JoinedStr) or _is_text(item))
-    elif isinstance(node, ast.JoinedStr):
-        # Some versions of Python put an empty text between two values.
-        yield from (item for item in node.values if isinstance(item, ast.Constant) and item.value == "")
-    elif isinstance(node, ast.Call) and _chain(node.func)[-1] == "Field":
-        yield from (item for item in node.keywords if item.arg == "description")
+class _Stripper(ast.NodeTransformer):
+    """Takes out of a tree what says nothing of what code does."""
+
+    #: Whether an annotation alone declares a field here: in a class.
+    _declares = False
+
+    def visit(self, node: ast.AST) -> Any:
+        around = self._declares
+        if isinstance(node, _Function | ast.ClassDef):
+            self._declares = isinstance(node, ast.ClassDef)
+            node.body = [child for child in node.body if not _is_docstring(child)]
+        # A decorator may look at annotations, as functools.singledispatch does.
+        if isinstance(node, _Function) and not _has_hook(node):
+            node.returns = None
+            for part in ast.walk(node.args):
+                if isinstance(part, ast.arg):
+                    part.annotation = None
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            node.exc.args = [item for item in node.exc.args if not (isinstance(item, ast.JoinedStr) or _is_text(item))]
+        elif isinstance(node, ast.JoinedStr):
+            # Some versions of Python put an empty text between two values.
+            node.values = [item for item in node.values if not (isinstance(item, ast.Constant) and item.value == "")]
+        elif isinstance(node, ast.Call) and _chain(node.func)[-1] == "Field":
+            node.keywords = [item for item in node.keywords if item.arg != "description"]
+        elif isinstance(node, ast.AnnAssign) and not self._declares:
+            if node.value is None:
+                return None
+            node = ast.Assign([node.target], node.value)
+        self.generic_visit(node)
+        self._declares = around
+        return node
 
 
 #: Nodes that name variables, and in which field.
@@ -711,21 +659,9 @@ _VARIABLES: dict[type[ast.AST], str] = {
     ast.MatchMapping: "rest",
     ast.Nonlocal: "names",
 }
-
-
-@dataclass
-class _Scope:
-    """The names of a function, a comprehension or a class.
-
-    Attributes:
-        names: name -> what stands for it in the text.
-        passed: those of them that code inside looks for further outside: names of a class, and global ones.
-        declares: whether an annotation alone declares a field here: in a class.
-    """
-
-    names: dict[str, str]
-    passed: set[str]
-    declares: bool = False
+#: Names of a function, a comprehension or a class -> what stands for each in the text; and those that code inside means
+#: by these names: it looks for global ones, and for those of a class, further outside.
+_Scope = tuple[dict[str, str], set[str]]
 
 
 class _Writer:
@@ -737,11 +673,11 @@ class _Writer:
     """
 
     def __init__(self) -> None:
-        self._number = 0
+        self._numbers = count()
         #: From the outermost to the innermost.
         self._scopes: list[_Scope] = []
         #: Node -> its text, where that was written before its turn; and nodes that an attribute is taken of.
-        self._written, self._bases, self._left_out = dict[ast.AST, str](), set[ast.AST](), set[ast.AST]()
+        self._written, self._bases = dict[ast.AST, str](), set[ast.AST]()
         self.outside, self.words, self.texts = set[str](), set[str](), set[str]()
         self.chains = set[tuple[str, ...]]()
         self.computed = False
@@ -750,59 +686,42 @@ class _Writer:
         """A tree as text."""
         if node in self._written:
             return self._written[node]
-        if isinstance(node, ast.AnnAssign) and node.value is not None and not self._declares():
-            node = ast.Assign([node.target], node.value)
         self._note(node)
-        self._left_out.update(part for part in _silent(node) if part is not None)
-        scope = None
+        depth = len(self._scopes)
         if isinstance(node, _Function | ast.Lambda):
             # Decorators, and defaults of parameters, are evaluated outside.
             self._write(*getattr(node, "decorator_list", ()), node.args, getattr(node, "returns", None))
-            scope = self._function_scope(node)
+            self._scopes.append(self._function_scope(node))
         elif isinstance(node, _Comprehension):
             self._write(node.generators[0].iter)
             targets = [child for part in node.generators for child in ast.walk(part.target)]
-            scope = self._scope(name for child in targets for name in _bound_here(child))
+            self._scopes.append(self._scope(name for child in targets for name in _bound_here(child)))
         elif isinstance(node, ast.ClassDef):
             self._write(*node.decorator_list, *node.bases, *node.keywords)
-            bound = {name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
+            bound = {name: name for child in node.body for part in _same_scope(child) for name in _bound_here(part)}
             for child in node.body:
                 # Functions of a class do not see its names.
-                names = {} if isinstance(child, _Function) else {name: name for name in bound}
-                self._scopes.append(_Scope(names, bound, declares=True))
+                self._scopes.append(({} if isinstance(child, _Function) else bound, set()))
                 self._write(child)
                 self._scopes.pop()
-        if scope is None:
-            return _dump(node, self._fields(node), self.text)
-        self._scopes.append(scope)
         self._write(*getattr(node, "generators", ()))
         text = _dump(node, self._fields(node), self.text)
-        self._scopes.pop()
+        del self._scopes[depth:]
         return text
 
     def _write(self, *nodes: ast.AST | None) -> None:
-        self._written.update({node: self.text(node) for node in nodes if node and node not in self._left_out})
-
-    def _declares(self) -> bool:
-        return bool(self._scopes) and self._scopes[-1].declares
+        self._written.update({node: self.text(node) for node in nodes if node})
 
     def _fields(self, node: ast.AST) -> Iterator[tuple[str, object]]:
-        variable = _VARIABLES.get(type(node))
         for name, value in ast.iter_fields(node):
-            if name == variable and value is not None:
-                yield name, self._name(value) if isinstance(value, str) else list(map(self._name, value))
+            if name == _VARIABLES.get(type(node)) and value is not None:
+                value = self._name(value) if isinstance(value, str) else list(map(self._name, value))
             elif isinstance(value, list):
-                yield name, [child for child in value if not self._is_left_out(child)]
-            elif not self._is_left_out(value):
-                yield name, value
-
-    def _is_left_out(self, part: object) -> bool:
-        if isinstance(part, ast.AnnAssign):
-            return part.value is None and part not in self._written and not self._declares()
-        return isinstance(part, _Import) or (isinstance(part, ast.AST) and part in self._left_out)
+                value = [child for child in value if not isinstance(child, _Import)]
+            yield name, value
 
     def _name(self, name: str) -> str:
-        return next((scope.names[name] for scope in reversed(self._scopes) if name in scope.names), name)
+        return next((names[name] for names, _ in reversed(self._scopes) if name in names), name)
 
     def _note(self, node: ast.AST) -> None:
         if isinstance(node, ast.Attribute | ast.Name):
@@ -811,9 +730,7 @@ class _Writer:
             if isinstance(node, ast.Attribute):
                 self.words.add(node.attr)
                 self._bases.add(node.value)
-            elif isinstance(node.ctx, ast.Load) and not any(
-                node.id in scope.names and node.id not in scope.passed for scope in self._scopes
-            ):
+            elif isinstance(node.ctx, ast.Load) and not any(node.id in inside for _, inside in self._scopes):
                 self.outside.add(node.id)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             self.words |= {node.value} if node.value.isidentifier() else set()
@@ -824,29 +741,23 @@ class _Writer:
             self.computed |= _is_computed(node)
 
     def _function_scope(self, node: _Function | ast.Lambda) -> _Scope:
-        here = [
-            child for part in (node.body if isinstance(node.body, list) else [node.body]) for child in _same_scope(part)
-        ]
+        body = node.body if isinstance(node.body, list) else [node.body]
+        here = [child for part in body for child in _same_scope(part)]
         everywhere = {name for child in here if isinstance(child, ast.Global) for name in child.names}
         # Of other functions' variables (`nonlocal`) the outer scope says the name.
         elsewhere = everywhere.union(*(child.names for child in here if isinstance(child, ast.Nonlocal)))
         bound = [(name, child) for child in here for name in _bound_here(child) if name not in elsewhere]
-        by_name = any(isinstance(child, ast.Call) and _asks_for_names(child) for child in ast.walk(node))
-        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)} | everywhere
-        kept |= {name for name, child in bound if by_name or isinstance(child, _KeepsName)}
+        by_name = any(isinstance(child, ast.Call) and _chain(child.func)[-1] in _BY_NAME for child in ast.walk(node))
+        kept = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        kept |= {name for name, child in bound if by_name or isinstance(child, _Import | _Function | ast.ClassDef)}
         return self._scope((name for name, _ in bound), kept, everywhere)
 
-    def _scope(self, bound: Iterable[str], kept: Iterable[str] = (), passed: Iterable[str] = ()) -> _Scope:
-        scope = _Scope({name: name for name in kept}, set(passed))
+    def _scope(self, bound: Iterable[str], kept: Iterable[str] = (), everywhere: Iterable[str] = ()) -> _Scope:
+        names = {name: name for name in (*kept, *everywhere)}
         for name in bound:
-            if name not in scope.names:
-                scope.names[name] = f"variable {self._number}"
-                self._number += 1
-        return scope
-
-
-def _asks_for_names(call: ast.Call) -> bool:
-    return _chain(call.func)[-1] in {"vars", "locals", "eval", "exec", "dir"}
+            if name not in names:
+                names[name] = f"variable {next(self._numbers)}"
+        return names, names.keys() - {*everywhere}
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -876,8 +787,6 @@ def _imports(inside: str, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[s
 
 def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
     """A node and those below it, without the inside of other functions, classes and comprehensions."""
-    if isinstance(node, ast.AnnAssign) and node.value is None:
-        return
     yield node
     if isinstance(node, _Function | ast.Lambda | ast.ClassDef):
         return
@@ -889,19 +798,15 @@ def _same_scope(node: ast.AST) -> Iterator[ast.AST]:
             yield from _same_scope(child)
 
 
-def _bound_here(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, ast.NamedExpr):
-        yield node.target.id
-    elif isinstance(node, _Function | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, _Import):
-        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-    elif (isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
+def _bound_here(node: ast.AST) -> list[str]:
+    """The names that a node binds by itself."""
+    if isinstance(node, _Import):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, _Function | ast.ClassDef):
+        return [node.name]
+    node = node.target if isinstance(node, ast.NamedExpr) else node
+    name = getattr(node, _VARIABLES.get(type(node), ""), None)
+    return [name] if isinstance(name, str) and not isinstance(getattr(node, "ctx", None), ast.Load) else []
 
 
 def _dump_tree(node: ast.AST) -> str:
@@ -913,13 +818,10 @@ def _dump(node: ast.AST, fields: Iterable[tuple[str, object]], text: Callable[[a
     """A node as text, by the text of those below it: the fields that are there, so that versions of Python agree."""
     parts = [type(node).__name__]
     for name, value in fields:
-        if name in _IGNORED or value is None or value == []:
-            continue
-        if isinstance(value, list):
-            inner = ",".join(text(child) if isinstance(child, ast.AST) else repr(child) for child in value)
-            parts.append(f"{name}=[{inner}]")
-        else:
-            parts.append(f"{name}={text(value) if isinstance(value, ast.AST) else repr(value)}")
+        if name not in _IGNORED and value is not None and value != []:
+            values = value if isinstance(value, list) else [value]
+            inner = ",".join(text(each) if isinstance(each, ast.AST) else repr(each) for each in values)
+            parts.append(f"{name}=[{inner}]" if values is value else f"{name}={inner}")
     return f"({' '.join(parts)})"
 
 

@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import bench
@@ -40,11 +40,10 @@ _stat = os.stat
 
 def stamp_of(path: str | Path) -> Stamp | None:
     """What tells one state of a file from another; None where there is no file."""
-    try:
+    with suppress(OSError, ValueError):
         status = _stat(path)
-    except (OSError, ValueError):
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+    return None
 
 
 def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
@@ -52,7 +51,8 @@ def files_of(packages: Iterable[str]) -> Iterator[tuple[str, Stamp]]:
     for package in packages:
         path = source_file(package)
         alone = path is not None and path.name != "__init__.py"
-        pending = [*BENCH] if package == "bench" else [path.parent] if path is not None else _places(package)
+        folders = BENCH if package == "bench" else [path.parent] if path is not None else _folders(package)
+        pending = list(map(Path, folders))
         seen = set[tuple[int, int]]()
         while pending:
             with suppress(OSError):
@@ -77,46 +77,28 @@ def is_installed(places: tuple[str, ...]) -> bool:
 
 def source_file(module: str) -> Path | None:
     """The source file of a module, found without importing anything; None where there is none."""
-    path = _ours(module) if module.startswith("bench.") and module not in sys.modules else _file(module)
-    return path if path is not None and path.suffix == ".py" and path.is_file() else None
-
-
-def _file(module: str) -> Path | None:
-    loaded = sys.modules.get(module)
-    if loaded is not None:
-        origin = getattr(loaded, "__file__", None)
+    parent, _, name = module.rpartition(".")
+    if (loaded := sys.modules.get(module)) is not None:
+        paths = [getattr(loaded, "__file__", None)]
+    elif parent:
+        ends = f"{name}{os.sep}__init__.py", f"{name}.py"
+        paths = [os.path.join(folder, end) for folder in _folders(parent) for end in ends]
     else:
-        spec = _spec(module)
-        origin = spec.origin if spec is not None else None
-    return Path(origin) if origin else None
+        paths = [getattr(_spec(module), "origin", None)]
+    return next((Path(path) for path in paths if path and path.endswith(".py") and os.path.isfile(path)), None)
 
 
-def _ours(module: str) -> Path | None:
-    """The file of a module of bench: a name that is no module is asked for often, and must be refused fast."""
-    _, *inside, name = module.split(".")
-    for place in bench.__path__:
-        folder = os.path.join(place, *inside)
-        for path in (os.path.join(folder, name, "__init__.py"), os.path.join(folder, f"{name}.py")):
-            if os.path.isfile(path):
-                return Path(path)
+def _folders(package: str) -> list[str]:
+    """The folders of a package. (`importlib.util.find_spec` would import those that it lies in.)"""
+    parent, _, name = package.rpartition(".")
+    if (loaded := sys.modules.get(package)) is not None:
+        return [*getattr(loaded, "__path__", ())]
+    if parent:
+        return [os.path.join(folder, name) for folder in _folders(parent)]
+    return [*(getattr(_spec(package), "submodule_search_locations", None) or ())]
+
+
+def _spec(package: str) -> ModuleSpec | None:
+    with suppress(ImportError, ValueError):
+        return importlib.util.find_spec(package)
     return None
-
-
-def _places(package: str) -> list[Path]:
-    """The folders of a package."""
-    loaded = sys.modules.get(package)
-    spec = None if loaded is not None else _spec(package)
-    places = spec.submodule_search_locations if spec is not None else getattr(loaded, "__path__", None)
-    return [Path(place) for place in places or ()]
-
-
-def _spec(module: str) -> ModuleSpec | None:
-    """`importlib.util.find_spec` imports the packages that a module lies in; this looks into their folders."""
-    parent, _, _ = module.rpartition(".")
-    try:
-        if not parent:
-            return importlib.util.find_spec(module)
-        places = _places(parent)
-        return PathFinder.find_spec(module, list(map(str, places))) if places else None
-    except (ImportError, ValueError, AttributeError, KeyError):  # the last where a package around it is a namespace
-        return None

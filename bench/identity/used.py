@@ -62,6 +62,8 @@ _HISTORIES = frozenset({".git", ".hg", ".svn"})
 #: What all paths of Python's own modules, and of installed packages, begin with or hold.
 _BEGIN = tuple(f"{place}{os.sep}" for place in INSTALLED)
 _HOLD = tuple(f"{os.sep}{name}{os.sep}" for name in PACKAGED)
+#: Files of `_Uses`.
+_States = dict[str, Stamp | str | None]
 
 
 class Used(Record):
@@ -97,7 +99,7 @@ class _Uses:
         imports: what imports have given, so that one inside a function is noted once.
     """
 
-    files: dict[str, Stamp | str | None] = field(default_factory=dict)
+    files: _States = field(default_factory=dict)
     packages: set[str] = field(default_factory=set)
     imports: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -146,20 +148,20 @@ def _whose(file: str) -> Literal["bench", "user", "other"]:
     return "other" if is_installed((file,)) or path.is_relative_to(cache_folder()) else "user"
 
 
-def _file_of(module: object) -> str:
-    file = getattr(module, "__file__", None)
+def _file_of(module: str) -> str:
+    """The file of a loaded module; empty where it has none."""
+    file = getattr(sys.modules.get(module), "__file__", None)
     return os.path.abspath(file) if isinstance(file, str) else ""
 
 
 def user_file(module: str) -> str:
     """The file of a loaded module of a user's; empty where it has none or is not a user's."""
-    file = _file_of(sys.modules.get(module))
+    file = _file_of(module)
     return file if file and _whose(file) == "user" else ""
 
 
-def _asking(depth: int = 2) -> tuple[_Uses | None, FrameType | None]:
-    """Where to note what is asked for now, with the frame of the user's code; None where bench asks for itself."""
-    frame: FrameType | None = sys._getframe(depth)
+def _asking(frame: FrameType | None) -> tuple[_Uses | None, FrameType | None]:
+    """Where to note what a frame asks for, with the frame of the user's code; None where bench asks for itself."""
     while frame is not None:
         file = frame.f_code.co_filename
         whose = _whose(file)
@@ -169,6 +171,13 @@ def _asking(depth: int = 2) -> tuple[_Uses | None, FrameType | None]:
             return None, None
         frame = frame.f_back
     return _watch.nobody, None
+
+
+def _pass_over(frame: FrameType | None, *modules: str) -> FrameType | None:
+    """The nearest frame on the stack whose code is of none of these modules."""
+    while frame is not None and frame.f_globals.get("__name__") in modules:
+        frame = frame.f_back
+    return frame
 
 
 # Watching -----------------------------------------------------------------------------------------------------------
@@ -204,21 +213,18 @@ def _listen() -> None:
 def _hook(event: str, given: tuple[Any, ...]) -> None:
     if event not in _EVENTS or not _watch.depth:
         return
+    uses, frame = _asking(sys._getframe(1))
     if event == "exec":
         if given[0].co_name == "<module>" and _whose(file := given[0].co_filename) == "user":
-            uses, _ = _asking()
             file = os.path.abspath(file)
             _executed.add(file)
             _uses[file], _loaded[file] = _Uses(), stamp_of(file)
             if uses is not None:
                 _note(uses, file)
     elif event in _LEAVES:
-        if _asking()[1] is not None:
+        if frame is not None:
             _watch.outside.add(_LEAVES[event])
-    elif isinstance(given[0], str | bytes | os.PathLike):
-        uses, _ = _asking()
-        if uses is None:
-            return
+    elif uses is not None and isinstance(given[0], str | bytes | os.PathLike):
         if event == "os.rename":
             _write(os.fsdecode(given[1]))
         elif event == "open" and given[2] & _WRITES:
@@ -260,67 +266,51 @@ def _write(path: str) -> None:
 
 def _noted_stat(path: Any, *given: Any, **named: Any) -> os.stat_result:
     """`os.stat`, by which code finds out whether a file is there."""
-    named_so = isinstance(path, str | bytes | os.PathLike)
+    status = None
     try:
         status = _stat(path, *given, **named)
-    except OSError:
-        if named_so and (uses := _asking()[0]) is not None:
-            _note(uses, os.fsdecode(path))
-        raise
-    if named_so and stat.S_ISREG(status.st_mode) and (uses := _asking()[0]) is not None:
-        name = os.fsdecode(path)
-        _note(uses, name, only_there=not name.endswith(_BY_OTHERS))
+    finally:
+        if (status is None or stat.S_ISREG(status.st_mode)) and isinstance(path, str | bytes | os.PathLike):
+            uses, name = _asking(sys._getframe(1))[0], os.fsdecode(path)
+            if uses is not None:
+                _note(uses, name, only_there=status is not None and not name.endswith(_BY_OTHERS))
     return status
 
 
 def _noted_variable(self: Any, name: Any) -> Any:
     """`os.environ[name]`."""
-    if isinstance(name, str):
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__") in {"os", "collections.abc"}:
-            frame = frame.f_back
-        if frame is not None and _whose(frame.f_code.co_filename) == "user":
-            _watch.outside.add(f"the variable {name}")
+    frame = _pass_over(sys._getframe(1), "os", "collections.abc")
+    if isinstance(name, str) and frame is not None and _whose(frame.f_code.co_filename) == "user":
+        _watch.outside.add(f"the variable {name}")
     return _variable(self, name)
 
 
-def _noted_import(name: str, *given: Any, **named: Any) -> Any:
-    """`import name`, `from name import fromlist`."""
-    fromlist = named.get("fromlist", given[2] if len(given) > 2 else ()) or ()
-    level = named.get("level", given[3] if len(given) > 3 else 0)
-    module = _looked_up(_import, name, level, *given, **named)
-    full = getattr(module, "__name__", name) if fromlist or level else name
-    if isinstance(full, str):
-        _note_import([full, *(f"{full}.{each}" for each in fromlist if isinstance(each, str))], name)
-    return module
-
-
-def _noted_import_by_name(name: str, *given: Any) -> Any:
-    """`importlib.import_module(name)`."""
-    module = _looked_up(_import_by_name, name, given[1] if len(given) > 1 else 0, *given)
-    _note_import([str(getattr(module, "__name__", name))], name)
-    return module
-
-
-def _looked_up(find: Callable[..., Any], name: str, level: int, /, *given: Any, **named: Any) -> Any:
+def _noted_import(find: Callable[..., Any], name: str, *given: Any, **named: Any) -> Any:
+    """`import name`, `from name import fromlist`, and `importlib.import_module(name)`, by what finds the module."""
+    asks = sys._getframe(1)
+    takes = ("globals", "locals", "fromlist", "level") if find is _import else ("package", "level")
+    said = dict(zip(takes, given, strict=False)) | named
+    fromlist, level = said.get("fromlist") or (), said.get("level", 0)
     try:
-        return find(name, *given, **named)
+        module = find(name, *given, **named)
     except ImportError:
         if level == 0:
-            _note_import([], name, depth=4)
+            _note_import(asks, [], name)
         raise
+    # `import a.b` gives `a`.
+    full = name if find is _import and not fromlist and not level else getattr(module, "__name__", name)
+    if isinstance(full, str):
+        _note_import(asks, [full, *(f"{full}.{each}" for each in fromlist if isinstance(each, str))], name)
+    return module
 
 
-def _note_import(modules: list[str], name: str, depth: int = 3) -> None:
+def _note_import(asks: FrameType, modules: list[str], name: str) -> None:
     """Note what an import has given: modules, or none where there was none of this name."""
-    uses, frame = _asking(depth)
+    uses, frame = _asking(asks)
     if uses is None or (name, *modules) in uses.imports:
         return
     uses.imports.add((name, *modules))
-    asks: FrameType | None = sys._getframe(depth - 1)
-    while asks is not None and asks.f_globals.get("__name__") in {"importlib", "importlib._bootstrap"}:
-        asks = asks.f_back
-    direct = asks is frame is not None
+    direct = _pass_over(asks, "importlib", "importlib._bootstrap") is frame is not None
     for module in modules:
         _note_module(uses, module, direct=direct)
     late = frame is not None and frame.f_code.co_name != "<module>"
@@ -337,20 +327,19 @@ def _note_import(modules: list[str], name: str, depth: int = 3) -> None:
 def _note_module(uses: _Uses, name: str, *, direct: bool) -> None:
     """Note a module that is loaded, and the packages that it lies in."""
     while name:
-        module = sys.modules.get(name)
-        file = _file_of(module)
-        if file and _whose(file) == "user":
+        file = _file_of(name)
+        if user_file(name):
             # Its code is that of the time when it was executed.
             uses.files.setdefault(file, _loaded.setdefault(file, stamp_of(file)))
-        elif module is not None and direct and name not in _NO_PACKAGES and "." not in name and _whose(file) != "bench":
-            uses.packages.add(name)
+        elif direct and sys.modules.get(name) is not None and "." not in name and _whose(file) != "bench":
+            uses.packages |= {name} - _NO_PACKAGES
         name = name.rpartition(".")[0]
 
 
 #: What is wrapped while somebody watches: owner, name, what was there, and what takes its place.
 _WRAPPED: tuple[tuple[Any, str, Any, Any], ...] = (
-    (builtins, "__import__", _import, _noted_import),
-    (importlib._bootstrap, "_gcd_import", _import_by_name, _noted_import_by_name),
+    (builtins, "__import__", _import, functools.partial(_noted_import, _import)),
+    (importlib._bootstrap, "_gcd_import", _import_by_name, functools.partial(_noted_import, _import_by_name)),
     (os, "stat", _stat, _noted_stat),
     (type(os.environ), "__getitem__", _variable, _noted_variable),
 )
@@ -372,47 +361,39 @@ def use_of(modules: Iterable[str], named: Iterable[str] = ()) -> Used:
     modules = list(modules)
     base = base_of(modules[0])
     elsewhere, hub = _elsewhere(base), Path(os.path.expanduser(os.environ.get("HF_HOME", "~/.cache/huggingface")))
-    found: dict[str, Stamp | str | None] = {}
+    own = _Uses()
     for name in modules:
-        while name:
-            if file := user_file(name):
-                found[file] = _loaded.setdefault(file, stamp_of(file))
-            name = name.rpartition(".")[0]
-    packages = {name.partition(".")[0] for name in modules if not user_file(name)}
-    for name in modules:
+        _note_module(own, name, direct=True)
+        file = _file_of(name)
         # Of a package that is not installed as one, its file is all that is known.
-        file = _file_of(sys.modules.get(name))
         if not user_file(name) and not (file and versions_of([name.partition(".")[0]])):
             if not os.path.isfile(file):
                 raise UsageError(
                     "the code of the method cannot be read, so that no result could be identified by it "
                     f"({name} has no source file); save it in a .py file."
                 )
-            found[file] = _loaded.setdefault(file, stamp_of(file))
-    pending = list(found)
-    for path in map(os.path.abspath, named):
-        found.setdefault(path, stamp_of(path))
-    packages |= _watch.nobody.packages
-    pending += _take(_watch.nobody, found)
-    seen = set[str]()
+            own.files[file] = _loaded.setdefault(file, stamp_of(file))
+    packages, seen = own.packages | _watch.nobody.packages, set[str]()
+    found = {path: stamp_of(path) for path in map(os.path.abspath, named)} | own.files
+    pending = [*own.files, *_take(_watch.nobody, found)]
     while pending:
         path = pending.pop()
-        if path and path not in seen:
+        if path not in seen:
             seen.add(path)
             uses = _uses.get(path, _Uses()) if path in _executed else _stated(path)
             packages |= uses.packages
             pending += _take(uses, found)
-    files = {}
+    digests = {}
     for path, state in found.items():
         place = Path(path)
         # Of the hub's models, it is the commit that a name stands for that counts.
         told = place.is_relative_to(hub) and place.parent.name != "refs"
         if not told and not any(map(place.is_relative_to, elsewhere)) and _HISTORIES.isdisjoint(place.parts):
-            files[os.path.relpath(path, base)] = _digest_then(path, state)
-    return Used(files=dict(sorted(files.items())), packages=versions_of(packages))
+            digests[os.path.relpath(path, base)] = _digest_then(path, state)
+    return Used(files=dict(sorted(digests.items())), packages=versions_of(packages))
 
 
-def _take(uses: _Uses, found: dict[str, Stamp | str | None]) -> list[str]:
+def _take(uses: _Uses, found: _States) -> list[str]:
     for path, state in list(uses.files.items()):
         if path not in found or found[path] == _THERE or (isinstance(state, str) and state != _THERE):
             found[path] = state
@@ -421,10 +402,10 @@ def _take(uses: _Uses, found: dict[str, Stamp | str | None]) -> list[str]:
 
 def _digest_then(path: str, state: Stamp | str | None) -> str:
     """The digest of a file as it was when it was asked for."""
-    if isinstance(state, str):
-        return state
-    digest = digest_of(path) if state is not None else _ABSENT
-    if state is not None and not os.path.isdir(path):
+    if not isinstance(state, tuple):
+        return state or _ABSENT
+    digest = digest_of(path)
+    if not os.path.isdir(path):
         if stamp_of(path) != state and _digests.get((path, state)) != digest:
             raise UsageError(
                 f"{path} was edited after this process had imported or read it, so that the old one would run under "
@@ -466,7 +447,7 @@ def definitions_used(used: Used, modules: list[str]) -> tuple[list[Definition], 
     """
     base, roots, words = base_of(modules[0]), list[Definition](), set[str]()
     files = [os.path.normpath(os.path.join(base, path)) for path in used.files]
-    for path in {*files, *(_file_of(sys.modules.get(name)) for name in modules)}:
+    for path in {*files, *map(_file_of, modules)}:
         if path.endswith(".py") and os.path.isfile(path):
             with suppress(SyntaxError, ValueError, RecursionError):
                 more, said = bench_definitions(Path(path))
@@ -477,43 +458,31 @@ def definitions_used(used: Used, modules: list[str]) -> tuple[list[Definition], 
 
 def base_of(module: str) -> str:
     """The folder that the package of a module, or the module itself, lies in."""
-    file = Path(user_file(module) or _file_of(sys.modules.get(module)))
+    file = Path(_file_of(module))
     depth = module.count(".") + (file.name == "__init__.py")
     return str(file.parents[depth]) if depth < len(file.parents) else str(file.parent)
 
 
 def digest_of(path: str) -> str:
     """What tells one state of a file from another (see `Used.files`)."""
-    try:
+    with suppress(OSError, ValueError):
         status = _stat(path)
         if stat.S_ISDIR(status.st_mode):
             names = sorted(name for name in os.listdir(path) if name != "__pycache__" and not name.endswith(".pyc"))
             return hashlib.sha256(repr(names).encode("utf-8", "surrogatepass")).hexdigest()
         if stat.S_ISREG(status.st_mode):
             module = path.endswith(".py")
-            return remembered_digest(Path(path), *((_digest_module, _LARGE) if module else (sha256_of,)))
-    except (OSError, ValueError):
-        pass
+            return remembered_digest(Path(path), *((tree_digest, _LARGE) if module else (sha256_of,)))
     return _ABSENT
-
-
-def _digest_module(path: Path) -> str:
-    source = path.read_bytes()
-    try:
-        return tree_digest(source)
-    except (SyntaxError, ValueError, RecursionError):
-        return hashlib.sha256(source).hexdigest()
 
 
 def _stated(path: str) -> _Uses:
     """What a module imports by its text, where it was loaded before anybody watched."""
     uses = _uses.get(path, _Uses())
-    if not path.endswith(".py"):
-        return uses
-    module = next((each for each in list(sys.modules.values()) if _file_of(each) == path), None)
     uses = _Uses(dict(uses.files), set(uses.packages))
+    name = next((name for name in list(sys.modules) if _file_of(name) == path), "") if path.endswith(".py") else ""
     with suppress(SyntaxError, ValueError, RecursionError, OSError):
-        for full in imports_of(Path(path), str(getattr(module, "__name__", ""))) if module else ():
+        for full in imports_of(Path(path), name) if name else ():
             _note_module(uses, full, direct=True)
     return uses
 

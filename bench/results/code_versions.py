@@ -1,16 +1,16 @@
 """The versions of code: of a method, of each measure, of intervals, of tie bands, of token counts, of a template.
 
 A result is what its method's code made, and a number is compared with an older one only if the same code made both.
-What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part.
+What each hash covers is said here: where `bench.identity.reach` starts, and what takes no part; and which older code of
+methods is known to give the rankings of newer code.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
@@ -18,6 +18,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from bench.base.errors import UsageError
+from bench.base.records import Record
 from bench.data.alternatives import with_alternatives
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
@@ -46,8 +47,6 @@ _GIVEN = (Library, History, Queries, Ranking, ToolSets, Gold, GoldGroups, Tool)
 _MEASURED = (Gold, GoldGroups, GoldRanks, SetSizes, Confidence, Metric, Ranking, ToolSets)
 #: What the values of every measure pass through.
 _SHARED = (evaluate, mean, repeat_means)
-#: On which queries a measure is taken. (It is hashed by its own fields, not by the class that declares them.)
-_TAKEN = Definition("bench.metrics.measure", "Measure.taken")
 #: What the values of some kinds of measures pass through besides, by the function that makes them.
 _MAKERS: dict[str, tuple[Callable[..., object], ...]] = {
     "destructive": (with_destructive, destructive_tools),
@@ -68,7 +67,7 @@ _CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")
 #: Where answers become numbers; where values of some kinds are made; what makes intervals, and what chance is worth.
 _SCORING = "bench.evaluation.scoring"
 _KINDS = ("bench.metrics.destructive", "bench.metrics.chance", "bench.metrics.ties")
-_SPREAD = (("intervals", "means_and_intervals"), ("repeats", "variations"))
+_SPREAD = ("bench.results.intervals", "means_and_intervals"), ("bench.results.repeats", "variations")
 #: What a number is stored in, and the hashes beside it.
 _STORED = ("bench.results.manifest", "bench.results.code_versions", "bench.identity")
 #: Modules that declare tools, and metrics.
@@ -99,14 +98,14 @@ def method_code(method: Method, used: Used | None = None) -> str:
     if now is None:
         code = _methods_hash(kinds)
         for kind in kinds:
-            kind_code = code if len(kinds) == 1 else _methods_hash([kind])
+            kind_code = _methods_hash([kind])
             if _LOADED.setdefault(kind, kind_code) != kind_code:
                 raise UsageError(
                     f"{kind.__module__}, or a module that it imports, was edited after this process had imported it, "
                     "so that the old code would run under the name of the new; start the process (or the notebook) "
                     "again."
                 )
-        return standing_names().get(code, code)
+        return same_methods().names.get(code, code)
     modules = _modules_outside(method)
     if used is not None and (still := used_now(used, modules[0])).includes(now):
         now = still
@@ -126,13 +125,9 @@ def method_use(method: Method) -> Used | None:
     modules = _modules_outside(method)
     if not modules:
         return None
-    theirs = [vars(part.parameters) for part in methods_of(method) if not type(part).__module__.startswith("bench.")]
-    values = [
-        item
-        for each in theirs
-        for value in each.values()
-        for item in (value if isinstance(value, tuple | list) else (value,))
-    ]
+    theirs = [part.parameters for part in methods_of(method) if not type(part).__module__.startswith("bench.")]
+    given = [value for parameters in theirs for value in vars(parameters).values()]
+    values = [item for value in given for item in (value if isinstance(value, tuple | list) else (value,))]
     return use_of(modules, [str(item) for item in values if isinstance(item, str | Path) and os.path.isfile(item)])
 
 
@@ -147,21 +142,43 @@ def resume_use(method: Method, used: Used) -> bool:
 
 def _modules_outside(method: Method) -> list[str]:
     """The modules that hold the classes and functions of a method and its parts, but for bench's own."""
-    modules = dict[str, None]()
-    for part in methods_of(method):
-        kind = type(part)
+    modules = list[str]()
+    for kind in map(type, methods_of(method)):
         function = getattr(kind, "loaded", None)
-        modules[kind.__module__] = None
-        modules |= {str(getattr(function, "__module__", None)): None} if function is not None else {}
-        modules |= {above.__module__: None for above in kind.__mro__ if user_file(above.__module__)}
-    return [name for name in modules if name.partition(".")[0] != "bench"]
+        modules += [kind.__module__, *([] if function is None else [str(getattr(function, "__module__", None))])]
+        modules += [above.__module__ for above in kind.__mro__ if user_file(above.__module__)]
+    return [name for name in dict.fromkeys(modules) if name.partition(".")[0] != "bench"]
+
+
+class SameMethods(Record):
+    """Which older code of methods gives the rankings of which newer code.
+
+    Attributes:
+        made_by: the command that has shown it.
+        rankings: how many rankings were compared.
+        texts: template -> the hash of its code, with which they were made.
+        methods: hash of older code -> of newer code.
+        names: hash of newer code -> of older code that gives the same rankings, and whose results keep their names
+            (`method_code`).
+        nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
+            encode other texts together; all values of queries are the same.
+        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
+            that has been shown. On other data a change of code was meant to change rankings.
+    """
+
+    made_by: str
+    rankings: int
+    texts: dict[str, str]
+    methods: dict[str, str]
+    names: dict[str, str] = {}
+    nearly: list[str] = []
+    only: dict[str, list[str]] = {}
 
 
 @functools.cache
-def standing_names() -> Mapping[str, str]:
-    """Hash of code -> that of older code which is known to give the same rankings, by whose hash results are named."""
-    names: Mapping[str, str] = json.loads(SAME_METHODS.read_bytes()).get("names", {})
-    return names
+def same_methods() -> SameMethods:
+    """What is known of older code."""
+    return SameMethods.model_validate_json(SAME_METHODS.read_bytes())
 
 
 def method_packages(method: Method) -> frozenset[str]:
@@ -219,8 +236,9 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    roots = [_TAKEN, *(definition_of(item) for item in (*_SHARED, *_MEASURED))]
-    roots.append(Definition(_SCORING, "_part"))
+    # A measure counts by its own fields, and by the queries on which it is taken; the class that declares it does not.
+    roots = [Definition("bench.metrics.measure", "Measure.taken"), Definition(_SCORING, "_part")]
+    roots += [definition_of(item) for item in (*_SHARED, *_MEASURED)]
     # Other kinds of values that it makes are not the measure's.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
     if measure.confident is not None:
@@ -229,19 +247,11 @@ def measure_hash(measure: Measure) -> str:
         aside.remove(f"with_{measure.kind}")
         roots += [definition_of(item) for item in _MAKERS[measure.kind]]
     # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
-    values: list[object] = [
-        measure.kind,
-        sorted(measure.cutoffs),
-        measure.on_no_gold,
-        measure.higher_is_better,
-        measure.monotone,
-    ]
+    declared = measure.kind, sorted(measure.cutoffs), measure.on_no_gold, measure.higher_is_better, measure.monotone
+    values: list[object] = [*declared]
     try:
         for function in (measure.ranked, measure.chosen, measure.confident):
-            if function is None:
-                values.append(None)
-            else:
-                _take(function, roots, values)
+            _take(function, roots, values)
         outside = list(dict.fromkeys(root.module for root in roots if not root.module.startswith("bench.")))
         called = set[str]()
         if outside:
@@ -261,7 +271,7 @@ def measure_hash(measure: Measure) -> str:
 @functools.cache
 def interval_hash() -> str:
     """sha256 over the code of confidence intervals."""
-    roots = [Definition(f"bench.results.{module}", name) for module, name in _SPREAD]
+    roots = [Definition(*name) for name in _SPREAD]
     return reach(roots, without=(*_NO_PART, *_STORED, "bench.metrics")).hash()
 
 
@@ -294,19 +304,21 @@ def lenient_hash() -> str:
     return reach(roots, without=(*_NO_PART, *_STORED, *_DECLARATIONS)).hash()
 
 
-def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
+def _take(function: Callable[..., Any] | None, roots: list[Definition], values: list[object]) -> None:
     """Enter a function with the values that it was made with: of a partial call, and of a closure.
 
     What else a user's function was made with stands in its module, which counts as a whole.
     """
-    if isinstance(function, functools.partial):
+    if function is None:
+        values.append(None)
+    elif isinstance(function, functools.partial):
         for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
             _take_value(value, roots, values)
         _take(function.func, roots, values)
     elif isinstance(function, FunctionType):
         # The names that `functools.wraps` copies are those of what is wrapped, which is in the closure.
         made = function.__code__.co_qualname
-        roots.append(definition_of(function, made))
+        roots.append(Definition(function.__globals__["__name__"], made.partition(".")[0]))
         values.append(made)
         for cell in function.__closure__ or ():
             with suppress(ValueError):  # it is empty

@@ -9,18 +9,17 @@ Where old code is known to give the rankings of today's (`SAME_METHODS`), a resu
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 
 from bench.base.config import config_context
 from bench.base.errors import BenchError
-from bench.base.records import Record
 from bench.base.spec import Spec, Value, parse
 from bench.interface import Method
 from bench.interface.parts import revisions, tree
 from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
-from bench.results.code_versions import SAME_METHODS, method_code, template_hash
+from bench.results.code_versions import method_code, same_methods, template_hash
 from bench.results.commands import conditions_of
 from bench.results.ids import Conditions, method_hash, result_id
 from bench.results.manifest import Manifest
@@ -30,42 +29,6 @@ _BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
 #: Signs of a method's spec, where nobody here has chosen it.
 _LONGEST = 4000
 _SHA256 = re.compile("[0-9a-f]{64}")
-
-
-class SameMethods(Record):
-    """Which older code of methods gives the rankings of which newer code.
-
-    Attributes:
-        made_by: the command that has shown it.
-        rankings: how many rankings were compared.
-        texts: template -> the hash of its code, with which they were made.
-        methods: hash of older code -> of newer code.
-        names: hash of newer code -> of older code that gives the same rankings, and whose results keep their names
-            (`method_code`).
-        nearly: older code of which the scores of embeddings differ in their last bits, as they do between two runs that
-            encode other texts together; all values of queries are the same.
-        only: older code that gives the rankings of newer code on some data -> content hashes of the datasets on which
-            that has been shown. On other data a change of code was meant to change rankings.
-    """
-
-    made_by: str
-    rankings: int
-    texts: dict[str, str]
-    methods: dict[str, str]
-    names: dict[str, str] = {}
-    nearly: list[str] = []
-    only: dict[str, list[str]] = {}
-
-    def leads(self, manifest: Manifest) -> str | None:
-        """The newer code that gives the rankings of a result; None if none is known to."""
-        code, data = manifest.method.code, manifest.dataset.content_hash
-        return None if code in self.only and data not in self.only[code] else self.methods.get(code)
-
-
-@cache
-def same_methods() -> SameMethods:
-    """What the file says."""
-    return SameMethods.model_validate_json(SAME_METHODS.read_bytes())
 
 
 @dataclass(frozen=True)
@@ -112,8 +75,8 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
     Returns:
         None where it cannot be known: for a run file, and for a method that is not there, or takes other parameters.
     """
-    conditions, spec = conditions_of(manifest), manifest.method.spec
-    if conditions is None or manifest.method.run_file is not None:
+    conditions, spec, used = conditions_of(manifest), manifest.method.spec, manifest.method.used
+    if conditions is None:
         return None
     built = {} if built is None else built
     with config_context(offline=True):
@@ -122,23 +85,36 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
         entry = built[spec]
         if entry is None:
             return None
-        if manifest.method.used is not None:
-            entry = entry[0], method_code(entry[0], manifest.method.used)
-        known = named and not _asks(manifest)
-        models = _models(entry[0], manifest) if known else manifest.method.revisions
-    return Today(conditions, *entry, _ask_services(manifest) if named and _asks(manifest) else models)
+        method, code = entry
+        code = code if used is None else method_code(method, used)
+    return Today(conditions, method, code, _models(method, manifest) if named else manifest.method.revisions)
 
 
-def _build(text: str, named: bool) -> tuple[Method, str] | None:
+def _build(spec: str, named: bool) -> tuple[Method, str] | None:
+    with suppress(BenchError):
+        if named or (len(spec) <= _LONGEST and is_registered(parse(spec))):
+            method = build_method(spec)
+            return method, method_code(method)
+    return None
+
+
+def _models(method: Method, manifest: Manifest) -> dict[str, str]:
+    """The models of a method as they are now; those of the manifest where one is not at hand.
+
+    A service is asked for its version once and briefly; no program is started for it.
+    """
+    then = manifest.method.revisions
+    # The version of a model is the hash of its files; a service says its own, or none.
+    asks = any(mark.text == "remote" for mark in manifest.marks) or not all(map(_SHA256.fullmatch, then.values()))
     try:
-        if not named and (len(text) > _LONGEST or not is_registered(parse(text))):
-            return None
-        spec = parse(text)
-        method = build_method(spec)
-        method.context.close()
-        return method, method_code(method)
+        if not asks:
+            with config_context(offline=True):
+                return revisions(method)
+        method = build_method(_impatient(parse(manifest.method.spec)))
+        starts_program = any(getattr(part, "starts_program", False) for part in tree(method))
+        return then if starts_program else revisions(method) or then
     except BenchError:
-        return None
+        return then
 
 
 def is_of_today(manifest: Manifest, *, named: bool = False, built: Built | None = None) -> bool | None:
@@ -156,16 +132,17 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
     models are those that it was run with.
     """
     current = today(manifest, built=built)
+    # How sets were cut is not among what has been shown.
     if current is None or current.conditions.cut != "none":
-        # How sets were cut is not among what has been shown.
         return None
-    method, known = manifest.method, same_methods()
+    method, template, known = manifest.method, current.conditions.template, same_methods()
     if method.code == current.code:
         # Nothing but the method's parameters may be new.
         same = result_id(current.conditions, method.hash) == manifest.result_id
     else:
-        shown = known.texts.get(current.conditions.template) == template_hash(current.conditions.template)
-        same = shown and known.leads(manifest) == current.code
+        on_this_data = manifest.dataset.content_hash in known.only.get(method.code, [manifest.dataset.content_hash])
+        same = known.methods.get(method.code) == current.code and on_this_data
+        same = same and known.texts.get(template) == template_hash(template)
     full = current.method.full_spec
     try:
         if not same or not _extends(full, parse(method.full_spec)):
@@ -180,40 +157,12 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
     ).sealed()
 
 
-def _models(method: Method, manifest: Manifest) -> dict[str, str]:
-    """The models of a method as they are now; those of the manifest where a model is not at hand."""
-    try:
-        return revisions(method)
-    except BenchError:
-        return manifest.method.revisions
-
-
-def _ask_services(manifest: Manifest) -> dict[str, str]:
-    """The versions that the services of a method say now, asked once and briefly.
-
-    Those of the manifest where a service names none or does not answer, and where a program would have to be started.
-    """
-    try:
-        method = build_method(_impatient(parse(manifest.method.spec)))
-        if not any(getattr(part, "starts_program", False) for part in tree(method)):
-            return revisions(method) or manifest.method.revisions
-    except BenchError:
-        pass
-    return manifest.method.revisions
-
-
 def _impatient(spec: Spec) -> Spec:
     """A spec whose services have little time to answer and are not asked twice."""
     parameters = method_class(spec.name).Parameters.model_fields if spec.name in method_names() else {}
     brief: dict[str, Value] = {name: value for name, value in _BRIEFLY.items() if name in parameters}
     inner = {name: _impatient(value) for name, value in spec.arguments if isinstance(value, Spec)}
     return spec.with_arguments({**brief, **inner})
-
-
-def _asks(manifest: Manifest) -> bool:
-    """Whether a method asked what says its own version, or none: that of a model is the hash of its files."""
-    told = manifest.method.revisions.values()
-    return any(mark.text == "remote" for mark in manifest.marks) or not all(map(_SHA256.fullmatch, told))
 
 
 def _extends(new: object, old: object) -> bool:
