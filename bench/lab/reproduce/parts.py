@@ -309,11 +309,8 @@ def summary_parts(report: Reproduction) -> list[Part]:
 
 def verdict_table(report: Reproduction) -> Table:
     """The cells of each table, counted as `COUNTS` says, and their sums."""
-    table = Table(
-        ["table", *(name.partition(":")[0].replace(" ", "\n") for name in COUNTS)],
-        right=range(1, len(COUNTS) + 1),
-        tight=True,
-    )
+    heads = [name.partition(":")[0].replace(" ", "\n") for name in COUNTS]
+    table = Table(["table", *heads], right=range(1, len(COUNTS) + 1), tight=True)
     for item in report.tables:
         table.add(item.table, *_counts([cell for cell in report.cells if cell.table == item.table]))
     table.add("all", *_counts(report.cells), style="bold")
