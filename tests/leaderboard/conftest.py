@@ -156,6 +156,7 @@ def _report(result: str) -> dict[str, Any]:
         "cells": cells,
         "blocks": [place | {"measurement": measured | {"warnings": []}}],
         "claims": [claim | {"verdict": "not run", "printed": None, "needs": [], "note": ""}],
+        "papers": [],
     }
 
 

@@ -81,7 +81,7 @@ class Claim(Record):
     """A claim of a paper.
 
     Attributes:
-        id: its name here.
+        id: its name here; `ours-...` for a question of ours, which no sentence on the paper counts.
         paper: the paper's short name.
         claim: what it says, in our words.
         where: in which section or table.

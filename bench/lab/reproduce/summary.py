@@ -10,13 +10,13 @@ from bench.lab.reproduce.report import CellReport, ClaimReport, PaperReport
 
 
 def summarise(cells: Sequence[CellReport], claims: Sequence[ClaimReport]) -> list[PaperReport]:
-    """A summary for each paper that has a cell or a claim here."""
+    """A summary for each paper that has a cell or a claim here. Questions of ours (`ours-...`) are no claims of it."""
     papers = dict.fromkeys([*(cell.paper for cell in cells), *(claim.paper for claim in claims)])
     return [
         _summary(
             paper,
             [cell for cell in cells if cell.paper == paper],
-            Counter(claim.verdict for claim in claims if claim.paper == paper),
+            Counter(one.verdict for one in claims if one.paper == paper and not one.claim.startswith("ours-")),
         )
         for paper in sorted(papers)
     ]
