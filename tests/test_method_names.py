@@ -59,7 +59,6 @@ ALLOWED = {
     ("results/choices.py", "planted"): "whether the gold was left out",
     ("results/tries.py", "choose"): "whose tries are counted by model and by whose tools are shown",
     ("cli/bless.py", "names"): "an argument, not the method",
-    ("results/code_versions.py", "names"): "a key of a record, not the method",
     ("cli/compare.py", "names"): "an argument, not the method",
     ("cli/rescore.py", "names"): "an argument, not the method",
     ("cli/stored.py", "names"): "an argument, not the method",

@@ -103,7 +103,6 @@ INSIDE: dict[str, tuple[str, ...]] = {
         "bench/importing/dialects",
         *("bench/lab/reproduce/artefacts", "bench/lab/reproduce/cells", "bench/lab/reproduce/claims"),
         *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/comparability"),
-        "bench/results/current",
         "leaderboard/boards/names",
     ),
     "it reads files of a model as the library does that runs the model, and their bytes are part of each result's id": (

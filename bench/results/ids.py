@@ -55,12 +55,16 @@ def method_hash(method: Method, code: str | None = None, models: Mapping[str, st
         code: the hash of its code, where it is known.
         models: model revisions, where the models need not be at hand; None to ask the method.
     """
-    specs = [str(_hashed_spec(part)) for part in methods_of(method)]
+    specs = [str(hashed_spec(part)) for part in methods_of(method)]
     known = revisions(method) if models is None else dict(models)
     return _sha256({"specs": specs, "revisions": known, "code": code or method_code(method)})
 
 
-def _hashed_spec(method: Method) -> Spec:
+def hashed_spec(method: Method) -> Spec:
+    """The full spec as the hash covers it: without parameters of `_ADDED` that are at their defaults.
+
+    That is the full spec of results that were made before there were such parameters.
+    """
     given, full = dict(method.spec.arguments), method.full_spec
     fields = type(method.parameters).model_fields
     kept = {name: value for name, value in full.arguments if name in given or fields[name].json_schema_extra != _ADDED}

@@ -23,7 +23,7 @@ from bench.leaderboard.submit.code import values
 from bench.registry import build_method, method_names
 from bench.registry.methods import check_spec, is_registered
 from bench.results.code_versions import method_code, method_use
-from bench.results.ids import method_hash, result_id
+from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.manifest import Manifest
 
 
@@ -68,10 +68,10 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
         why = quote(str(error), 200)[1:-1].rstrip(".")
         return [], [f"its method cannot be made here, so its id and hashes were not checked ({why})"]
     code = method_code(made, method.used)
-    hashed = method_hash(made, code, method.revisions)
+    hashed, older = method_hash(made, code, method.revisions), str(hashed_spec(made))
     stated = (
         ("files", "of a user" if method.used else "of bench", "of a user" if method_use(made) else "of bench"),
-        ("parameters", method.full_spec, str(made.full_spec)),
+        ("parameters", method.full_spec, older if method.full_spec == older else str(made.full_spec)),
         ("the code hash", method.code[:12], code[:12]),
         ("the models", str(method.revisions), str(models)),
         ("the method hash", method.hash[:12], hashed[:12]),

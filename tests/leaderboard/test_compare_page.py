@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from urllib.parse import quote
 
@@ -98,7 +99,8 @@ def test_the_script_says_what_the_page_says_of_a_pair_at_the_level() -> None:
     board = board_of_kept("apibank", "bm25", "tfidf")
     pairs = pairs_module.pairs_of(board)
     assert pairs is not None
-    pairs.numbers[0, [pairs_module.DIFFERENCE, pairs_module.P]] = 0.1, 0.05 - 1e-10
+    for (one, other), difference in (((0, 1), 0.1), ((1, 0), -0.1)):
+        pairs.numbers[one, other, [pairs_module.DIFFERENCE, pairs_module.P]] = difference, 0.05 - 1e-10
     first, second = (next(row for row in board.rows if row.id == name) for name in pairs.ids)
     writer = Written()
     write_pairs(board, pairs, None, writer)  # type: ignore[arg-type]
@@ -140,14 +142,10 @@ def test_names_in_the_address_choose_methods_and_lead_to_their_queries(ready_sit
 
 
 def test_differences_turn_with_the_pair() -> None:
-    numbers = np.array(
-        [
-            [0.1, -0.05, 0.2, 0.06, 5, 2],
-            [0.3, 0.1, 0.5, 0.02, 9, 1],
-            [0.2, np.nan, np.nan, 1, 4, 4],
-        ]
-    )
-    pairs = pairs_module.Pairs(("a", "b", "c"), numbers)
-    assert between(pairs, "a", "c").tolist() == numbers[1].tolist()
-    assert between(pairs, "b", "a").tolist() == [-0.1, -0.2, 0.05, 0.06, 2, 5]
-    assert between(pairs, "b", "c")[0] == 0.2
+    pairs = pairs_module.pairs_of(board_of_kept("apibank", "bm25", "tfidf", "dense"))
+    assert pairs is not None
+    for first, second in itertools.combinations(pairs.ids, 2):
+        difference, low, high, p, wins, losses = between(pairs, first, second).tolist()
+        assert low < difference < high
+        assert between(pairs, second, first).tolist() == [-difference, -high, -low, p, losses, wins]
+    assert pairs.between(pairs.ids[0], pairs.ids[0]) is None
