@@ -16,7 +16,7 @@ from kit.interpreter import Interpreter
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("bm25", "tgr", "ptr", "dense", "colt(epochs=2)")
 #: Faults that are tried, and the seed that they are drawn with.
-MUTANTS, SEED = 20, 0
+MUTANTS, SEED = 8, 0
 #: Prints what each method ranks and its hash; with the lines that ran, if a second argument asks for them.
 PROGRAM = """
 import hashlib, json, os, sys
