@@ -46,7 +46,7 @@ ALLOWED = {
 def _report(environment: Any) -> dict[str, Any]:
     """A report of a reproduction."""
     told = {"paper": IMAGE, "title": IMAGE, "data": {}, "cells": 0, "verdicts": {}, "unreadable": [], "notes": [SCRIPT]}
-    rest: dict[str, Any] = {"cells": [], "blocks": [], "claims": []}
+    rest: dict[str, Any] = {"cells": [], "blocks": [], "claims": [], "papers": []}
     return {"protocol": SCRIPT, "environment": environment, "seconds": 1.0, "tables": [{"table": SCRIPT} | told]} | rest
 
 
