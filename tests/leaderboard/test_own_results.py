@@ -97,4 +97,4 @@ def test_the_site_of_the_kept_results_shows_all_of_them(
     assert next(iter(cards)) == "Best: Real MCP servers"
     assert not {"Best: ToolBench", "Best: ToolLens", "Best: MetaTool", "Best: RestBench"} & set(cards)
     reproduction = json.loads((FOLDER / "reproduction.json").read_text("utf-8"))
-    assert len(reproduction["cells"]) == 640
+    assert len(reproduction["cells"]) == 651
