@@ -45,7 +45,7 @@ from bench.interface.parts import has_chance, is_oracle, learns, methods_of, mod
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages, method_use
 from bench.results.commands import conditions_of, print_command, stored_settings
-from bench.results.ids import Conditions, method_hash, result_id
+from bench.results.ids import Conditions, hashed_spec, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
 from bench.results.store import (
@@ -369,7 +369,7 @@ class Runner:
             dataset=dataset_identity(plan, dataset, rows, len(history)),
             method=MethodIdentity(
                 spec=str(method.spec),
-                full_spec=str(method.full_spec),
+                full_spec=str(hashed_spec(method)),
                 hash=method_hash(method),
                 revisions=check_revisions(method),
                 code=method_code(method),

@@ -85,7 +85,9 @@ def source_file(module: str) -> Path | None:
         paths = [os.path.join(folder, end) for folder in _folders(parent) for end in ends]
     else:
         paths = [getattr(_spec(module), "origin", None)]
-    return next((Path(path) for path in paths if path and path.endswith(".py") and os.path.isfile(path)), None)
+    # Whoever writes a module may put anything into its `__file__`.
+    names = (str(path) for path in paths if isinstance(path, str | Path))
+    return next((Path(name) for name in names if name.endswith(".py") and os.path.isfile(name)), None)
 
 
 def _folders(package: str) -> list[str]:

@@ -21,7 +21,7 @@ from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
 from bench.results.code_versions import method_code, same_methods, template_hash
 from bench.results.commands import conditions_of
-from bench.results.ids import Conditions, method_hash, result_id
+from bench.results.ids import Conditions, hashed_spec, method_hash, result_id
 from bench.results.manifest import Manifest
 
 #: Parameters of methods that ask a service, when all that is asked is its version.
@@ -143,7 +143,7 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
         on_this_data = manifest.dataset.content_hash in known.only.get(method.code, [manifest.dataset.content_hash])
         same = known.methods.get(method.code) == current.code and on_this_data
         same = same and known.texts.get(template) == template_hash(template)
-    full = current.method.full_spec
+    full = hashed_spec(current.method)
     try:
         if not same or not _extends(full, parse(method.full_spec)):
             return None

@@ -61,10 +61,7 @@ def method_hash(method: Method, code: str | None = None, models: Mapping[str, st
 
 
 def hashed_spec(method: Method) -> Spec:
-    """The full spec as the hash covers it: without parameters of `_ADDED` that are at their defaults.
-
-    That is the full spec of results that were made before there were such parameters.
-    """
+    """The full spec that a result stores and its id covers: without parameters of `_ADDED` at their defaults."""
     given, full = dict(method.spec.arguments), method.full_spec
     fields = type(method.parameters).model_fields
     kept = {name: value for name, value in full.arguments if name in given or fields[name].json_schema_extra != _ADDED}

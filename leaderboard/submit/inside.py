@@ -92,8 +92,7 @@ def answer(given: Given) -> SandboxReply:
     request, library, history = given.request, given.library, given.history
     spec = parse(request.method)
     method = build_method(spec)
-    full = {str(method.full_spec), str(hashed_spec(method))}
-    if request.method not in full or str(method.spec) != request.label:
+    if (str(hashed_spec(method)), str(method.spec)) != (request.method, request.label):
         raise MethodError(f"the manifest calls it {request.label}, and its parameters are those of {method.spec}")
     if is_oracle(method):
         raise MethodError("an oracle reads the gold, which is not here")

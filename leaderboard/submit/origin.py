@@ -68,10 +68,10 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
         why = quote(str(error), 200)[1:-1].rstrip(".")
         return [], [f"its method cannot be made here, so its id and hashes were not checked ({why})"]
     code = method_code(made, method.used)
-    hashed, older = method_hash(made, code, method.revisions), str(hashed_spec(made))
+    hashed = method_hash(made, code, method.revisions)
     stated = (
         ("files", "of a user" if method.used else "of bench", "of a user" if method_use(made) else "of bench"),
-        ("parameters", method.full_spec, older if method.full_spec == older else str(made.full_spec)),
+        ("parameters", method.full_spec, str(hashed_spec(made))),
         ("the code hash", method.code[:12], code[:12]),
         ("the models", str(method.revisions), str(models)),
         ("the method hash", method.hash[:12], hashed[:12]),

@@ -46,7 +46,9 @@ ALLOWED = {
 def _report(environment: Any) -> dict[str, Any]:
     """A report of a reproduction."""
     told = {"paper": IMAGE, "title": IMAGE, "data": {}, "cells": 0, "verdicts": {}, "unreadable": [], "notes": [SCRIPT]}
-    rest: dict[str, Any] = {"cells": [], "blocks": [], "claims": [], "papers": []}
+    counts: dict[str, Any] = {name: {} for name in ("verdicts", "directions", "claims")}
+    papers = [{"paper": IMAGE, "cells": 0, "sentence": SCRIPT} | counts]
+    rest: dict[str, Any] = {"cells": [], "blocks": [], "claims": [], "papers": papers}
     return {"protocol": SCRIPT, "environment": environment, "seconds": 1.0, "tables": [{"table": SCRIPT} | told]} | rest
 
 

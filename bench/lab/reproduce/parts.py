@@ -337,7 +337,8 @@ def _counts(cells: Sequence[CellReport]) -> list[str]:
 def drawn_part(names: Iterable[str]) -> Part:
     """What these papers draw and print no numbers of; an empty part where that is nothing."""
     table = Table(["paper", "figure", "what it shows", "here"], whole=(0, 1))
-    for name in names:
+    # A report from elsewhere may be on papers that are not transcribed here.
+    for name in filter(papers().__contains__, names):
         for figure, (shows, here) in papers()[name].drawn.items():
             table.add(name, figure, shows, here)
     return Part("Drawn without numbers", table) if table.rows else Part()
