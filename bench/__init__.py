@@ -14,6 +14,7 @@ neither NumPy nor pydantic:
 """
 
 # Ctrl-C is a sentence from `__main__.py` on, so little is imported here.
+import os as _os
 import sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
@@ -80,7 +81,16 @@ def _exports() -> dict[str, str]:
         with open(__file__, encoding="utf-8") as file:
             block = next(node for node in ast.parse(file.read()).body if isinstance(node, ast.If))
         imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-        _EXPORTS.update({name.name: node.module or "" for node in imports for name in node.names})
+        # A building that is not installed (`bench/base/plugins.py`) has no names here.
+        rooms = {entry.name for folder in __path__ for entry in _os.scandir(folder)}
+        _EXPORTS.update(
+            {
+                name.name: node.module
+                for node in imports
+                if node.module and node.module.split(".")[1] in rooms
+                for name in node.names
+            }
+        )
     return _EXPORTS
 
 

@@ -1,4 +1,4 @@
-"""The harness without the laboratory and the board: both folders are deleted, and it works."""
+"""The harness without the buildings beside it: their folders are deleted, and it works."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ Alone = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def alone_folder(once: Once) -> Path:
-    """A checkout without the two."""
+    """A checkout without them."""
 
     def make(folder: Path) -> None:
         for name in ("bench", "methods", "datasets"):
             # Compiled files go along, so that no process compiles all of it.
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("lab"))
+            shutil.copytree(ROOT / name, folder / name)
+        for plugin in [*folder.glob("bench/*/plugin.toml")]:
+            shutil.rmtree(plugin.parent)
         shutil.copy(ROOT / "pyproject.toml", folder)
 
     return once("harness-alone", make)
@@ -62,7 +64,7 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
     bench("explain", "bm25@starter", "0001")
     audit = json.loads(bench("data", "audit", "starter", "--json").stdout)
     assert any(finding["check"] == "duplicate-description" for finding in audit["findings"])
-    # What the two add is not there, and is no riddle.
+    # What the buildings add is not there, and the messages say so.
     assert "leaderboard" not in bench("--help").stdout
     assert "there is no command 'train'" in bench("train", code=2).stderr
     assert "install bench anew" in bench("tools", "bm25@starter", "--html", "t.html", code=4).stderr

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BESIDE = ("methods", "datasets", "leaderboard")
 #: Who may import what is else found by name through the registry.
 BY_NAME: dict[str, set[str]] = {"methods": {"lab"}, "datasets": set()}
-#: The buildings beside the harness, and where their tests are.
-BUILDINGS = {"lab": "lab", "leaderboard": "leaderboard"}
+#: The buildings beside the harness; `tests/` has a folder of the same name for each.
+BUILDINGS = {path.parent.name for top in (ROOT, ROOT / "bench") for path in top.glob("*/plugin.toml")}
 
 
 def layers(text: str) -> dict[str, int]:
@@ -103,14 +103,20 @@ def test_the_plan_is_drawn_from_the_imports_of_today() -> None:
     assert drawing["plan"](table(), arrows_of_rooms) == (ROOT / "docs/pictures/plan.svg").read_text("utf-8")
 
 
-def test_the_harness_imports_neither_the_laboratory_nor_the_board() -> None:
-    assert {room(module) for module, other in own_arrows() if other in BUILDINGS} <= BUILDINGS.keys()
+def test_the_harness_imports_no_building() -> None:
+    assert {"lab", "leaderboard"} <= BUILDINGS
+    assert {room(module) for module, other in own_arrows() if other in BUILDINGS} <= BUILDINGS
 
 
-def test_tests_of_the_harness_need_neither() -> None:
-    """What helps tests of the board, and what attacks all three, is kept beside them."""
+def test_a_building_meets_another_in_its_page_of_the_site_alone() -> None:
+    between = {(module, other) for module, other in own_arrows() if room(module) in BUILDINGS and other in BUILDINGS}
+    assert {(module.split(".")[-1], other) for module, other in between} <= {("page", "leaderboard")}
+
+
+def test_tests_of_the_harness_need_no_building() -> None:
+    """What helps tests of the board, and what attacks all of them, is kept beside them."""
     tests = ROOT / "tests"
-    elsewhere = {*BUILDINGS.values(), "kit", "abuse"}
+    elsewhere = {*BUILDINGS, "kit", "abuse"}
     for path in tests.rglob("*.py"):
         if path.relative_to(tests).parts[0] not in elsewhere:
             names = {name for name in imported(path.read_text("utf-8")) if name.startswith("bench.")}
