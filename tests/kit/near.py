@@ -179,7 +179,8 @@ def changed_lines(root: Path) -> dict[str, tuple[set[int], set[int]]]:
             gone |= set(range(int(old_first), int(old_first) + int(old or 1)))
             new |= set(range(int(new_first), int(new_first) + int(count or 1)))
     for file in _git(root, "ls-files", "--others", "--exclude-standard").splitlines():
-        by_key[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
+        if (root / file).is_file():
+            by_key[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
     return by_key
 
 
