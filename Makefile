@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE := -n auto --dist worksteal
 
 near: $(READY)
-	$(PYTEST) --near -q
+	$(PYTEST) -n auto --maxschedchunk=1 --near -q
 
 test: $(READY)
 	$(PYTEST) $(SIDE_BY_SIDE) $(ALL)
@@ -39,11 +39,10 @@ test: $(READY)
 test-all: ALL := --all
 test-all: test
 
-# Lines and branches that the tests run; and tests/near.txt, from which `make near` knows which tests are near.
+# Lines and branches that the tests run.
 cover: $(READY)
 	$(BIN)/python benchmarks/cover.py run
 	$(BIN)/python benchmarks/cover.py show
-	$(BIN)/python benchmarks/cover.py near
 
 # What CI checks in addition to the tests: style and types.
 check: $(READY) types

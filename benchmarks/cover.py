@@ -1,10 +1,9 @@
-"""Which lines and branches the tests run, and which tests are near to a function.
+"""Which lines and branches the tests run.
 
     python benchmarks/cover.py run [TEST ...]   # tests under coverage; if none is named, all, slow ones included
     python benchmarks/cover.py show             # lines and branches that were run, by folder
-    python benchmarks/cover.py near             # writes tests/near.txt, for `pytest --near`
 
-`make cover` does all three. Processes that tests start, such as `bench` itself, are not followed. What a fixture of a
+`make cover` does both. Processes that tests start, such as `bench` itself, are not followed. What a fixture of a
 whole module or run executes counts for every test that asks for it, whichever came first; `mutation.py` draws its tests
 from the same data.
 """
@@ -12,7 +11,6 @@ from the same data.
 from __future__ import annotations
 
 import argparse
-import ast
 import collections
 import functools
 import json
@@ -32,8 +30,6 @@ WORK = ROOT / "build" / "cover"
 DATA = WORK / "data"
 #: What is measured.
 CODE = ("bench", "methods", "datasets", "leaderboard")
-#: So many tests of a function are kept in the map.
-NEAREST = 6
 
 
 def run(tests: list[str]) -> int:
@@ -159,41 +155,14 @@ def show() -> None:
         )
 
 
-def near() -> None:
-    """Write which tests run each function: those first that run the fewest others."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from kit.near import MAP, fold, functions
-
-    runs: dict[str, set[str]] = {}
-    for file, lines in tests_by_line().items():
-        path = ROOT / file
-        # Templates are measured, too.
-        if path.suffix != ".py" or not path.is_file():
-            continue
-        for name, first, last in functions(ast.parse(path.read_bytes())):
-            # The line of `def` runs when the module is imported, which tells nothing of the function.
-            tests = {test for line in range(first + 1, last + 1) for test in lines.get(line, ())}
-            if tests:
-                runs.setdefault(f"{file}:{name}", set()).update(tests)
-    breadth = collections.Counter(test for tests in runs.values() for test in tests)
-    rows = []
-    for name, tests in sorted(runs.items()):
-        nearest = sorted(tests, key=lambda test: (breadth[test], test))[:NEAREST]
-        rows.append(f"{name}\t{fold(nearest)}\n")
-    (ROOT / MAP).write_text("".join(rows), "utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("action", choices=["run", "show", "near"])
+    parser.add_argument("action", choices=["run", "show"])
     parser.add_argument("tests", nargs="*")
     given = parser.parse_args()
     if given.action == "run":
         sys.exit(run(given.tests or ["--all"]))
-    elif given.action == "show":
-        show()
-    else:
-        near()
+    show()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import shutil
@@ -10,7 +11,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -71,6 +72,8 @@ def mirror_folder() -> Path | None:
 
 
 MIRROR = mirror_folder()
+#: Files of what bench found in its source files, above which all are removed: each edit of a module leaves some.
+MOST_KEPT = 5000
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -90,9 +93,23 @@ def mirror() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests of a run, so that each text is encoded once; shared by the workers of xdist."""
-    return folder_of_run(tmp_path_factory) / "bench-cache"
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """One cache for all tests of a run, so that each text is encoded once; shared by the workers of xdist.
+
+    What bench finds in its own source files takes five seconds in an empty cache. It is kept from run to run, for as
+    long as the code that finds it is the same; bench itself keeps it by the content of the files.
+    """
+    cache = folder_of_run(tmp_path_factory) / "bench-cache"
+    cache.mkdir(exist_ok=True)
+    code = b"".join(path.read_bytes() for path in sorted((ROOT / "bench" / "identity").glob("*.py")))
+    assert pytestconfig.cache is not None
+    kept = pytestconfig.cache.mkdir(f"bench-code-{hashlib.sha256(code).hexdigest()[:12]}")
+    if len(files := list(kept.iterdir())) > MOST_KEPT:
+        for path in files:
+            path.unlink(missing_ok=True)
+    with suppress(FileExistsError):
+        (cache / "code").symlink_to(kept)
+    return cache
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

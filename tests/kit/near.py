@@ -1,68 +1,167 @@
-"""The tests that are nearest to a change: those that run a changed function and, besides it, the fewest others.
+"""The tests that are nearest to what has changed since the last commit: by room, by imports and by shared words.
 
-`tests/near.txt` says which tests run a function; `make cover` renews it. It knows functions by name, so that it stays
-right when lines move. What it does not know, such as a function written since, is tested by what its neighbours in the
-file are tested by.
+Nothing is stored. Of a changed file come first the tests of its room that are named after it or import it, then the
+other tests of its room and all that import it, then the tests of what imports it. Within each of these, the test comes
+first that shares most words with the functions that have changed.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-#: Which tests run a function, by line: the file, a colon, the function; then a tab and the tests, the nearest first.
-MAP = Path("tests/near.txt")
-#: Where code lies.
-CODE = ("bench/", "methods/", "datasets/", "leaderboard/")
-#: What is outside every function.
-MODULE = "<module>"
+#: Folders with modules that tests import, and how the names of these modules begin.
+CODE = {"bench": "bench", "methods": "bench.methods", "datasets": "bench.datasets", "leaderboard": "bench.leaderboard"}
+CODE |= {"tests/kit": "kit"}
 #: The most tests that are chosen, for a change of whatever size.
-MOST = 400
+MOST = 300
+
+_DOTTED = re.compile(r"\b(?:bench|kit)(?:\.\w+)+")
+_FROM = re.compile(r"^\s*from ((?:bench|kit)[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
+_TEST = re.compile(r"^(?:def|class) \w+|^    def test_\w+", re.MULTILINE)
 
 
 class Near(NamedTuple):
     """Ids of tests, the nearest first, and a sentence about them."""
 
     tests: Sequence[str]
-    told: str
+    message: str
+
+
+class Test(NamedTuple):
+    """A test function: its id, its file relative to the checkout, and its words."""
+
+    id: str
+    file: str
+    words: frozenset[str]
 
 
 def nearest(root: Path) -> Near:
     """The tests near to what has changed in a checkout since its last commit."""
     changes = changed_lines(root)
-    known = read_map(root / MAP)
-    lists: list[list[str]] = []
-    # What follows while there is time: the file of tests of that name, then the tests of the file's other functions.
-    namesakes: list[list[str]] = []
-    others: list[list[str]] = []
-    for file, (new, gone) in changes.items():
-        path = root / file
-        names = _functions_at(path.read_text("utf-8"), new) if new else set()
-        names |= _functions_at(_git(root, "show", f"HEAD:{file}"), gone) if gone else set()
-        if file.startswith("tests/"):
-            lists.append(_tests_of(path, file, names))
-        elif file.endswith(".py") and file.startswith(CODE):
-            collected = [known[f"{file}:{name}"] for name in sorted(names) if f"{file}:{name}" in known]
-            neighbours = _neighbours(f"{file}:", known)
-            lists += collected if collected and MODULE not in names else [*collected, neighbours]
-            namesakes.append(_namesakes(root, file))
-            others.append(neighbours)
-        elif file.startswith(CODE):
-            # Data and templates: what is near to the code of their folder.
-            lists.append(_neighbours(file.rpartition("/")[0] + "/", known))
-    turns = (test for part in (lists, namesakes, others) for turn in zip_longest(*part) for test in turn if test)
-    tests = [test for test in dict.fromkeys(turns) if _exists(root, test)][:MOST]
     if not changes:
         return Near((), "Nothing has changed since the last commit: no test is near.")
+    checkout = Checkout(root)
+    orders = [_near_file(checkout, file, new, gone) for file, (new, gone) in changes.items()]
+    tests = list(dict.fromkeys(test for turn in zip_longest(*orders) for test in turn if test))[:MOST]
     files = ", ".join(list(changes)[:5]) + (f" and {len(changes) - 5} more files" if len(changes) > 5 else "")
     if not tests:
-        return Near((), f"No test is known to be near to {files}: `make test` runs all.")
-    return Near(tests, f"{len(tests)} tests are near to the change of {files}.")
+        return Near((), f"No test is near to {files}: `make test` runs all.")
+    return Near(tests, f"These tests are the nearest to the change of {files}.")
+
+
+class Checkout:
+    """The modules and tests of a checkout, and what they import."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._files: dict[str, str] = {}
+        #: File -> name of the module.
+        self.modules: dict[str, str] = {}
+        for folder, prefix in CODE.items():
+            for path in sorted((root / folder).rglob("*.py")):
+                parts = (prefix, *path.relative_to(root / folder).with_suffix("").parts)
+                self.modules[path.relative_to(root).as_posix()] = ".".join(parts).removesuffix(".__init__")
+        self._names = set(self.modules.values())
+        #: The files of tests.
+        self.tests = [path.relative_to(root).as_posix() for path in sorted((root / "tests").rglob("test_*.py"))]
+
+    def text(self, file: str) -> str:
+        """The text of a file, read once."""
+        if file not in self._files:
+            self._files[file] = (self.root / file).read_text("utf-8", errors="replace")
+        return self._files[file]
+
+    @cache  # noqa: B019
+    def imports(self, file: str) -> frozenset[str]:
+        """The modules that a file imports or names as text, as plug-ins and patches do."""
+        text = self.text(file)
+        names = set(_DOTTED.findall(text))
+        names |= {f"{module}.{name}" for module, words in _FROM.findall(text) for name in re.findall(r"\w+", words)}
+        prefixes = {name.rsplit(".", cut)[0] for name in names for cut in range(3)}
+        return frozenset(prefixes & self._names)
+
+    @cache  # noqa: B019
+    def tests_of(self, file: str) -> tuple[Test, ...]:
+        """The test functions of a file."""
+        text = self.text(file)
+        starts = [match.start() for match in _TEST.finditer(text)]
+        tests, group = [], ""
+        for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+            part = text[start:end]
+            kind, name = part.split(None, 2)[:2]
+            name = re.split(r"\W", name)[0]
+            if part[0] != " ":
+                group = f"::{name}" if kind == "class" else ""
+            if name.startswith("test_"):
+                tests.append(Test(f"{file}{group}::{name}", file, _words(part)))
+        return tuple(tests)
+
+    @property
+    @cache  # noqa: B019
+    def weights(self) -> Mapping[str, float]:
+        """Word -> how rare it is among the tests."""
+        tests = [test for file in self.tests for test in self.tests_of(file)]
+        counts = Counter(word for test in tests for word in test.words)
+        return {word: math.log(len(tests) / count) for word, count in counts.items()}
+
+
+def _near_file(checkout: Checkout, file: str, new: set[int], gone: set[int]) -> list[str]:
+    """Ids of the tests near to one changed file."""
+    path = Path(file)
+    source = checkout.text(file) if (checkout.root / file).is_file() else ""
+    old = _git(checkout.root, "show", f"HEAD:{file}") if gone else ""
+    if path.parts[0] == "tests" and path.name.startswith("test_"):
+        names = {f"::{name.replace('.', '::')}" for name in _functions_at(source, new)}
+        tests = [test.id for test in checkout.tests_of(file)] if source else []
+        return [test for test in tests if test.removeprefix(file) in names] or tests
+    module = checkout.modules.get(file, "")
+    if not module and path.suffix != ".py":
+        # What reads data and templates: the code that has the file's name, or lies beside it or above with that stem.
+        stem = path.name.partition(".")[0]
+        changed = {
+            name
+            for code, name in checkout.modules.items()
+            if path.name in checkout.text(code) or (Path(code).stem == stem and _room(code) == _room(file))
+        }
+    else:
+        changed = {module}
+    importers = {checkout.modules[code] for code in checkout.modules if checkout.imports(code) & changed}
+    words = _words(f"{_changed_text(source, new)} {_changed_text(old, gone)} {' '.join(path.with_suffix('').parts)}")
+    stems = {part for part in (path.name.partition(".")[0], path.parent.name) if part != _room(file)}
+
+    def distance(test: str) -> int:
+        here, imported = _room(test) == _room(file), checkout.imports(test)
+        direct = bool(imported & changed) or path.name in checkout.text(test)
+        if here and (direct or any(stem in Path(test).stem for stem in stems)):
+            return 0
+        return 1 if here or direct else 2 if imported & importers else 3
+
+    near = [(distance(name), test) for name in checkout.tests for test in checkout.tests_of(name)]
+    score = checkout.weights
+    return [
+        test.id
+        for at, test in sorted(near, key=lambda item: (item[0], -sum(score[word] for word in item[1].words & words)))
+        if at < 3
+    ]
+
+
+def _room(file: str) -> str:
+    """The folder of a room that a file is in, or that a test is of."""
+    parts = Path(file).parts
+    return parts[1] if parts[0] in {"bench", "tests"} and len(parts) > 2 else parts[0]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]{3,}", text.lower()))
 
 
 def changed_lines(root: Path) -> dict[str, tuple[set[int], set[int]]]:
@@ -80,7 +179,8 @@ def changed_lines(root: Path) -> dict[str, tuple[set[int], set[int]]]:
             gone |= set(range(int(old_first), int(old_first) + int(old or 1)))
             new |= set(range(int(new_first), int(new_first) + int(count or 1)))
     for file in _git(root, "ls-files", "--others", "--exclude-standard").splitlines():
-        by_key[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
+        if (root / file).is_file():
+            by_key[file] = (set(range(1, 1 + len((root / file).read_bytes().splitlines()))), set())
     return by_key
 
 
@@ -89,7 +189,7 @@ def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True, errors="replace").stdout
 
 
-def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
+def _functions(source: str) -> Iterator[tuple[str, int, int]]:
     """Every outermost function or method of a module, as `f` or `C.f`, with its first and last line."""
 
     def walk(body: Sequence[ast.stmt], prefix: str) -> Iterator[tuple[str, int, int]]:
@@ -99,75 +199,25 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
                 yield prefix + node.name, first, node.end_lineno or first
             elif isinstance(node, ast.ClassDef):
                 yield from walk(node.body, f"{prefix}{node.name}.")
-            elif isinstance(node, ast.If | ast.Try | ast.With):
-                yield from walk([child for child in ast.walk(node) if isinstance(child, ast.stmt)][1:], prefix)
 
-    return walk(tree.body, "")
+    try:
+        return walk(ast.parse(source).body, "")
+    except SyntaxError:
+        return iter(())
 
 
 def _functions_at(source: str, lines: set[int]) -> set[str]:
-    """The functions that have one of these lines; `MODULE` for lines of none, and for what is no Python."""
-    try:
-        spans = list(functions(ast.parse(source)))
-    except SyntaxError:
-        return {MODULE}
-    return {next((name for name, first, last in spans if first <= line <= last), MODULE) for line in lines}
+    """The functions that have one of these lines; nothing if a line is outside of all functions."""
+    spans = list(_functions(source))
+    found = {next((name for name, first, last in spans if first <= line <= last), "") for line in lines}
+    return set() if "" in found else found
 
 
-def read_map(path: Path) -> dict[str, list[str]]:
-    """Function -> the tests that run it, the nearest first."""
-    if not path.is_file():
-        return {}
-    rows = (line.split("\t") for line in path.read_text("utf-8").splitlines())
-    return {name: _unfold(tests) for name, tests in rows}
-
-
-def fold(tests: Sequence[str]) -> str:
-    """Ids of tests as they stand in the map: a file is written once where several tests of it follow each other."""
-    words, before = [], ""
-    for test in tests:
-        file, _, name = test.removeprefix("tests/").partition("::")
-        words.append(f"::{name}" if file == before else f"{file}::{name}")
-        before = file
-    return " ".join(words)
-
-
-def _unfold(text: str) -> list[str]:
-    tests, file = [], ""
-    for word in text.split():
-        values, _, name = word.partition("::")
-        file = values or file
-        tests.append(f"tests/{file}::{name}")
-    return tests
-
-
-def _neighbours(start: str, known: dict[str, list[str]]) -> list[str]:
-    """The tests near to any function whose file begins so, in turn."""
-    lists = [tests for name, tests in known.items() if name.startswith(start)]
-    return list(dict.fromkeys(test for turn in zip_longest(*lists) for test in turn if test))
-
-
-def _namesakes(root: Path, file: str) -> list[str]:
-    """Files of tests named after a file of code, or after its folder: `tests/stats/test_tiers.py`."""
-    path = Path(file)
-    room = path.parts[1] if path.parts[0] == "bench" and len(path.parts) > 2 else path.parts[0]
-    collected = [
-        item for name in (path.stem, path.parent.name) for item in (root / "tests" / room).glob(f"test_{name}*.py")
-    ]
-    return [item.relative_to(root).as_posix() for item in dict.fromkeys(sorted(collected))]
-
-
-def _tests_of(path: Path, file: str, names: set[str]) -> list[str]:
-    """The changed tests of a file of tests; all of it if what they share has changed."""
-    if not path.name.startswith("test_") or not path.is_file():
-        return []
-    parts = [name for name in sorted(names) if name.rpartition(".")[2].startswith("test_")]
-    tests = [f"{file}::{name.replace('.', '::')}" for name in parts]
-    return tests if len(tests) == len(names) else [file]
-
-
-def _exists(root: Path, test: str) -> bool:
-    file, _, name = test.partition("::")
-    path = root / file
-    function = name.rpartition("::")[2]
-    return path.is_file() and (not function or f"def {function}(" in path.read_text("utf-8"))
+def _changed_text(source: str, lines: set[int]) -> str:
+    """The functions that have one of these lines, and lines that are in none."""
+    spans = [(first, last) for _, first, last in _functions(source)]
+    wanted = set(lines)
+    for first, last in spans:
+        if not lines.isdisjoint(range(first, last + 1)):
+            wanted |= set(range(first, last + 1))
+    return "\n".join(text for number, text in enumerate(source.splitlines(), 1) if number in wanted)

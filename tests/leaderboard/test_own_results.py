@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
+import shutil
 from pathlib import Path
 
 import pytest
 from kit.datasets import loaded
 
 from bench.evaluation.experiment import read_experiment
+from bench.leaderboard.boards.answers import answers
+from bench.leaderboard.boards.board import RANKED, make_board, read_results, sample_rows
+from bench.leaderboard.boards.overall import overall
+from bench.leaderboard.boards.rankingset import read_ranking_set, views_of
 from bench.leaderboard.site import build_site
 from bench.leaderboard.submit.check_path import check_folder
+from bench.results.choices import is_choice
 from bench.results.store import NOTES, RUN, StoredResult, find_results
 
 FOLDER = Path(__file__).resolve().parents[2] / "board"
@@ -81,20 +86,42 @@ def test_what_is_kept_names_no_place_on_the_machine_that_made_it() -> None:
             assert place not in text, f"{path} has {place}"
 
 
+def test_the_kept_reproduction_has_all_cells() -> None:
+    assert len(json.loads((FOLDER / "reproduction.json").read_text("utf-8"))["cells"]) == 651
+
+
 @KEPT
-def test_the_site_of_the_kept_results_shows_all_of_them(
-    mirror: Path, kept: list[StoredResult], tmp_path: Path, quick: None
+def test_every_kept_result_is_on_a_board_and_the_home_page_answers_from_all(
+    kept: list[StoredResult], quick: None
 ) -> None:
-    built = build_site(RESULTS, tmp_path / "site", {"reproduction": FOLDER / "reproduction.json"}, jobs=1)
-    assert not built.rejected
-    assert built.results == len(
-        {(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept}
-    )
+    found, rejected = read_results(RESULTS)
+    boards, shown = [], 0
+    for members in found:
+        # Choices have boards without tests.
+        choices = is_choice(members[0])
+        board, refused = make_board(members, RESULTS, True, standings={} if choices else None)
+        rejected += refused
+        assert board is not None
+        shown += len(board.rows)
+        boards += [] if choices else [sample_rows(board, {}, True)]
+    assert not rejected
+    assert shown == len({(i.manifest.dataset.spec, i.manifest.method.spec, i.manifest.dataset.limit) for i in kept})
+    views, missing = views_of(read_ranking_set(), boards, {})
+    assert not missing
     # What learns is judged where most of what learns has results, and sources with a view have no card of their own.
-    home = (tmp_path / "site" / "index.html").read_text("utf-8")
-    cards = dict(re.findall(r'<div class="answer"><h2>(.*?)</h2>(.*?)</div>', home, flags=re.DOTALL))
-    assert 'href="overall-recall-5-past-queries.html' in cards["Best trained"]
+    cards = {item.question: item for item in answers([overall(view, RANKED[0], "all", {}) for view in views])}
+    assert cards["Best trained"].board.view.name == "past-queries"
     assert next(iter(cards)) == "Best: Real MCP servers"
     assert not {"Best: ToolBench", "Best: ToolLens", "Best: MetaTool", "Best: RestBench"} & set(cards)
-    reproduction = json.loads((FOLDER / "reproduction.json").read_text("utf-8"))
-    assert len(reproduction["cells"]) == 651
+
+
+@KEPT
+def test_a_site_has_pages_of_results_on_every_dataset(mirror: Path, tmp_path: Path, quick: None) -> None:
+    chosen = [result for folder in sorted(RESULTS.glob("[!.]*")) for result in some_of(folder)]
+    for each in chosen:
+        shutil.copytree(each, tmp_path / "results" / each.relative_to(RESULTS))
+    files = {"reproduction": FOLDER / "reproduction.json"}
+    built = build_site(tmp_path / "results", tmp_path / "site", files, jobs=1)
+    assert not built.rejected
+    assert built.results == len(chosen)
+    assert {board.spec for board in built.boards} == {StoredResult.read(each).manifest.dataset.spec for each in chosen}

@@ -34,7 +34,9 @@ from bench.leaderboard.buildcache import BuildCache
 from bench.registry import load_dataset
 from bench.results.comparability import competes
 from bench.results.store import StoredResult
+from bench.stats.differences import sign_flip_intervals
 from bench.stats.noninferiority import pair_verdict
+from bench.stats.randomisation import FLIPS
 from bench.stats.ranking import correct_pairs, pairwise_tests
 
 FLOORS = {"popularity", "random", "random-bundle"}
@@ -331,8 +333,18 @@ def test_nor_does_what_is_said_over_datasets(metric: str) -> None:
     assert not _contradictions(_ranking(_boards({}), metric).standing)
 
 
+@pytest.fixture
+def tenth_of_flips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests and intervals of boards draw a tenth of the random signs: what they say then still has to agree."""
+    flips = FLIPS // 10
+    monkeypatch.setattr(standings, "FLIPS", flips)
+    # The same boards are tested one by one.
+    monkeypatch.setattr(standings, "_FLIPPED", standings._FLIPPED // 10)
+    monkeypatch.setattr(sign_flip_intervals, "__defaults__", (0.95, None, flips, None))
+
+
 @pytest.mark.slow("the kept results")
-def test_nothing_on_the_whole_board_contradicts_another_statement() -> None:
+def test_nothing_on_the_whole_board_contradicts_another_statement(tenth_of_flips: None) -> None:
     folder, count = KEPT, 0
     for members in board_module.read_results(folder)[0]:
         board, _ = board_module.make_board(members, folder, verify=False)
@@ -591,9 +603,10 @@ def test_challengers_without_values_leave_the_references_as_they_are() -> None:
     assert mine.mean == pytest.approx(next(place.mean for place in whole.places if place.key == "mine"))
 
 
-def test_listed_results_are_the_references_and_a_board_with_one_has_all() -> None:
+def test_listed_results_are_the_references_and_a_board_with_one_has_all(tmp_path: Path) -> None:
     members, values = _kept("starter")
-    listed, _ = rankingset.list_references(KEPT, ["tgr(graph=manual)", "bm25", "random"])
+    shutil.copytree(KEPT / "starter", tmp_path / "starter")
+    listed, _ = rankingset.list_references(tmp_path, ["tgr(graph=manual)", "bm25", "random"])
     digests = {item.manifest.result_id: item.manifest.digest for item in listed}
     board = board_module.assemble(members, values, references=digests)
     # A floor is none.
@@ -612,7 +625,7 @@ FIVE = ("names", "bm25", "tgr", "dense", "recommended")
 
 @pytest.mark.parametrize("limit", [False, True], ids=["tests", "limit"])
 def test_a_flooded_site_keeps_what_its_export_says_of_the_five(
-    limit: bool, tmp_path: Path, build: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
+    limit: bool, tenth_of_flips: None, tmp_path: Path, build: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if limit:
         hurry(monkeypatch)
