@@ -28,12 +28,12 @@ VERBS = {
     "tools": ["tools", "bm25@starter"],
     "list results": ["list", "results"],
     "list methods": ["list", "methods"],
-    "data list": ["data", "list"],
+    "list datasets": ["list", "datasets"],
     "data info": ["data", "info", "starter"],
-    "metrics": ["metrics"],
+    "list metrics": ["list", "metrics"],
 }
 #: Verbs that take no folder of results.
-_WITHOUT = {"bench --help", "list methods", "data list", "data info", "metrics"}
+_WITHOUT = {"bench --help", "list methods", "list datasets", "data info", "list metrics"}
 POLICY = '[[rule]]\nmetric = "recall@5"\nmargin = 0.05\n'
 
 

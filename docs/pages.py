@@ -252,7 +252,7 @@ def datasets_page() -> str:
     """Every dataset: its card."""
     parts = [
         "# Datasets",
-        "Every dataset that is built in, from its card; `bench data list` also lists those that you added. "
+        "Every dataset that is built in, from its card; `bench list datasets` also lists those that you added. "
         "[Datasets](../datasets.md) explains how they are fetched and checked.",
     ]
     for name, entry in dataset_entries().items():

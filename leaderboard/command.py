@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from bench.base.bars import progress
 from bench.base.errors import UnavailableError, UsageError
-from bench.base.paths import results_folder
+from bench.base.progress import QUIET, Progress
 from bench.base.spec import parse
+from bench.cli.common import FOLDER, F
 from bench.cli.help import Group, more_option
-from bench.cli.options import FOLDER, complete_methods, json_option, results_option
+from bench.cli.options import complete_methods
 from bench.cli.output import print_json, say
 from bench.leaderboard.boards.rankingset import list_references, write_references
 from bench.leaderboard.pages.registry import pages
@@ -23,24 +23,6 @@ from bench.leaderboard.site import Site, build_site
 from bench.show.numbers import several
 
 _REPORT = click.Path(path_type=Path, dir_okay=False)
-_baselines_option = more_option(
-    "--baselines",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Baselines (a folder or a file) to show over time, with the gate's verdicts.",
-)
-_policy_option = more_option(
-    "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
-)
-_ranking_set_option = more_option(
-    "--ranking-set",
-    type=_REPORT,
-    default=None,
-    help="TOML file with the datasets to rank on and the reference systems [default: the public set, without any].",
-)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _files_options(function: F) -> F:
@@ -56,7 +38,7 @@ def command() -> None:
     """Build a static site of stored results, or preview it."""
 
 
-@command.command("build")
+@command.command("build", common=("results", "json"))
 @click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Site folder.")
 @_files_options
 @click.option(
@@ -65,12 +47,33 @@ def command() -> None:
     help="Write rankings and per-query values for download [default: up to a million lines per result].",
 )
 @more_option("--jobs", type=click.IntRange(1, 64), default=None, help="Number of processes [default: one per core].")
-@_ranking_set_option
-@_baselines_option
-@_policy_option
+@more_option(
+    "--ranking-set",
+    type=_REPORT,
+    default=None,
+    help="TOML file with the datasets to rank on and the reference systems [default: the public set, without any].",
+)
+@more_option(
+    "--baselines",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Baselines (a folder or a file) to show over time, with the gate's verdicts.",
+)
+@more_option(
+    "--policy", type=_REPORT, default=None, help="The gate's policy [default: gate.toml next to the baselines]."
+)
+@click.option(
+    "--serve",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="[PORT]",
+    is_flag=False,
+    flag_value=8000,
+    default=None,
+    help="Serve the site on localhost at this port [default: 8000; 0 selects a free one], and build it again whenever "
+    "a result changes.",
+)
 @more_option("--strict", is_flag=True, help="Fail with code 4 if a ranking or a dataset is missing.")
-@results_option
-@json_option
 def build(
     out: Path,
     downloads: bool | None,
@@ -78,17 +81,28 @@ def build(
     ranking_set: Path | None,
     baselines: Path | None,
     policy: Path | None,
+    port: int | None,
     strict: bool,
-    results: Path | None,
+    results: Path,
     as_json: bool,
     **files: Path | None,
 ) -> None:
     """Build the site. Open index.html in a browser; no server is needed.
 
-    Unchanged pages are not rewritten. Pages of deleted results are removed.
+    Unchanged pages are not rewritten. Pages of deleted results are removed. With --serve, a site that was built before
+    is served at once, while it is being brought up to date.
     """
-    folder = results or results_folder()
-    site = build_site(folder, out, _given_files(files), downloads, jobs, progress(), ranking_set, baselines, policy)
+    given = {name: path for name, path in files.items() if path is not None}
+
+    def made(progress: Progress) -> Site:
+        return build_site(results, out, given, downloads, jobs, progress, ranking_set, baselines, policy)
+
+    if port is not None:
+        if strict or as_json:
+            raise UsageError("--serve goes on until Ctrl-C; leave out --strict and --json.")
+        _serve(out, port, results, lambda: made(QUIET))
+        return
+    site = made(progress())
     if as_json:
         print_json(
             {
@@ -114,55 +128,32 @@ def build(
         raise UnavailableError(f"the site is incomplete: {first.rstrip('.')}{also}; do not publish it.")
 
 
-@command.command("references")
+@command.command("references", common=("results",))
 @click.argument("path", metavar="FILE", type=_REPORT)
 @click.argument("methods", metavar="[METHOD]...", nargs=-1, shell_complete=complete_methods)
-@results_option
-def references(path: Path, methods: tuple[str, ...], results: Path | None) -> None:
+def references(path: Path, methods: tuple[str, ...], results: Path) -> None:
     """List the reference systems of a board in FILE, a ranking set. All other results are compared with these.
 
     They are the results of each METHOD with the usual settings; by default of all registered methods at their defaults.
     Nothing shows that a method made what has its name: use only results that you made, or that `bench submit check
     --rerun` accepted, and read the changes before you commit FILE.
     """
-    folder = results or results_folder()
-    listed, rejected = list_references(folder, [str(parse(text)) for text in methods])
+    listed, rejected = list_references(results, [str(parse(text)) for text in methods])
     for item in rejected:
         say(f"rejected: {item.where}: {item.reason}")
     if not listed:
-        raise UsageError(f"{folder} has no results of these methods with the usual settings; name other methods.")
+        raise UsageError(f"{results} has no results of these methods with the usual settings; name other methods.")
     write_references(path, listed)
     click.echo(f"{several(len(listed), 'reference system')}: {path}")
 
 
-@command.command("serve")
-@click.option("--out", type=FOLDER, default=Path("site"), show_default=True, help="Folder of the site.")
-@_files_options
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 selects a free port.")
-@_ranking_set_option
-@_baselines_option
-@_policy_option
-@results_option
-def serve(
-    out: Path,
-    port: int,
-    ranking_set: Path | None,
-    baselines: Path | None,
-    policy: Path | None,
-    results: Path | None,
-    **files: Path | None,
-) -> None:
-    """Serve the site on localhost, and build it again whenever a result changes.
-
-    A site that was built before is served at once, while it is being brought up to date.
-    """
-    folder = results or results_folder()
+def _serve(out: Path, port: int, results: Path, build: Callable[[], Site]) -> None:
+    """Serve the site until Ctrl-C, built again whenever a result changes."""
     server = open_server(out, port)
     told = f"http://127.0.0.1:{server.server_address[1]}/ (press Ctrl-C to stop)"
 
     def again() -> None:
-        site = build_site(folder, out, _given_files(files), ranking_set=ranking_set, baselines=baselines, policy=policy)
-        click.echo(_summary(site))
+        click.echo(_summary(build()))
 
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -170,21 +161,16 @@ def serve(
         if built:
             click.echo(f"{told}; until the new pages are ready, it has those of the last build")
         # Taken before the build: what changes while it runs is seen afterwards.
-        before = state_of(folder)
+        before = state_of(results)
         again()
         if not built:
             click.echo(told)
-        watch(folder, before, again, say, threading.Event())
+        watch(results, before, again, say, threading.Event())
     except KeyboardInterrupt:
         click.echo("")
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _given_files(files: dict[str, Path | None]) -> dict[str, Path]:
-    """Page's name -> the file that the user named for it."""
-    return {name: path for name, path in files.items() if path is not None}
 
 
 def _summary(site: Site) -> str:

@@ -20,7 +20,7 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 #: The first words of what a reader may type.
 _PROGRAMS = ("bench", "cd", "git", "make", "pip", "pre-commit", "python", "source", ".ci/run")
 #: What stands for NAME, such that the command takes seconds.
-_NAMES = {"metrics": "recall", "method": "random", "verify": "starter", "audit": "starter"}
+_NAMES = {"metrics": "recall", "method": "random", "fetch": "starter", "audit": "starter"}
 
 
 def shown() -> list[str]:

@@ -68,4 +68,4 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
     assert "leaderboard" not in bench("--help").stdout
     assert "there is no command 'train'" in bench("train", code=2).stderr
     assert "install bench anew" in bench("tools", "bm25@starter", "--html", "t.html", code=4).stderr
-    assert "reproduction" not in bench("schema").stdout
+    assert "reproduction" not in bench("list", "schemas").stdout

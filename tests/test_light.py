@@ -218,7 +218,7 @@ def test_the_example_s_gate_fails_on_a_worsened_description(light: Bench, tmp_pa
 
 def test_sizes_are_shown_and_methods_are_listed(light: Bench) -> None:
     sizes, as_json, methods = light(
-        ["data", "stats", "starter"], ["data", "stats", "starter", "--json"], ["list", "methods"]
+        ["data", "info", "starter", "--all"], ["data", "info", "starter", "--all", "--json"], ["list", "methods"]
     )
     assert "tokenizer is not installed" in " ".join(sizes.out.split())
     assert not any("tokens" in name for name in json.loads(as_json.out))

@@ -78,7 +78,7 @@ def readers() -> dict[str, list[str]]:
 #: Why modules need no way in: they read nothing from outside, or somebody else answers for it.
 INSIDE: dict[str, tuple[str, ...]] = {
     "it reads what is installed, a text that is passed on, or a manifest that `StoredResult.read` checks next": (
-        *("bench/base/packages", "bench/cli/comment", "bench/evaluation/ray_cluster"),
+        *("bench/base/packages", "bench/evaluation/ray_cluster"),
     ),
     "others call it to parse, and are here": (
         *("bench/base/reading", "bench/base/records", "bench/base/strict_json", "bench/importing/reading"),
@@ -117,7 +117,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     ),
     "it packs files as they are": ("leaderboard/submit/code",),
     "it reads what the system, the platform or pip has written": (
-        *("bench/evaluation/machine", "bench/gating/comment", "bench/gating/source"),
+        *("bench/evaluation/machine", "bench/gating/source"),
     ),
     "its loaders read files whose sha256 is in their cards": ("bench/data/files",),
     "a reply of a language model that is out of form is a failure, and counted": ("bench/models/llm/transport",),
@@ -320,7 +320,7 @@ DOORS: dict[str, Door] = {
         in_json("dataset.json", "spec", '"files": {', '"files": {"more.parquet": "0",', "more.parquet"),
     ),
     "an added dataset": Door(
-        ("bench/data/entries",), add_starter, commands("data list"),
+        ("bench/data/entries",), add_starter, commands("list datasets"),
         in_json("dataset.json", "id", '"template": "', '"template": "x', "template"),
     ),
     "card.toml": Door(
@@ -451,7 +451,7 @@ DOORS: dict[str, Door] = {
     "a log of traffic": Door(
         ("bench/importing/traces/reading", "bench/importing/traces/fields"),
         {"log.jsonl": "".join(json.dumps(line) + "\n" for line in chat_log())},
-        commands("data from-traffic {}/log.jsonl --output {}/out.jsonl"), {
+        commands("data from-traffic {}/log.jsonl --out {}/out.jsonl"), {
             FIELD: ("log.jsonl", '"role": "user"', '"role": "user", "colour": 1', ("log.jsonl", "colour")),
             KIND: ("log.jsonl", '"role": "user"', '"role": "martian"', ("log.jsonl", "line 1", "martian")),
             CONTRADICTION: ("log.jsonl", '"messages"', '"messages": [], "messages"', ("log.jsonl", "line 1")),

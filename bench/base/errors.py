@@ -55,7 +55,7 @@ class BenchError(Exception):
 
 
 class CheckFailed(BenchError):
-    """A check ran to its end and found something wrong (`bench check`, `bench data verify`)."""
+    """A check ran to its end and found something wrong (`bench check`, `bench data fetch --verify`)."""
 
     exit_code = 1
 

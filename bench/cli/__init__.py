@@ -9,7 +9,7 @@ import click
 import bench
 from bench.base.errors import EXIT_CODES
 from bench.base.plugins import faults, verbs
-from bench.cli.help import Group
+from bench.cli.help import Group, answer_old
 
 #: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
@@ -25,14 +25,11 @@ _VERBS: dict[str, tuple[str, str]] = {
     "tools": ("tools", "Report on each tool: found, missed, shown when not wanted."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
-    "comment": ("comment", "Put a gate's report on the pull or merge request of a CI job."),
-    "results": ("stored", "List, name and remove stored results."),
-    "list": ("list", "List methods, datasets, metrics or stored results."),
+    "results": ("stored", "Rename and remove stored results."),
+    "list": ("list", "List datasets, methods, metrics, stored results or schemas."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
-    "metrics": ("metrics", "Describe the metrics: definition, edge cases, source."),
     "tune": ("tune", "Tune a method's parameters on dev or train queries."),
     "check": ("check", "Run conformance tests on a method."),
-    "schema": ("schema", "Print the JSON Schema of a bench file format."),
 }
 
 
@@ -79,6 +76,7 @@ class _LazyGroup(PluggedGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._lines():
+            answer_old(ctx, args)
             import difflib
 
             close = difflib.get_close_matches(args[0], self._lines(), n=1)

@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 
 from bench.base.bars import progress
-from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option
+from bench.cli.options import complete_results
 from bench.cli.output import print_json
 from bench.evaluation.external import open_result
 from bench.gating.bless import Blessed, bless
@@ -19,7 +18,7 @@ from bench.show.numbers import format_fixed, format_signed, several
 from bench.show.numbers import size as octets
 
 
-@click.command("bless", cls=VerbCommand)
+@click.command("bless", cls=VerbCommand, common=("results", "json"))
 @click.argument("names", metavar="RESULT...", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "--out",
@@ -30,15 +29,13 @@ from bench.show.numbers import size as octets
 @click.option("--reason", default="", help="Why the baseline changes; required to replace one, and stored in the file.")
 @more_option("--by", default="", help="Who approves it [default: git user.name, or the login].")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
-@results_option
-@json_option
 def command(
     names: tuple[str, ...],
     out: Path,
     reason: str,
     by: str,
     metrics: tuple[str, ...],
-    results: Path | None,
+    results: Path,
     as_json: bool,
 ) -> None:
     """Store each RESULT as a baseline for `bench gate`: one small file to commit.
@@ -48,8 +45,7 @@ def command(
     unchanged, unless you give a reason and timings changed.
     """
     extra = [str(metric) for metric in parse_metrics(metrics)]
-    folder = results or results_folder()
-    stored = [open_result(name, folder, progress=progress()) for name in names]
+    stored = [open_result(name, results, progress=progress()) for name in names]
     done = bless(stored, out, reason, by, extra, progress())
     if as_json:
         print_json([item.to_dict() for item in done])

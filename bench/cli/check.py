@@ -10,7 +10,7 @@ from bench.base.bars import progress
 from bench.base.errors import CheckFailed
 from bench.base.text import terminal_text
 from bench.cli.help import Group
-from bench.cli.options import complete_datasets, complete_methods, json_option, source_options
+from bench.cli.options import complete_datasets, complete_methods
 from bench.cli.output import print_json, whoever_reads
 from bench.registry import build_method, load_dataset
 from bench.validation.method import check_method
@@ -21,7 +21,7 @@ def command() -> None:
     """Run conformance tests on a method."""
 
 
-@command.command("method")
+@command.command("method", common=("source", "json"))
 @click.argument("method", shell_complete=complete_methods)
 @click.option(
     "-d",
@@ -31,8 +31,6 @@ def command() -> None:
     shell_complete=complete_datasets,
     help="Dataset that provides natural texts.",
 )
-@source_options
-@json_option
 def method(method: str, dataset: str, as_json: bool) -> None:
     """Run the conformance tests on METHOD, a name or package.module:Class.
 

@@ -11,8 +11,8 @@ from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import terminal_text
-from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import budget_option, complete_results, json_option, results_option, source_options
+from bench.cli.help import VerbCommand
+from bench.cli.options import complete_results
 from bench.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     return numbers
 
 
-@click.command("choose", cls=VerbCommand)
+@click.command("choose", cls=VerbCommand, common=("results", "source", "budget", "quiet", "json"))
 @click.argument("names", nargs=-1, required=True, metavar="RESULT...", shell_complete=complete_results)
 @click.option("--model", required=True, metavar="SPEC", help="Language model that chooses, as in llm=SPEC.")
 @click.option(
@@ -55,12 +55,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     help="How it is asked: the provider's tool calls, a JSON object of names, or one name on each line.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Ask only N queries of each result.")
-@budget_option
 @click.option("--price", "priced", metavar="MODEL", help="Tell costs by this model's prices [default: its own].")
-@results_option
-@source_options
-@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
-@json_option
 def command(
     names: tuple[str, ...],
     model: str,

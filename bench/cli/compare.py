@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from bench.base.bars import progress
-from bench.base.paths import results_folder
 from bench.base.text import one_line
+from bench.cli.common import format_option
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_datasets, complete_results, results_option, source_options
+from bench.cli.options import complete_datasets, complete_results
 from bench.cli.output import console, print_json
 from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.figures import Figure
 from bench.comparison.render import (
-    INDEPENDENT,
     SLICE_SIGNS,
     answer_tokens,
     catalogue_lines,
@@ -38,7 +37,6 @@ from bench.comparison.tables import (
     dagger,
     full_table,
     grid,
-    independent_table,
     macro_table,
     margin_table,
     short_table,
@@ -54,10 +52,8 @@ from bench.show.numbers import format_fixed, p_value, several
 if TYPE_CHECKING:
     from rich.console import Console
 
-_FORMS = ("table", "markdown", "json", "csv", "latex")
 
-
-@click.command("compare", cls=VerbCommand)
+@click.command("compare", cls=VerbCommand, common=("results", "source", "json"))
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_results)
 @click.option(
     "-d",
@@ -76,11 +72,6 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
 )
 @click.option("--margin", type=float, help="Also say which systems are the same within this difference, such as 0.01.")
 @more_option(
-    "--unit",
-    type=click.Choice(["none"]),
-    help="none: also show what differences look like if queries are taken as independent.",
-)
-@more_option(
     "--correction", type=click.Choice(["holm", "benjamini-hochberg", "holm-all"]), default="holm", show_default=True,
     help="Correction of the p-values of all pairs, for each metric; holm-all: for all metrics and datasets together.",
 )  # fmt: skip
@@ -89,17 +80,13 @@ _FORMS = ("table", "markdown", "json", "csv", "latex")
     type=click.Choice(["catalogues"]),
     help="catalogues: compare results on the same queries whose tools were edited, added or removed.",
 )
-@more_option("--format", "form", type=click.Choice(_FORMS), default="table", show_default=True)
+@format_option("markdown", "csv", "latex", note="latex: one table, ready to paste.")
 @click.option("--details", is_flag=True, help="All metrics and all numbers of each; in LaTeX, 95% intervals.")
-@click.option("--latex", "as_latex", is_flag=True, help="Same as --format latex: one table, ready to paste.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a chart of the first metric to this file: .svg, .png or .pdf.",
 )
-@results_option
-@source_options
 def command(
     names: tuple[str, ...],
     datasets: tuple[str, ...],
@@ -107,15 +94,12 @@ def command(
     slices: tuple[str, ...],
     moved: int | None,
     margin: float | None,
-    unit: str | None,
     correction: Correction,
     across: str | None,
-    form: str,
+    layout: str,
     details: bool,
-    as_latex: bool,
-    as_json: bool,
     picture: Path | None,
-    results: Path | None,
+    results: Path,
 ) -> None:
     """Compare stored results with a baseline, the first one named.
 
@@ -133,21 +117,19 @@ def command(
 
       bench compare bm25@mytools bm25@mytools-edited --across catalogues
     """
-    folder = results or results_folder()
     bars = progress()
     if picture is not None:
         check_picture(picture)
     wanted = tuple(str(metric) for metric in parse_metrics(metrics))
     listed = _MOVED if moved is None else moved
-    question = ComparisonQuestion(wanted, slices, listed, correction, unit == "none", margin)
-    contestants = [open_result(name, folder, dataset, bars) for dataset in datasets or (None,) for name in names]
+    question = ComparisonQuestion(wanted, slices, listed, correction, margin)
+    contestants = [open_result(name, results, dataset, bars) for dataset in datasets or (None,) for name in names]
     report = compare_results(contestants, question, across=across is not None, progress=bars)
     if picture is not None:
         Figure.of(report).save(picture)
-    form = "json" if as_json else "latex" if as_latex else form
-    if form == "json":
+    if layout == "json":
         print_json(report.to_dict())
-    elif form == "table":
+    elif layout == "table":
         if details:
             _print_all(report)
         else:
@@ -158,7 +140,7 @@ def command(
             "csv": csv_text,
             "latex": partial(latex, details=details),
         }
-        click.echo(texts[form](report), nl=False)
+        click.echo(texts[layout](report), nl=False)
 
 
 #: Metrics that are shown if none is named, and systems of which the moved queries are.
@@ -291,10 +273,6 @@ def _print_head(out: Console, dataset: DatasetReport, baseline: str, notes: Sequ
 
 def _print_more(out: Console, dataset: DatasetReport) -> None:
     """What was asked for beside the metrics."""
-    independent = independent_table(dataset)
-    if independent.rows:
-        out.print(independent)
-        out.print(INDEPENDENT, style="yellow")
     for table in slice_tables(dataset):
         out.print(one_line(table.title), style="bold")
         out.print(table)

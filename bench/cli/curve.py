@@ -6,13 +6,12 @@ from pathlib import Path
 
 import click
 
-from bench.base.paths import results_folder
+from bench.cli.common import format_option
 from bench.cli.help import VerbCommand
-from bench.cli.options import json_option, results_option
 from bench.cli.output import console, print_json
 
 
-@click.command("curve", cls=VerbCommand)
+@click.command("curve", cls=VerbCommand, common=("results", "json"))
 @click.argument("experiment", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("-m", "--metric", default="recall@5", show_default=True, help="What is drawn.")
 @click.option(
@@ -20,12 +19,8 @@ from bench.cli.output import console, print_json
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the curves to this file: .svg, .png or .pdf.",
 )
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print the table as Markdown.")
-@results_option
-@json_option
-def command(
-    experiment: Path, metric: str, picture: Path | None, as_markdown: bool, results: Path | None, as_json: bool
-) -> None:
+@format_option("markdown")
+def command(experiment: Path, metric: str, picture: Path | None, layout: str, results: Path) -> None:
     """Show a metric against the size of the library.
 
     EXPERIMENT is a TOML file with methods and with datasets that differ in the option tools=N:
@@ -48,14 +43,14 @@ def command(
         check_picture(picture)
     (name,) = (str(each) for each in parse_metrics([metric]))
     plans = read_experiment(experiment).plans()
-    stored = [item for item in find_results(results or results_folder()) if isinstance(item, StoredResult)]
+    stored = [item for item in find_results(results) if isinstance(item, StoredResult)]
     sizes = library_sizes(plans, stored, name)
     if picture is not None:
         write_picture(picture, draw(sizes))
-    if as_json:
+    if layout == "json":
         print_json(sizes.model_dump(mode="json"))
         return
-    if as_markdown:
+    if layout == "markdown":
         click.echo(markdown(sizes), nl=False)
         return
     out = console()

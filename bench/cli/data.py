@@ -12,22 +12,14 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import CheckFailed, UsageError, install_command, require
 from bench.base.locks import lock, lock_in_cache, replace_folder
-from bench.base.paths import results_folder, storage_errors
+from bench.base.paths import storage_errors
 from bench.cli import PluggedGroup
+from bench.cli.common import FOLDER
 from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
-from bench.cli.options import (
-    FOLDER,
-    complete_datasets,
-    json_option,
-    results_option,
-    servers_option,
-    settings_options,
-    source_options,
-)
+from bench.cli.options import complete_datasets, servers_option, settings_options
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
-from bench.data.entries import broken_datasets, dataset_entries
 from bench.data.origins import count_origins, from_traces, synthetic
 from bench.data.tables import SPLITS, Template
 from bench.show.numbers import several
@@ -53,32 +45,14 @@ command.add_command(import_tools)
 command.add_command(from_traffic)
 
 
-@command.command("list")
-@json_option
-def list_datasets(as_json: bool) -> None:
-    """List datasets with size and licence."""
-    entries = dataset_entries()
-    if as_json:
-        from bench.registry.listing import dataset_rows
-
-        print_json(dataset_rows())
-        return
-    table = Table(["dataset", "tools", "train", "dev", "test", "licence", "also called"], right=(1, 2, 3, 4))
-    for name, entry in entries.items():
-        card, counts = entry.card, entry.card.counts
-        sizes = [str(getattr(counts, key)) if counts else "-" for key in ("tools", "train", "dev", "test")]
-        missing = "needs your files: bench data info " + name if card.obtain and entry.module else ""
-        table.add(name, *sizes, card.licence, missing or ", ".join(card.aliases))
-    console().print(table)
-    for name, reason in broken_datasets().items():
-        say(f"{name} cannot be used: {reason}")
-
-
-@command.command("info")
+@command.command("info", common=("source", "json"))
 @_DATASET
-@json_option
-def info(dataset: str, as_json: bool) -> None:
-    """Show a dataset's card: source, licence, counts, options, known issues."""
+@click.option("--all", "everything", is_flag=True, help="Load the dataset, too, and show statistics of its tables.")
+def info(dataset: str, everything: bool, as_json: bool) -> None:
+    """Show a dataset's card: source, licence, counts, options, known issues.
+
+    With --all also statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens.
+    """
     from bench.data.units import judged_units, unit_name, unit_sizes
     from bench.registry.datasets import load_dataset, resolve
 
@@ -90,8 +64,8 @@ def info(dataset: str, as_json: bool) -> None:
     sizes = card.counts.dependence if card.counts else None
     origins: dict[str, int] = {}
     said: list[str] = []
-    if entry.module is None:
-        loaded = load_dataset(dataset)
+    loaded = load_dataset(dataset, progress()) if everything or entry.module is None else None
+    if entry.module is None and loaded is not None:
         sizes = unit_sizes(judged_units(loaded))
         origins = count_origins(loaded.queries)
         said = [from_traces(origins, len(loaded.queries)), synthetic(origins, len(loaded.queries))]
@@ -101,6 +75,9 @@ def info(dataset: str, as_json: bool) -> None:
         fields["unit"]["name"] = unit_name(card.unit.by)
         fields["dependence"] = sizes.model_dump() if sizes else None
         fields["origins"] = origins
+        if everything and loaded is not None:
+            counted = {"dataset": loaded.spec, "content_hash": loaded.content_hash, **_statistics(loaded)}
+            fields["statistics"] = counted
         print_json(fields)
         return
     print_field(card.id, card.title)
@@ -129,99 +106,17 @@ def info(dataset: str, as_json: bool) -> None:
         print_field("how to obtain", f"{card.obtain} Then: bench data add {card.id} --from FOLDER")
     for issue in card.known_issues:
         print_field("known issue", issue)
+    if everything and loaded is not None:
+        _print_statistics(loaded)
 
 
-@command.command("fetch")
-@click.argument("dataset", required=False, shell_complete=complete_datasets)
-@servers_option
-@click.option("--out", type=FOLDER, help="Folder for the tools of MCP servers, a file for each server.")
-@source_options
-@json_option
-def fetch(dataset: str | None, servers: list[Server], out: Path | None, skip_failed: bool, as_json: bool) -> None:
-    """Download and verify a dataset's files, and build its tables.
-
-    With --mcp or --mcp-config and --out, write the tools of live servers as files that bench data import reads: for a
-    commit. Files that say the same are not touched.
-    """
-    from bench.registry import load_dataset
-
-    if (dataset is None) == (not servers) or (out is None) == bool(servers):
-        raise UsageError(
-            "name a DATASET; or servers with --mcp or --mcp-config, and a folder for their tools with --out."
-        )
-    if out is not None:
-        from bench.registry.catalogues import write_tools
-
-        became = list(write_tools(servers, out, skip_failed=skip_failed))
-        if as_json:
-            print_json([{"place": place, "became": what} for place, what in became])
-        for place, what in became if not as_json else ():
-            (click.echo if what.startswith(("written", "unchanged")) else say)(f"{place}: {what}")
-        return
-    loaded = load_dataset(str(dataset), progress())
-    if as_json:
-        print_json(_sizes(loaded))
-    else:
-        click.echo(f"{loaded.spec}: {_counts(loaded)}, {loaded.content_hash[:16]}")
-
-
-def _counts(dataset: Dataset) -> str:
-    return f"{several(len(dataset.tools), 'tool')}, {several(len(dataset.queries), 'query')}"
-
-
-def _sizes(dataset: Dataset) -> dict[str, Any]:
-    return {
-        "dataset": dataset.spec,
-        "tools": len(dataset.tools),
-        "queries": len(dataset.queries),
-        "content_hash": dataset.content_hash,
-        "dropped_gold": len(dataset.unknown_gold),
-        "known_issues": dataset.card.known_issues,
-    }
-
-
-@command.command("verify")
-@_DATASET
-@source_options
-@json_option
-def verify(dataset: str, as_json: bool) -> None:
-    """Verify a dataset: checksums of its files, counts, content hash of the stored tables."""
-    from bench.registry.verify import verify_dataset
-
-    report = verify_dataset(dataset, progress())
-    with whoever_reads():
-        if as_json:
-            print_json(
-                {
-                    "dataset": report.spec,
-                    "files": report.files,
-                    "hash": report.content_hash,
-                    "problems": report.problems,
-                }
-            )
-        else:
-            hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
-            matching = several(report.files, "file matches its checksum", "files match their checksums")
-            click.echo(f"{report.spec}: {matching}{hashed}")
-            for problem in report.problems:
-                say(f"wrong: {problem}")
-    if report.problems:
-        raise CheckFailed(f"{report.spec} failed verification; problems found: {len(report.problems)}.")
-
-
-@command.command("stats")
-@_DATASET
-@source_options
-@json_option
-def stats(dataset: str, as_json: bool) -> None:
-    """Show statistics: tools, hierarchy, queries by split and slice, gold, text lengths, tokens."""
+def _statistics(loaded: Dataset) -> dict[str, Any]:
+    """Counts of a dataset's tables by name; some are counts by value."""
     from bench.data.hints import destructive_tools
     from bench.data.parents import parent_of
     from bench.models.tokens import can_count_tokens, count_tokens
-    from bench.registry import load_dataset
     from bench.search.words import words
 
-    loaded = load_dataset(dataset, progress())
     tokens: dict[str, Any] = {}
     if loaded.tools and can_count_tokens():
         counts = count_tokens([tool.text(loaded.card.template) for tool in loaded.tools])
@@ -256,20 +151,104 @@ def stats(dataset: str, as_json: bool) -> None:
     for name in loaded.slice_names:
         values = Counter(query.slices[name] for query in loaded.queries if name in query.slices)
         statistics[f"slice {name}"] = dict(sorted(values.items()))
-    if as_json:
-        print_json({"dataset": loaded.spec, "content_hash": loaded.content_hash, **statistics})
-        return
+    return statistics
+
+
+def _print_statistics(loaded: Dataset) -> None:
+    statistics = _statistics(loaded)
     table = Table([loaded.spec, ""])
     for name, value in statistics.items():
         shown = ", ".join(f"{key}: {count}" for key, count in value.items()) if isinstance(value, dict) else str(value)
         table.add(name, shown)
-    if loaded.tools and not tokens:
+    if loaded.tools and "tokens per tool" not in statistics:
         table.add("tokens", f"not counted: the tokenizer is not installed ({install_command('models')} brings it)")
     table.add("content hash", loaded.content_hash)
     console().print(table)
 
 
-@command.command("audit")
+@command.command("fetch", common=("source", "json"))
+@click.argument("dataset", required=False, shell_complete=complete_datasets)
+@servers_option
+@click.option("--out", type=FOLDER, help="Folder for the tools of MCP servers, a file for each server.")
+@click.option("--verify", is_flag=True, help="Compare files, counts and tables that are here with their checksums.")
+def fetch(
+    dataset: str | None, servers: list[Server], out: Path | None, skip_failed: bool, verify: bool, as_json: bool
+) -> None:
+    """Download and verify a dataset's files, and build its tables.
+
+    What is here already is not read again, unless you ask for it by --verify: then tables are built from the files and
+    compared with the stored ones, nothing is repaired, and a difference ends with code 1.
+
+    With --mcp or --mcp-config and --out, write the tools of live servers as files that bench data import reads: for a
+    commit. Files that say the same are not touched.
+    """
+    from bench.registry import load_dataset
+
+    if verify and dataset is None:
+        raise UsageError("--verify is for a DATASET; name one.")
+    if (dataset is None) == (not servers) or (out is None) == bool(servers):
+        raise UsageError(
+            "name a DATASET; or servers with --mcp or --mcp-config, and a folder for their tools with --out."
+        )
+    if out is not None:
+        from bench.registry.catalogues import write_tools
+
+        became = list(write_tools(servers, out, skip_failed=skip_failed))
+        if as_json:
+            print_json([{"place": place, "became": what} for place, what in became])
+        for place, what in became if not as_json else ():
+            (click.echo if what.startswith(("written", "unchanged")) else say)(f"{place}: {what}")
+        return
+    if verify:
+        _verify(str(dataset), as_json)
+        return
+    loaded = load_dataset(str(dataset), progress())
+    if as_json:
+        print_json(_sizes(loaded))
+    else:
+        click.echo(f"{loaded.spec}: {_counts(loaded)}, {loaded.content_hash[:16]}")
+
+
+def _verify(dataset: str, as_json: bool) -> None:
+    from bench.registry.verify import verify_dataset
+
+    report = verify_dataset(dataset, progress())
+    with whoever_reads():
+        if as_json:
+            print_json(
+                {
+                    "dataset": report.spec,
+                    "files": report.files,
+                    "hash": report.content_hash,
+                    "problems": report.problems,
+                }
+            )
+        else:
+            hashed = f", content hash {report.content_hash[:16]}" if report.content_hash else ""
+            matching = several(report.files, "file matches its checksum", "files match their checksums")
+            click.echo(f"{report.spec}: {matching}{hashed}")
+            for problem in report.problems:
+                say(f"wrong: {problem}")
+    if report.problems:
+        raise CheckFailed(f"{report.spec} failed verification; problems found: {len(report.problems)}.")
+
+
+def _counts(dataset: Dataset) -> str:
+    return f"{several(len(dataset.tools), 'tool')}, {several(len(dataset.queries), 'query')}"
+
+
+def _sizes(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "dataset": dataset.spec,
+        "tools": len(dataset.tools),
+        "queries": len(dataset.queries),
+        "content_hash": dataset.content_hash,
+        "dropped_gold": len(dataset.unknown_gold),
+        "known_issues": dataset.card.known_issues,
+    }
+
+
+@command.command("audit", common=("results", "source", "json"))
 @_DATASET
 @click.option(
     "--against",
@@ -284,12 +263,7 @@ def stats(dataset: str, as_json: bool) -> None:
     multiple=True,
     help="Exit with code 1 if this check counts something, such as confusable. May be given several times.",
 )
-@results_option
-@source_options
-@json_option
-def audit(
-    dataset: str, against: tuple[str, ...], fail_on: tuple[str, ...], results: Path | None, as_json: bool
-) -> None:
+def audit(dataset: str, against: tuple[str, ...], fail_on: tuple[str, ...], results: Path, as_json: bool) -> None:
     """Report problems of a dataset, and what it can show.
 
     Duplicates, leaks, contradictions, scripts that methods cannot read, how many queries show a difference, ceilings,
@@ -301,7 +275,7 @@ def audit(
     check_kinds(fail_on, bool(against))
     bars = progress()
     loaded = load_dataset(dataset, bars)
-    shared = Audit.of(loaded, [load_dataset(other, bars) for other in against], results or results_folder())
+    shared = Audit.of(loaded, [load_dataset(other, bars) for other in against], results)
     failed = shared.failed(fail_on)
     with whoever_reads():
         if as_json:
@@ -317,7 +291,7 @@ def audit(
         raise CheckFailed(f"the audit of {loaded.spec} found what --fail-on names: {told}.")
 
 
-@command.command("export")
+@command.command("export", common=("source", "json"))
 @_DATASET
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
 @click.option(
@@ -329,8 +303,6 @@ def audit(
     help="BEIR files, Parquet tables, or a Hugging Face datasets folder (load_from_disk).",
 )
 @settings_options("template")
-@source_options
-@json_option
 def export(
     dataset: str,
     out: Path,
@@ -383,7 +355,7 @@ def _check_empty(out: Path) -> None:
             raise UsageError(f"the folder {out} is not empty; name a new one.")
 
 
-@command.command("add")
+@command.command("add", common=("json",))
 @click.argument("name")
 @click.option(
     "--from",
@@ -399,7 +371,6 @@ def _check_empty(out: Path) -> None:
     help="What makes queries dependent: gold, group, text and parent, joined by +; or none.  [default: that of the "
     "export, else gold]",
 )
-@json_option
 def add(name: str, source: Path, drop_unknown_gold: bool, replace: bool, unit: str | None, as_json: bool) -> None:
     """Register your own dataset as NAME, or one that needs your files (toolbench, apibank-full)."""
     from bench.data.units import parse_unit

@@ -12,7 +12,6 @@ from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import json_option
 from bench.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -26,9 +25,11 @@ _KINDS, _OF_A_KIND = 10, 2
 _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "keys"), "[number]": ("long number", "")}
 
 
-@click.command("from-traffic", cls=VerbCommand)
+@click.command("from-traffic", cls=VerbCommand, common=("json",))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--output", required=True, type=click.Path(path_type=Path), help="File of queries to write, JSON Lines.")
+@click.option(
+    "--out", "output", required=True, type=click.Path(path_type=Path), help="File of queries to write, JSON Lines."
+)
 @click.option("--as", "form", type=click.Choice(_FORMS), help="Form of all records [default: recognised].")
 @click.option(
     "--tools",
@@ -44,16 +45,8 @@ _NAMES = {"[email]": ("e-mail address", "e-mail addresses"), "[key]": ("key", "k
     metavar="NAME",
     help="Another tool that searches for tools: its calls are no gold, what they searched for is kept.",
 )
-@more_option(
-    "--bridge-tool",
-    "bridge_tools",
-    multiple=True,
-    metavar="NAME",
-    help="Another tool that calls the tool named in its arguments, as call_tool does: the tool inside is gold.",
-)
 @more_option("--keep-personal-data", is_flag=True, help="Do not mask e-mail addresses, keys, tokens and long numbers.")
 @more_option("--replace", is_flag=True, help="Replace the file of queries.")
-@json_option
 def command(
     files: tuple[Path, ...], output: Path, sources: tuple[str, ...], replace: bool, as_json: bool, **options: Any
 ) -> None:

@@ -10,7 +10,7 @@ import click
 from bench.base.errors import UsageError
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import json_option, servers_option
+from bench.cli.options import servers_option
 from bench.cli.output import print_json, say
 from bench.show.numbers import several
 
@@ -22,7 +22,7 @@ _FORMS = ("mcp", "openai", "anthropic", "gemini", "openapi")
 _SHOWN = 5
 
 
-@click.command("import", cls=VerbCommand)
+@click.command("import", cls=VerbCommand, common=("json",))
 @click.argument("name")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", type=click.Path())
 @servers_option
@@ -43,7 +43,6 @@ _SHOWN = 5
 @more_option("--drop-unknown-gold", is_flag=True, help="Leave out what queries need of tools that no source has.")
 @more_option("--replace", is_flag=True, help="Replace a dataset added under the same name.")
 @click.option("--unit", help="What makes queries dependent, as in bench data add.  [default: gold]")
-@json_option
 def command(
     name: str,
     sources: tuple[str, ...],

@@ -8,8 +8,8 @@ import click
 
 from bench.base.errors import UsageError
 from bench.base.spec import Spec
+from bench.cli.common import F
 from bench.cli.help import more_option
-from bench.cli.options import F
 from bench.data.dataset import Dataset
 from bench.evaluation.executors import Executor, Processes
 

@@ -12,7 +12,7 @@ import click
 from bench.base.paths import results_folder
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option, source_options
+from bench.cli.options import complete_results
 from bench.cli.output import console, print_json
 from bench.show.numbers import format_fixed, several
 from bench.show.tables import Cell as Shown
@@ -38,7 +38,7 @@ _BETWEEN = 3
 _MOST_TEXT = 1500
 
 
-@click.command("explain", cls=VerbCommand)
+@click.command("explain", cls=VerbCommand, common=("results", "source", "json"))
 @click.argument("result", shell_complete=complete_results)
 @click.argument("query")
 @click.option("--against", metavar="RESULT", default=None, help="Another result on the same data, shown side by side.")
@@ -49,9 +49,6 @@ _MOST_TEXT = 1500
     metavar="N",
     help="Which repeat of a result with repeats is explained [default: the first].",
 )
-@results_option
-@source_options
-@json_option
 def command(
     result: str,
     query: str,

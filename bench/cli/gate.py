@@ -6,6 +6,7 @@ import os
 import secrets
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.paths import results_folder, write_text
 from bench.base.secrets import mask
 from bench.base.text import terminal_text
-from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option, source_options
+from bench.cli.common import COMMON
+from bench.cli.help import VerbCommand
+from bench.cli.options import complete_results
 from bench.cli.output import harmless_json
 from bench.evaluation.external import open_result
 from bench.gating.baseline import read_baseline
@@ -30,6 +32,17 @@ from bench.gating.wording import text
 from bench.results.store import to_json
 
 _NOT_RUN = EXIT_CODES["not run"]
+
+
+#: How a report is written to a file, by its ending.
+_FORMS: dict[str, Callable[[GateReport], str]] = {".md": markdown, ".xml": junit, ".json": to_json}
+
+
+def _check_suffixes(context: click.Context, parameter: click.Parameter, files: tuple[Path, ...]) -> tuple[Path, ...]:
+    for file in files:
+        if file.suffix not in _FORMS:
+            raise click.BadParameter(f"{str(file)!r} ends with none of {', '.join(_FORMS)}.", context, parameter)
+    return files
 
 
 class _WrongCommand(click.UsageError):
@@ -52,26 +65,27 @@ class _GateCommand(VerbCommand):
             raise _WrongCommand(str(error)) from None
 
 
-@click.command("gate", cls=_GateCommand)
+# `_run_gate` finds the folder of results: where there is none, the gate says so in its report.
+@click.command("gate", cls=_GateCommand, params=[*COMMON["results"]], common=("source", "json"))
 @click.argument("candidate", shell_complete=complete_results)
 @click.option("--baseline", type=click.Path(path_type=Path), required=True, help="Baseline file from `bench bless`.")
 @click.option("--policy", type=click.Path(path_type=Path), required=True, help="Policy file (TOML).")
 @click.option(
-    "--markdown", "markdown_file", type=click.Path(path_type=Path), help="Write the report as Markdown, for a comment."
+    "--out",
+    "files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    callback=_check_suffixes,
+    help="Also write the report to this file: .md (Markdown, for a comment), .xml (JUnit) or .json; repeatable.",
 )
-@more_option("--junit", "junit_file", type=click.Path(path_type=Path), help="Write the report as JUnit XML.")
 @click.option("--github", is_flag=True, help="Also print GitHub workflow annotations, and add to the job's summary.")
-@results_option
-@source_options
-@json_option
 @click.pass_context
 def command(
     context: click.Context,
     candidate: str,
     baseline: Path,
     policy: Path,
-    markdown_file: Path | None,
-    junit_file: Path | None,
+    files: tuple[Path, ...],
     github: bool,
     results: Path | None,
     as_json: bool,
@@ -96,11 +110,9 @@ def command(
     # Files and exit code first: neither depends on whether the output is read.
     code = report.exit_code
     reported = mask(markdown(report, typed))
-    for path, shown in ((markdown_file, reported), (junit_file, mask(junit(report)))):
-        if path is None:
-            continue
+    for path in files:
         try:
-            write_text(path, shown)
+            write_text(path, reported if path.suffix == ".md" else mask(_FORMS[path.suffix](report)))
         except BenchError as error:
             _print(f"bench: {error}\n", to_stderr=True)
             code = code or _NOT_RUN

@@ -1,16 +1,20 @@
-"""Help that begins with what is used every day.
+"""The class of all commands: its help, the options that most commands have, and the answer to old spellings.
 
 A command is made with `cls=VerbCommand` (a group with `cls=Group`), and an option that few need with `more_option`:
-help lists it in a section of its own, below the others.
+help lists it in a section of its own, below the others. `common` names its options of `bench.cli.common`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import click
 
 from bench.base.secrets import refuse
+from bench.cli.common import COMMON, common_options, use_common
+from bench.cli.spellings import became
 
 
 class MoreOption(click.Option):
@@ -21,23 +25,43 @@ more_option = partial(click.option, cls=MoreOption)
 
 
 class VerbCommand(click.Command):
-    """A command whose help lists the options that few need after the others, and whose words hold no key."""
+    """A command whose help has sections, and whose words hold no key.
+
+    Attributes:
+        common: the names of its common options.
+    """
+
+    def __init__(self, *arguments: Any, common: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.common = tuple(common)
+        self.params += common_options(self.common)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Whatever verb it is: specs, names and reasons are stored.
         refuse("the command", *args)
-        return super().parse_args(ctx, args)
+        typed = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError:
+            answer_old(ctx, typed)
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command, with what its common options say."""
+        use_common(ctx, self.common)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write both lists; an empty one is left out."""
-        everyday: list[tuple[str, str]] = []
-        more: list[tuple[str, str]] = []
+        """Write the options by section; an empty one is left out."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": [], "Common options": []}
+        common = {*common_options([*COMMON])}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             # Newer versions of click have a record of an argument, too.
             if record is not None and not isinstance(parameter, click.Argument):
-                (more if isinstance(parameter, MoreOption) else everyday).append(record)
-        for title, records in (("Options", everyday), ("More options", more)):
+                few = "More options" if isinstance(parameter, MoreOption) else "Options"
+                sections["Common options" if parameter in common else few].append(record)
+        for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
@@ -48,3 +72,18 @@ class Group(click.Group):
 
     command_class = VerbCommand
     group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed."""
+        if args and self.get_command(ctx, args[0]) is None:
+            answer_old(ctx, args)
+        return super().resolve_command(ctx, args)
+
+
+def answer_old(context: click.Context, words: Sequence[str]) -> None:
+    """Raise the sentence of an old spelling, if there is one among the words."""
+    _, _, command = context.command_path.partition(" ")
+    if sentence := became(command, words):
+        raise click.UsageError(sentence)

@@ -1,28 +1,24 @@
-"""Options shared by several verbs."""
+"""Options of several verbs, besides those that most have (`bench.cli.common`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
 
-from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import one_line
+from bench.cli.common import F
 from bench.cli.help import more_option
 from bench.cli.output import say
 from bench.data.tables import TEMPLATES
 from bench.data.template import read_template
 from bench.results.settings import Setting, known_settings, option
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -46,48 +42,6 @@ def complete_results(ctx: click.Context, param: click.Parameter, incomplete: str
     stored = [item.manifest for item in find_results(results_folder()) if isinstance(item, StoredResult)]
     names = [name for item in stored for name in (item.method.alias, item.result_id) if name is not None]
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
-
-
-def results_option(function: F) -> F:
-    """`--results`: the folder of results."""
-    return click.option(
-        "--results", type=FOLDER, default=None, help="Results folder [default: $BENCH_RESULTS or results]."
-    )(function)
-
-
-def json_option(function: F) -> F:
-    """`--json`: print for machines."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
-
-
-def budget_option(function: F) -> F:
-    """`--budget`: the most to spend. It holds until the command ends, for whatever asks models."""
-
-    @click.option(
-        "--budget",
-        type=click.FloatRange(0, min_open=True),
-        metavar="AMOUNT",
-        help="Spending limit over all journalled calls; requires BENCH_LLM_PRICE [default: $BENCH_LLM_LIMIT].",
-    )
-    @wraps(function)
-    def command(*arguments: Any, budget: float | None, **options: Any) -> Any:
-        use_session(budget=budget)
-        return function(*arguments, **options)
-
-    return cast(F, command)
-
-
-def source_options(function: F) -> F:
-    """`--mirror` and `--offline`: they hold until the command ends, for whatever reads files or asks models."""
-
-    @more_option("--mirror", type=FOLDER, default=None, help="Read upstream files from this local mirror.")
-    @more_option("--offline", is_flag=True, help="Never use the network; fail if a file is missing.")
-    @wraps(function)
-    def command(*arguments: Any, mirror: Path | None, offline: bool, **options: Any) -> Any:
-        use_session(offline=offline or None, mirror=mirror)
-        return function(*arguments, **options)
-
-    return cast(F, command)
 
 
 def servers_option(function: F) -> F:
@@ -167,16 +121,3 @@ def _type_of(setting: Setting) -> click.ParamType[Any]:
     if setting.choices:
         return click.Choice(setting.choices)
     return click.IntRange(setting.least, setting.most) if setting.kind is int else click.FLOAT
-
-
-def use_session(
-    *,
-    offline: bool | None = None,
-    cache: bool | None = None,
-    mirror: Path | None = None,
-    budget: float | None = None,
-) -> None:
-    """Make settings of `session` hold until the command ends, for the models of methods too."""
-    click.get_current_context().with_resource(
-        config_context(offline=offline, cache=cache, mirror=mirror, budget=budget)
-    )

@@ -9,9 +9,7 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError
-from bench.base.paths import results_folder
 from bench.cli.help import VerbCommand
-from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescore, up_to_date
@@ -22,13 +20,9 @@ from bench.results.store import StoredResult, find_results, rename_result, resul
 from bench.show.tables import Table
 
 
-@click.command("rescore", cls=VerbCommand)
+@click.command("rescore", cls=VerbCommand, common=("results", "source", "quiet", "json"))
 @click.argument("names", metavar="[RESULT]...", nargs=-1)
-@results_option
-@source_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
-@json_option
-def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: bool) -> None:
+def command(names: tuple[str, ...], results: Path, quiet: bool, as_json: bool) -> None:
     """Compute the numbers of stored results again, without running a method.
 
     RESULT is an id, a folder or METHOD@DATASET; all results of the folder by default. A result of an older version of
@@ -40,7 +34,6 @@ def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: 
     Exits with 1 if a result cannot be scored again: its dataset is not available or has changed, or its ranking is not
     there.
     """
-    root = results or results_folder()
     bars = progress(quiet)
     loaded: dict[str, Dataset | BenchError] = {}
 
@@ -56,7 +49,7 @@ def command(names: tuple[str, ...], results: Path | None, quiet: bool, as_json: 
             raise entry
         return entry
 
-    every = [find_result(root, name, older=True) for name in names] if names else list(find_results(root))
+    every = [find_result(results, name, older=True) for name in names] if names else list(find_results(results))
     rows: list[dict[str, str]] = []
     built: Built = {}
     with bars.stage("rescore", len(every), "results") as done:

@@ -80,7 +80,8 @@ def print_result(result: StoredResult, metrics: Sequence[str] = (), everything: 
     out.print(Text(result.label, style="bold"))
     if manifest.method.alias is not None:
         out.print(Text(f"method: {manifest.method.spec_label}", style="dim"))
-    counts = f"{judged_sample(data)} ({data.split}), {scored.n_failed} failed"
+    limit = "" if data.limit is None else f", limit {data.limit}"
+    counts = f"{judged_sample(data)} ({data.split}{limit}), {scored.n_failed} failed"
     if scored.n_no_gold:
         counts += f", {scored.n_no_gold} without gold"
     depth = "from a run file" if manifest.method.run_file else f"depth {manifest.depth}"

@@ -10,20 +10,11 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import BenchError, ResultError, UsageError
-from bench.base.paths import results_folder
 from bench.base.spec import Value, parse, parse_value
+from bench.cli.common import use_session
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import (
-    complete_datasets,
-    complete_methods,
-    complete_results,
-    json_option,
-    results_option,
-    settings_options,
-    source_options,
-    use_session,
-)
+from bench.cli.options import complete_datasets, complete_methods, complete_results, settings_options
 from bench.cli.output import print_json
 from bench.cli.results import print_comparison, print_result, tell_names
 from bench.evaluation.executors import side_by_side
@@ -44,7 +35,7 @@ from bench.results.store import StoredResult
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 
 
-@click.command("run", cls=VerbCommand)
+@click.command("run", cls=VerbCommand, common=("results", "source", "quiet", "json"))
 @click.argument("source", metavar="[EXPERIMENT|RESULT]", required=False, shell_complete=complete_results)
 @click.option(
     "-m", "--method", "methods", multiple=True, shell_complete=complete_methods, help="Method spec; repeatable."
@@ -60,7 +51,7 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
     metavar="NAME=VALUE",
     help="Set a parameter of the method (requires a single --method).",
 )
-@click.option("--as", "name", metavar="NAME", help="Call the results so, in every table and command.")
+@click.option("--name", metavar="NAME", help="Display name for these results, in tables and commands.")
 @settings_options()
 @click.option("--metric", "metrics", multiple=True, help="Additional metric, such as ndcg@7; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
@@ -74,10 +65,6 @@ _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
 )
 @executor_options
 @more_option("--no-cache", is_flag=True, help="Ignore cached embeddings and compute them again.")
-@results_option
-@source_options
-@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
-@json_option
 def command(
     source: str | None,
     methods: tuple[str, ...],
@@ -90,7 +77,7 @@ def command(
     jobs: int,
     address: str | None,
     no_cache: bool,
-    results: Path | None,
+    results: Path,
     quiet: bool,
     as_json: bool,
     **settings: Any,
@@ -102,13 +89,13 @@ def command(
     RESULT a stored result (a folder, an id or METHOD@DATASET), whose settings are used again; both replace these
     options.
     """
-    use_session(cache=False if no_cache else None)
+    use_session(click.get_current_context(), cache=False if no_cache else None)
     if source is not None:
         given = [methods, datasets, parameters, name, metrics, *settings.values()]
         if any(value not in (None, ()) for value in given):
             raise UsageError(f"{source} defines the run; remove the options that repeat it.")
         is_file = Path(source).suffix == ".toml" or Path(source).is_file()
-        chosen = read_experiment(Path(source)) if is_file else _read_settings(source, results or results_folder())
+        chosen = read_experiment(Path(source)) if is_file else _read_settings(source, results)
     else:
         chosen = Experiment.model_validate(
             {
@@ -120,7 +107,7 @@ def command(
         )
     bars = progress(quiet)
     runner = Runner(
-        results or results_folder(),
+        results,
         load=lambda spec: load_dataset(spec, bars),
         build=lambda spec: build_method(spec, progress=bars),
         progress=bars,
@@ -205,7 +192,7 @@ def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:
     """An alias that is free for the one method of the plans, before anything runs."""
     alias, specs = read_alias(name), {str(plan.method) for plan in plans}
     if len(specs) > 1:
-        raise UsageError(f"--as goes with one method; {name!r} cannot name {len(specs)} of them.")
+        raise UsageError(f"--name goes with one method; {name!r} cannot name {len(specs)} of them.")
     check_free(results, alias, specs.pop())
     return alias
 

@@ -9,15 +9,8 @@ from pathlib import Path
 import click
 
 from bench.base.bars import progress
-from bench.base.paths import results_folder
 from bench.cli.help import VerbCommand
-from bench.cli.options import (
-    complete_datasets,
-    json_option,
-    results_option,
-    settings_options,
-    source_options,
-)
+from bench.cli.options import complete_datasets, settings_options
 from bench.cli.output import print_json
 from bench.cli.results import print_result, tell_names
 from bench.data.tables import Template
@@ -28,7 +21,7 @@ from bench.registry import load_dataset
 from bench.results.settings import EvaluatedSplit
 
 
-@click.command("score", cls=VerbCommand)
+@click.command("score", cls=VerbCommand, common=("results", "source", "json"))
 @click.argument("run_file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "-d", "--dataset", required=True, shell_complete=complete_datasets, help="Dataset that the system was run on."
@@ -37,9 +30,6 @@ from bench.results.settings import EvaluatedSplit
 @settings_options("split", "template")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="Show all metrics and costs.")
-@results_option
-@source_options
-@json_option
 def command(
     run_file: Path,
     dataset: str,
@@ -48,7 +38,7 @@ def command(
     template: Template | None,
     metrics: tuple[str, ...],
     everything: bool,
-    results: Path | None,
+    results: Path,
     as_json: bool,
 ) -> None:
     """Score RUN_FILE, a TREC run or JSON lines (`-` for standard input), and store it as a result.
@@ -64,7 +54,7 @@ def command(
         data,
         file,
         loaded,
-        results or results_folder(),
+        results,
         name=name,
         split=split,
         template=template,

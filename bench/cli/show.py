@@ -8,30 +8,21 @@ from pathlib import Path
 import click
 
 from bench.base.errors import UsageError
-from bench.base.paths import results_folder
+from bench.cli.common import format_option
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option
+from bench.cli.options import complete_results
 from bench.cli.output import console, print_json, say
 from bench.cli.results import HEADLINE, differences_in, print_result, set_metrics
-from bench.results.failures import sentences
-from bench.results.finding import find_result, settings
+from bench.results.finding import find_result
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants
 from bench.results.unfinished import unfinished_marks
-from bench.show.numbers import format_fixed
 from bench.show.tables import Table, mean_cell
 
 
-@click.command("show", cls=VerbCommand)
+@click.command("show", cls=VerbCommand, common=("results", "json"))
 @click.argument("result", shell_complete=complete_results)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "all", "json", "trec", "jsonl"]),
-    default="table",
-    show_default=True,
-    help="`all` lists every metric; `trec` and `jsonl` write the run to standard output.",
-)
+@format_option("trec", "jsonl", note="`trec` and `jsonl` write the run to standard output.")
 @click.option("--metric", "metrics", multiple=True, help="Additional metric; repeatable.")
 @click.option("--all", "everything", is_flag=True, help="Show all metrics and costs, and what differs from the paper.")
 @click.option(
@@ -43,40 +34,37 @@ from bench.show.tables import Table, mean_cell
     metavar="N",
     help="`trec` and `jsonl` of a result with repeats: which repeat to write [default: the first].",
 )
-@results_option
-@json_option
 def command(
     result: str,
-    form: str,
+    layout: str,
     metrics: tuple[str, ...],
     everything: bool,
     by: str | None,
     repeat: int | None,
-    results: Path | None,
-    as_json: bool,
+    results: Path,
 ) -> None:
     """Show a stored result.
 
-    RESULT is a folder, a result id or its prefix, a name given by `bench run --as`, or METHOD@DATASET. Every dataset
+    RESULT is a folder, a result id or its prefix, a name given by `bench run --name`, or METHOD@DATASET. Every dataset
     has these slices: `gold`, the number of gold tools; `category` of the gold tools; `length` of the query in words;
     `prerequisite`, whether a gold tool depends on another one (needs annotated edges); `tool` and `parent`, how much of
     the gold, or of its parents, occurs in train: all (seen), part (mixed) or none (unseen). `dev` means that some of
     what train lacks occurs in dev.
     """
-    stored = find_result(results or results_folder(), result)
+    stored = find_result(results, result)
     for name in metrics:
         if name not in stored.metrics.metrics:
             raise UsageError(
-                f"{stored.label} has no metric {name!r}; `bench show {stored.manifest.result_id} --format all` lists "
+                f"{stored.label} has no metric {name!r}; `bench show {stored.manifest.result_id} --all` lists "
                 "what it has, and `bench run --metric` adds one."
             )
-    if repeat is not None and form not in {"trec", "jsonl"}:
+    if repeat is not None and layout not in {"trec", "jsonl"}:
         raise UsageError("--repeat goes with --format trec or jsonl; tables are about all repeats.")
     if by is not None:
-        if form not in {"table", "json"}:
-            raise UsageError(f"--by makes a table or JSON, and does not go with --format {form}.")
-        _show_slices(stored, by, metrics, as_json or form == "json")
-    elif as_json or form == "json":
+        if layout not in {"table", "json"}:
+            raise UsageError(f"--by makes a table or JSON, and does not go with --format {layout}.")
+        _show_slices(stored, by, metrics, layout == "json")
+    elif layout == "json":
         variants = stored_variants([stored])[stored.manifest.result_id]
         tried = {"count": len(variants), "best": best_by(variants, stored.metrics.metrics)}
         differs = {name: table.model_dump() for name, table in differences_in(stored).items()}
@@ -88,26 +76,13 @@ def command(
                 **({"later_run": marks[0].why} if (marks := unfinished_marks(stored)) else {}),
             }
         )
-    elif form in {"trec", "jsonl"}:
+    elif layout in {"trec", "jsonl"}:
         from bench.evaluation.run_files import write_jsonl, write_trec
 
         if stored.manifest.repeats > 1 and repeat is None:
             say(f"this is repeat 1 of {stored.manifest.repeats}; --repeat N chooses another")
         one = stored.of_repeat(repeat or 1)
-        sys.stdout.writelines(write_trec(one) if form == "trec" else write_jsonl(one))
-    elif form == "all":
-        from rich.text import Text
-
-        table = Table(["metric", "mean", "low", "high", "n"], right=(1, 2, 3, 4))
-        for name, value in stored.metrics.metrics.items():
-            table.add(name, *map(format_fixed, (value.mean, value.low, value.high)), str(value.n))
-        out = console()
-        out.print(
-            f"{stored.label}: n {stored.metrics.n}, failed {stored.metrics.n_failed}, {settings(stored.manifest)}"
-        )
-        out.print(table)
-        for line in sentences(stored, 50):
-            out.print(Text(f"failed: {line}"))
+        sys.stdout.writelines(write_trec(one) if layout == "trec" else write_jsonl(one))
     else:
         print_result(stored, metrics, everything)
 

@@ -13,7 +13,7 @@ from bench.base.plugins import function
 from bench.base.secrets import mask
 from bench.base.text import one_line
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_results, json_option, results_option, source_options
+from bench.cli.options import complete_results
 from bench.cli.output import console, print_json
 from bench.show.numbers import format_fixed, format_signed, interval, p_value, several
 from bench.show.tables import Table, lines
@@ -36,7 +36,7 @@ _BETWEEN, _LEAST_RIVAL = 2, 20
 _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
 
 
-@click.command("tools", cls=VerbCommand)
+@click.command("tools", cls=VerbCommand, common=("results", "source", "json"))
 @click.argument("result", shell_complete=complete_results)
 @click.option(
     "--k", "k", type=click.IntRange(min=1), default=5, show_default=True, help="Tools of each ranking that are shown."
@@ -62,9 +62,6 @@ _MOST_RIVALS, _MOST_NAMES, _MOST_TEXT = 2, 12, 240
     metavar="N",
     help="Which repeat of a result with repeats is counted [default: the first].",
 )
-@results_option
-@source_options
-@json_option
 def command(
     result: str,
     k: int,

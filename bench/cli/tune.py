@@ -9,13 +9,7 @@ from bench.base.errors import UsageError
 from bench.base.spec import Value, parse, parse_value
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import (
-    complete_datasets,
-    complete_methods,
-    json_option,
-    settings_options,
-    source_options,
-)
+from bench.cli.options import complete_datasets, complete_methods, settings_options
 from bench.cli.output import console, print_json, say
 from bench.data.devsplit import hold_out_dev
 from bench.data.tables import Template
@@ -24,7 +18,7 @@ from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 
 
-@click.command("tune", cls=VerbCommand)
+@click.command("tune", cls=VerbCommand, common=("source", "quiet", "json"))
 @click.option("-m", "--method", required=True, shell_complete=complete_methods, help="Method spec, as in bench run.")
 @click.option(
     "-d",
@@ -46,9 +40,6 @@ from bench.registry import build_method, load_dataset
 @more_option("--seed", type=int, default=0, metavar="N", help="Which train queries are held out.  [default: 0]")
 @settings_options("template")
 @executor_options
-@source_options
-@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
-@json_option
 def command(
     method: str,
     dataset: str,

@@ -20,7 +20,6 @@ from bench.comparison.report import (
     Comparison,
     Correction,
     DatasetReport,
-    Independent,
     MacroReport,
     MacroStanding,
     MarginReport,
@@ -62,7 +61,7 @@ from bench.stats.friedman import average_ranks, friedman, nemenyi_difference
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values, source_means
 from bench.stats.multiple import benjamini_hochberg, holm
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL, enough_units, judge_interval, non_inferiority, pair_verdict
-from bench.stats.paired import compare, compare_pairs
+from bench.stats.paired import compare_pairs
 from bench.stats.power import queries_for_equivalence
 from bench.stats.ranking import PairTests, correct_pairs, p_of_pairs, rank_order, rank_ranges, reference_mask
 from bench.stats.units import effective_units, robust_mean
@@ -86,7 +85,6 @@ class ComparisonQuestion:
         moved: how many of the queries that moved most are listed, each way.
         correction: how a family is corrected. A family is all pairs of systems for one metric on one dataset; with
             `holm-all`, for all metrics and datasets together.
-        independent: whether differences are also shown as if queries were independent.
         margin: the smallest difference that matters: systems are then called the same within it, where that is shown.
 
     Raises:
@@ -97,7 +95,6 @@ class ComparisonQuestion:
     slices: tuple[str, ...] = ()
     moved: int = 5
     correction: Correction = "holm"
-    independent: bool = False
     margin: float | None = None
 
     def __post_init__(self) -> None:
@@ -382,9 +379,6 @@ def _differences(
     d, others = table[:, 1:] - table[:, :1], np.arange(1, table.shape[1])
     pairs = compare_pairs(table, others, np.zeros_like(others), corrected, sizes, units=units, span=span)
     t, signed_rank = paired_t(d, units=units), wilcoxon(d, units=units)
-    plain: Sequence[Independent | None] = [None] * d.shape[1]
-    if question.independent:
-        plain = [Independent(low=pair.low, high=pair.high, p=pair.p) for pair in compare(d, span=span)]
     margins: Sequence[MarginReport | None] = [None] * d.shape[1]
     if question.margin is not None:
         margins = _against_margin(d, units, question.margin, span)
@@ -400,7 +394,6 @@ def _differences(
             losses=pair.losses if values.sign > 0 else pair.wins,
             verdict=pair_verdict(values.sign * pair.difference, float(corrected[i]), pair.decided),
             margin=margins[i],
-            independent=plain[i],
         )
         for i, (name, pair) in enumerate(zip(field.names[1:], pairs, strict=True))
     ]

@@ -96,7 +96,7 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
             lacking.append(f"{method}@{dataset}")
             continue
         if metric not in result.metrics.metrics:
-            raise UsageError(f"{result.label} has no metric {metric!r}; `bench metrics` lists them.")
+            raise UsageError(f"{result.label} has no metric {metric!r}; `bench list metrics` lists them.")
         point = SizePoint.of(result, metric)
         curves.setdefault(method, {})[point.tools] = point
         last_result = result

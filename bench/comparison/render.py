@@ -6,7 +6,6 @@ from bench.base.text import one_line
 from bench.comparison.report import Comparison, DatasetReport, MacroReport
 from bench.comparison.tables import (
     grid,
-    independent_table,
     macro_table,
     margin_table,
     metric_table,
@@ -28,11 +27,6 @@ from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 FEW_SOURCES = (
     f"With fewer than {FEWEST_SOURCES} sources, intervals over datasets are too narrow for other datasets: if datasets "
     "differ much, nominal 95% intervals cover the true value in about 78% and 90% of cases for two and three."
-)
-#: Of `bench compare --unit none`.
-INDEPENDENT = (
-    "These numbers take queries as independent. Where queries share a group they are wrong: intervals are too narrow "
-    "and p-values too small."
 )
 #: Characters of a name in a caption, which has three lines at most.
 _CAPTION_NAME = 36
@@ -139,9 +133,6 @@ def markdown(report: Comparison) -> str:
         if report.margin is not None:
             margins = margin_table(dataset.metrics)
             parts += [f"### {margins.title}", markdown_table(margins)]
-        independent = independent_table(dataset)
-        if independent.rows:
-            parts += ["### As if queries were independent", INDEPENDENT, markdown_table(independent)]
         for table in slice_tables(dataset):
             parts += [f"### {markdown_text(table.title)}", markdown_table(table), SLICE_SIGNS]
         for table in moved_tables(dataset, report.baseline):

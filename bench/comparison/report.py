@@ -56,18 +56,6 @@ class Standing(Record):
     lenient: float | None = None
 
 
-class Independent(Record):
-    """What a difference looks like if its queries are taken as independent, which they are not.
-
-    Attributes:
-        low, high, p: as those of `Difference`.
-    """
-
-    low: float | None
-    high: float | None
-    p: float
-
-
 class MarginReport(Record):
     """A difference against the margin that was asked for: two one-sided tests at the 5% level, not corrected.
 
@@ -104,7 +92,6 @@ class SystemDifference(Record):
         detectable: the smallest difference that so many units show with 80% power at the 5% level.
         needed: units that would show the difference found with that power; none for no difference. A single unit has
             neither.
-        independent: the same without units, where it was asked for.
     """
 
     system: str
@@ -124,7 +111,6 @@ class SystemDifference(Record):
     decided: bool
     verdict: PairVerdict = "not decided"
     margin: MarginReport | None = None
-    independent: Independent | None = None
 
 
 class Tried(Record):

@@ -109,7 +109,7 @@ class Field:
         for result in self.results:
             if metric not in result.metrics.metrics:
                 raise UsageError(
-                    f"{result.label} has no metric {metric!r}; `bench show {result.manifest.result_id} --format all` "
+                    f"{result.label} has no metric {metric!r}; `bench show {result.manifest.result_id} --all` "
                     "lists what it has, and `bench run --metric` adds one."
                 )
             difference = metric_difference(self.results[0].manifest, result.manifest, metric)

@@ -159,17 +159,6 @@ def margin_table(metrics: Sequence[MetricReport]) -> Table:
     return table
 
 
-def independent_table(dataset: DatasetReport) -> Table:
-    """What differences look like if queries are taken as independent; without rows where it was not asked for."""
-    table = Table(["as if queries were independent", "metric", "difference", "p"], right=(2, 3))
-    for metric in dataset.metrics:
-        for d in metric.differences:
-            if d.independent is not None:
-                ends = estimate(d.difference, d.independent.low, d.independent.high, sign=True)
-                table.add(d.system, metric.metric, ends, p_value(d.independent.p))
-    return table
-
-
 def slice_tables(dataset: DatasetReport) -> list[Table]:
     """Means by the values of each slice, a column for each system."""
     systems = [item.name for item in dataset.systems]

@@ -165,6 +165,6 @@ def dataset_entry(name: str) -> DatasetEntry:
         raise DataError(broken[name])
     known = [*entries, *(alias for entry in entries.values() for alias in entry.card.aliases)]
     raise UsageError(
-        f"there is no dataset {name!r}{suggestion(name, known)}; `bench data list` lists them, "
+        f"there is no dataset {name!r}{suggestion(name, known)}; `bench list datasets` lists them, "
         "and `bench data add` adds your own."
     )

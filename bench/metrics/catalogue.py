@@ -69,7 +69,9 @@ def get_measure(text: str) -> Measure:
     spec = parse(text) if "(" in text else Spec(text.strip())
     known = measures()
     if spec.name not in known:
-        raise UsageError(f"there is no metric {spec.name!r}{suggestion(spec.name, known)}; `bench metrics` lists them.")
+        raise UsageError(
+            f"there is no metric {spec.name!r}{suggestion(spec.name, known)}; `bench list metrics` lists them."
+        )
     measure = known[spec.name]
     parameters = check_parameters(measure.parameters, spec, "metric")
     return _with_parameters(measure, short_spec(spec.name, parameters)) if spec.arguments else measure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from bench.base.spec import Spec, format_value
@@ -12,13 +13,14 @@ from bench.registry.methods import method_class, method_names
 from bench.search.scoring import EmbeddingMethod, ScoringMethod
 
 
-def method_rows() -> list[dict[str, Any]]:
-    """One row a method, by name.
+def method_rows(names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One row for each method of these names, or for all.
 
     Raises:
+        UsageError: there is no method of a name.
         MethodError: the module of a method cannot be imported.
     """
-    return [_method(name, method_class(name)) for name in method_names()]
+    return [_method(name, method_class(name)) for name in names or method_names()]
 
 
 def _method(name: str, kind: type[Method]) -> dict[str, Any]:

@@ -197,7 +197,7 @@ class MethodIdentity(Record, Sparing):
     ranked_by: str = ""
     #: What the code of a user's method has used (`bench.identity.used`), which `code` is taken over.
     used: Used | None = None
-    #: What its user calls it (`bench run --as`). It is part of no id and of no digest, and may change.
+    #: What its user calls it (`bench run --name`). It is part of no id and of no digest, and may change.
     alias: Annotated[str, AfterValidator(valid_alias)] | None = None
 
     @property

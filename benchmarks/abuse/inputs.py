@@ -219,7 +219,7 @@ def prepared(folder: Path, bench: Callable[..., str]) -> list[Reader]:
         Reader("submission", "result.zip", ("submit", "check", "{file}")),
         Reader("MCP tools", "tools.json", ("data", "import", "mine", "{file}", "--replace")),
         Reader("OpenAPI", "api.json", ("data", "import", "mine", "{file}", "--replace")),
-        Reader("traffic log", "log.jsonl", ("data", "from-traffic", "{file}", "--output", "{folder}/q.jsonl")),
+        Reader("traffic log", "log.jsonl", ("data", "from-traffic", "{file}", "--out", "{folder}/q.jsonl")),
         Reader("OpenAPI, YAML", "api.yaml", ("data", "import", "mine", "{file}", "--replace")),
         Reader("queries, JSON lines", "asked.jsonl", imported),
         Reader("queries, CSV", "asked.csv", imported),

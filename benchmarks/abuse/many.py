@@ -80,7 +80,7 @@ def _copied(first: StoredResult, number: int) -> None:
 
 def _served(made: Path, site: Path) -> float:
     """Seconds until the preview of a site has answered with its home page."""
-    line = [*BENCH, "leaderboard", "serve", "--port", "0", "--results", str(made), "--out", str(site)]
+    line = [*BENCH, "leaderboard", "build", "--serve", "0", "--results", str(made), "--out", str(site)]
     begun = time.monotonic()
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

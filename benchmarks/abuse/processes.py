@@ -125,7 +125,7 @@ def _writing(folder: Path, model: str) -> dict[str, Writing]:
         "data import": Writing(["data", "import", "mine", str(folder / "tools.json"), "--replace"]),
         # These two, done before the kill, find their file there and their folder full.
         "data from-traffic": Writing(
-            ["data", "from-traffic", str(folder / "log.jsonl"), "--output", "{out}/q.jsonl"], done=(2,)
+            ["data", "from-traffic", str(folder / "log.jsonl"), "--out", "{out}/q.jsonl"], done=(2,)
         ),
         "data export": Writing(["data", "export", "starter", "--format", "parquet", "--out", "{out}/set"], done=(2,)),
         "bless": Writing(["bless", "bm25@starter", "--out", "{out}/base.json", *results]),
@@ -142,7 +142,7 @@ def _writing(folder: Path, model: str) -> dict[str, Writing]:
             variables={"BENCH_CACHE": "{out}/cache"}, prints=True, skips=True,
         ),
         "data write-queries": Writing(
-            ["data", "write-queries", "starter", "--llm", "m", "--output", "{out}/queries.jsonl"],
+            ["data", "write-queries", "starter", "--llm", "m", "--out", "{out}/queries.jsonl"],
             variables={"BENCH_LLM_URL": model, "BENCH_LLM_JOURNAL": f"{{out}}/{JOURNAL}"}, skips=True,
         ),
         "train": Writing(

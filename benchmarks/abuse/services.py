@@ -377,11 +377,11 @@ FOREIGN = (b"evil.example", b"127.0.0.1.evil.example", b"localhost@evil.example"
 
 
 def preview(folder: Path, slow: int, busy: int) -> list[Row]:
-    """`bench leaderboard serve` while clients are slow or many, ask for files outside, or name another host."""
+    """`bench leaderboard build --serve` while clients are slow or many, ask for files outside, or name another host."""
     results = folder / "made"
     run = [*BENCH, "run", "-m", "bm25", "-d", "starter", "--results", str(results), "-q"]
     subprocess.run(run, check=True, capture_output=True)
-    line = [*BENCH, "leaderboard", "serve", "--port", "0", "--out", str(folder / "served"), "--results", str(results)]
+    line = [*BENCH, "leaderboard", "build", "--serve", "0", "--out", str(folder / "served"), "--results", str(results)]
     server = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert server.stdout is not None
     port = 0

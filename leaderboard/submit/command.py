@@ -13,11 +13,11 @@ import click
 
 from bench.base.bars import progress
 from bench.base.errors import BenchError, CheckFailed, ResultError, StorageError, UnavailableError, UsageError
-from bench.base.paths import replacing, results_folder
+from bench.base.paths import replacing
 from bench.base.spec import parse
 from bench.base.text import one_line
 from bench.cli.help import Group, more_option
-from bench.cli.options import complete_results, json_option, results_option, source_options
+from bench.cli.options import complete_results
 from bench.cli.output import print_json, say, whoever_reads
 from bench.data.dataset import Dataset
 from bench.leaderboard.submit.archive import pack as packed
@@ -40,7 +40,7 @@ def command() -> None:
     """Pack a result for a leaderboard, or check submissions."""
 
 
-@command.command("pack")
+@command.command("pack", common=("results", "json"))
 @click.argument("name", metavar="RESULT", shell_complete=complete_results)
 @click.option(
     "--out", type=click.Path(path_type=Path), default=None, help="The archive [default: DATASET-METHOD-ID.zip]."
@@ -51,16 +51,14 @@ def command() -> None:
     default=None,
     help="Add the Python files of a plug-in method: its file or its folder.",
 )
-@results_option
-@json_option
-def pack(name: str, out: Path | None, code: Path | None, results: Path | None, as_json: bool) -> None:
+def pack(name: str, out: Path | None, code: Path | None, results: Path, as_json: bool) -> None:
     """Pack RESULT into one archive: a folder, a result id or its prefix, or METHOD@DATASET.
 
     The same result gives a byte-identical archive. It contains ids and numbers, the command and the machine's
     description from the manifest, and no text of a query or tool. With --code it also contains the source files of a
     plug-in method, so that `bench submit check --rerun` can run it again.
     """
-    result = find_result(results or results_folder(), name)
+    result = find_result(results, name)
     method = result.manifest.method
     if code is not None and method.run_file is not None:
         raise UsageError(f"{one_line(result.label)} is a scored run file, which has no code; leave out --code.")
@@ -81,7 +79,7 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
     click.echo(f"{one_line(result.label)}: {path} ({size}); verify it with `bench submit check`")
 
 
-@command.command("check")
+@command.command("check", common=("source", "json"))
 @click.argument("path", type=click.Path(path_type=Path))
 @more_option(
     "--without-runs", is_flag=True, help="Accept results without run.parquet; only their means are recomputed."
@@ -105,8 +103,6 @@ def pack(name: str, out: Path | None, code: Path | None, results: Path | None, a
     metavar="FOLDER",
     help="The board's results: refuse what would replace one of them and was not made again by --rerun.",
 )
-@source_options
-@json_option
 def check(
     path: Path,
     without_runs: bool,

@@ -651,7 +651,7 @@ def read_by_all(stored: Stored, name: str, change: Any) -> None:
     copy_of = stored.copies / whole.name
     put(copy_of, whole, name, change if isinstance(change, bytes) else tabled((whole / name).read_bytes(), change))
     command("show", copy_of)
-    command("show", copy_of, "--format", "all")
+    command("show", copy_of, "--all")
     command("show", copy_of, "--format", "trec")
     command("show", copy_of, "--format", "jsonl")
     command("show", copy_of, "--by", "gold")

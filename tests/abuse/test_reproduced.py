@@ -130,12 +130,12 @@ def test_no_reader_waits_for_a_named_pipe(tmp_path: Path, waiting_fails: None, b
         (("data", "import", "mine", pipe), 2),
         (("data", "import", "mine", tools, "--queries", pipe), 2),
         (("data", "import", "mine", "--mcp-config", pipe), 2),
-        (("data", "from-traffic", pipe, "--output", new), 2),
-        (("data", "write-queries", "starter", "--llm", "m", "--output", pipe), 2),
+        (("data", "from-traffic", pipe, "--out", new), 2),
+        (("data", "write-queries", "starter", "--llm", "m", "--out", pipe), 2),
         (("submit", "check", pipe), 6),
         (("leaderboard", "build", "--ranking-set", pipe, "--out", new), 2),
         (("leaderboard", "build", "--reproduction", pipe, "--out", new), 2),
-        (("leaderboard", "serve", "--reproduction", pipe, "--out", new), 2),
+        (("leaderboard", "build", "--serve", "--reproduction", pipe, "--out", new), 2),
     )
     for arguments, code in requests:
         bench(*arguments, code=code)

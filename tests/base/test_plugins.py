@@ -89,8 +89,8 @@ def test_a_list_of_verbs_imports_no_plug_in(bench: Callable[..., str]) -> None:
     assert "Run methods on datasets" in said
     assert "Take the place" not in said
     assert "Say hello to a dataset." in bench("data", "--help")
-    assert "greeting" in bench("schema").splitlines()
-    assert json.loads(bench("schema", "greeting").rpartition("\n0")[0]) == {"title": "greeting"}
+    assert "greeting" in bench("list", "schemas").splitlines()
+    assert json.loads(bench("list", "schemas", "greeting").rpartition("\n0")[0]) == {"title": "greeting"}
 
 
 def test_a_verb_a_page_and_a_function_of_a_plug_in_are_used(bench: Callable[..., str], folder: Path) -> None:

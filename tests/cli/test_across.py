@@ -114,7 +114,7 @@ def test_a_worsened_description_fails_and_the_report_names_the_tool_and_the_quer
     # Not the numbers of before, which would pass.
     assert "as it was before it was replaced; run it again" in gate(bench, code=3).out
     bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1")
-    said = gate(bench, "--json", "--markdown", "c.md", code=1)
+    said = gate(bench, "--json", "--out", "c.md", code=1)
     jsonschema.validate(said.json, shipped_schema("gate-report"))
     report = said.json
     assert report["catalogue"]["edited"] == [{"tool_id": "forecast", "fields": ["description"]}]
@@ -210,7 +210,7 @@ def test_the_queries_that_are_the_same_are_judged_and_the_others_are_counted(
     Path("gate.toml").write_text(RULES)
     write(queries)
     run(bench, "mine", "--replace")
-    said = gate(bench, "--markdown", "c.md", code=0)
+    said = gate(bench, "--out", "c.md", code=0)
     assert words in said.out
     assert words in Path("c.md").read_text()
     report = gate(bench, "--json", code=0).json
@@ -271,7 +271,7 @@ def test_edited_tools_that_never_reached_the_search_are_told(bench: Bench, write
     assert "WARNING" not in gate(bench, candidate="run.jsonl", code=0).out
     write(forecast="Does things.")
     bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")
-    said = gate(bench, "--markdown", "c.md", "--github", candidate="run.jsonl", code=0).out
+    said = gate(bench, "--out", "c.md", "--github", candidate="run.jsonl", code=0).out
     assert (
         "WARNING: the edited tools never reached run @ mine through bench (1 tool edited, 0 added, 0 removed)" in said
     )
@@ -513,7 +513,7 @@ def test_python_compares_across_catalogues_as_the_command_does(
 
 
 def test_an_alias_is_judged_as_the_method_is(bench: Bench, write: Write, blessed: None) -> None:
-    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1", "--as", "ours")
+    bench("run", "-q", "-m", "bm25", "-d", "mine", "--metric", "pass@1", "--name", "ours")
     gate(bench, candidate="ours", code=0)
     write(forecast="Does things.")
     bench("data", "import", "mine", "tools.json", "--queries", "queries.jsonl", "--replace")

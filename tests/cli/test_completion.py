@@ -39,7 +39,7 @@ def completed(interpreter: Interpreter, tmp_path: Path) -> Completed:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["s"], {"show", "score", "schema", "submit"}),
+        (["s"], {"show", "score", "submit"}),
         (["to"], {"tools"}),
         (["data", "f"], {"fetch", "from-traffic"}),
         (["run", "--method", "bm"], {"bm25", "bm25-fields", "bm25-okapi"}),
@@ -50,7 +50,7 @@ def completed(interpreter: Interpreter, tmp_path: Path) -> Completed:
         (["data", "import", "mine", "tools.json", "--as", "open"], {"openai", "openapi"}),
         (["check", "method", "tf"], {"tfidf"}),
         (["data", "audit", "star"], {"starter"}),
-        (["metrics", "ndcg"], {"ndcg", "ndcg_ptr"}),
+        (["list", "metrics", "ndcg"], {"ndcg", "ndcg_ptr"}),
     ],
 )
 def test_names_are_completed(completed: Completed, words: list[str], expected: set[str]) -> None:

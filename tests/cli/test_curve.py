@@ -62,7 +62,7 @@ def test_a_curve_is_drawn_from_the_results_of_the_same_file(bench: Bench, tmp_pa
     table = bench("curve", path, "-m", "ndcg@5").out
     assert "ndcg@5" in table
     assert "209" in table
-    lines = bench("curve", path, "--markdown").out.splitlines()
+    lines = bench("curve", path, "--format", "markdown").out.splitlines()
     assert lines[0] == "| recall@5 | 179 | 190 | 209 |"
     assert len(lines) == 4
 

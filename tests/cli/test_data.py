@@ -19,7 +19,7 @@ Bench = Callable[..., Any]
 
 
 def stats(bench: Bench, dataset: str) -> dict[str, Any]:
-    result: dict[str, Any] = bench("data", "stats", dataset, "--json").json
+    result: dict[str, Any] = bench("data", "info", dataset, "--all", "--json").json["statistics"]
     return result
 
 
@@ -27,12 +27,12 @@ def stats(bench: Bench, dataset: str) -> dict[str, Any]:
 
 
 def test_list_names_every_dataset_with_its_sizes(bench: Bench) -> None:
-    rows = bench("data", "list", "--json").json
+    rows = bench("list", "datasets", "--json").json
     assert [row["id"] for row in rows] == list(dataset_entries())
     starter = next(row for row in rows if row["id"] == "starter")
     assert starter["counts"]["tools"] == 179
     assert starter["licence"] == "Apache-2.0"
-    table = bench("data", "list").out
+    table = bench("list", "datasets").out
     assert re.search(r"^ starter +179 +166 +75 +134 +Apache-2\.0", table, re.M)
     assert re.search(r"^ toolbench-g1 +- +- +- +- +Apache-2\.0 +needs your files", table, re.M)
     assert max(map(len, table.splitlines())) <= 100
@@ -81,7 +81,7 @@ def test_stats_count_what_is_there(bench: Bench) -> None:
     )
     assert result["tools seen in train"] == len({tool for q in data.queries if q.split == "train" for tool in q.gold})
     assert result["content_hash"] == data.content_hash
-    table = bench("data", "stats", "starter").out
+    table = bench("data", "info", "starter", "--all").out
     assert re.search(r"^ queries +train: 166, dev: 75, test: 134 *$", table, re.M)
 
 
@@ -160,18 +160,24 @@ def test_info_shows_the_unit_and_its_sizes(bench: Bench, folder: Path) -> None:
 def test_a_unit_that_there_is_not_is_refused(bench: Bench, folder: Path) -> None:
     said = bench("data", "add", "mine", "--from", folder, "--unit", "gold+tool", code=2)
     assert said.err.startswith("bench: 'gold+tool' is not a unit of independence: join some of gold, group, ")
-    assert "mine" not in bench("data", "list").out
+    assert "mine" not in bench("list", "datasets").out
 
 
 # Verifying ----------------------------------------------------------------------------------------------------------
 
 
 def test_verify_checks_files_and_tables(bench: Bench, mirror: Path) -> None:
-    result = bench("data", "verify", "apibank", "--json").json
+    result = bench("data", "fetch", "apibank", "--verify", "--json").json
     assert result["problems"] == []
     assert result["files"] == len(dataset_entries()["apibank"].card.files())
     assert result["hash"] == load_dataset("apibank").content_hash
-    assert bench("data", "verify", "starter").out.startswith("starter: 0 files match their checksums, content hash ")
+    assert bench("data", "fetch", "starter", "--verify").out.startswith(
+        "starter: 0 files match their checksums, content hash "
+    )
+
+
+def test_verifying_needs_a_dataset(bench: Bench) -> None:
+    assert "--verify is for a DATASET" in bench("data", "fetch", "--verify", code=2).err
 
 
 def test_verify_fails_on_tables_that_are_not_what_they_say(bench: Bench, folder: Path, tmp_path: Path) -> None:
@@ -179,12 +185,12 @@ def test_verify_fails_on_tables_that_are_not_what_they_say(bench: Bench, folder:
     path = tmp_path / "bench-data" / "datasets" / "mine" / "dataset.json"
     stored = json.loads(path.read_text())
     path.write_text(json.dumps({**stored, "content_hash": "0" * 64}))
-    said = bench("data", "verify", "mine", code=1)
+    said = bench("data", "fetch", "mine", "--verify", code=1)
     wrong, verdict = said.err.splitlines()
     assert wrong.startswith("wrong: the stored tables hash to ")
     assert wrong.endswith(", but record 0000000000000000")
     assert verdict == "bench: mine failed verification; problems found: 1."
-    report = bench("data", "verify", "mine", "--json", code=1)
+    report = bench("data", "fetch", "mine", "--verify", "--json", code=1)
     assert len(report.json["problems"]) == 1
 
 
@@ -260,7 +266,7 @@ def test_a_folder_of_one_s_own_is_added_and_run(bench: Bench, folder: Path) -> N
     # A tool without a title is called by its id.
     assert [tool.name for tool in data.tools] == ["find_customer", "map.route", "send_letter"]
     assert dict(data.queries[2].slices) == {"kind": "way"}
-    assert "mine" in bench("data", "list").out
+    assert "mine" in bench("list", "datasets").out
     assert bench("data", "info", "mine", "--json").json["title"] == "mine"
     result = bench("run", "-m", "bm25", "-m", "popularity", "-d", "mine", "--json").json[0]
     assert result["metrics"]["n"] == 2
@@ -351,7 +357,7 @@ def test_the_full_toolbench_is_added_from_its_folder(bench: Bench, tmp_path: Pat
     said = bench("data", "add", name, "--from", tmp_path / "data")
     assert said.out == "added toolbench-g1: 3 tools, 2 queries; next: bench data audit toolbench-g1\n"
     assert stats(bench, "G1")["queries"] == {"train": 1, "test": 1}
-    row = next(row for row in bench("data", "list", "--json").json if row["id"] == "toolbench-g1")
+    row = next(row for row in bench("list", "datasets", "--json").json if row["id"] == "toolbench-g1")
     assert row["obtain"] == ""
     assert bench("run", "-m", "bm25", "-d", "toolbench-g1", "--json").json[0]["metrics"]["n"] == 1
 

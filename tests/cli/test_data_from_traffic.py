@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log.jsonl"
 
 
-OPTIONS = ("--output", "queries.jsonl", "--search-tool", "find_tools", "--tools", "tools.json")
+OPTIONS = ("--out", "queries.jsonl", "--search-tool", "find_tools", "--tools", "tools.json")
 
 
 def test_a_log_becomes_queries_a_dataset_and_a_result(bench: Bench, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,14 +127,14 @@ def test_python_reads_the_same_queries(bench: Bench, log: Path, monkeypatch: pyt
 def test_nothing_is_written_over_or_half(bench: Bench, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(log.parent)
     Path("queries.jsonl").write_text("mine")
-    refused = bench("data", "from-traffic", log, "--output", "queries.jsonl", code=2)
+    refused = bench("data", "from-traffic", log, "--out", "queries.jsonl", code=2)
     assert "queries.jsonl exists; name another file, or replace it with --replace." in refused.err
     Path("empty.jsonl").write_text("{}\n")
     for source, code in (("empty.jsonl", 3), ("none.jsonl", 2), (".", 2)):
-        bench("data", "from-traffic", source, "--output", "new.jsonl", code=code)
-        bench("data", "from-traffic", source, "--output", "queries.jsonl", "--replace", code=code)
+        bench("data", "from-traffic", source, "--out", "new.jsonl", code=code)
+        bench("data", "from-traffic", source, "--out", "queries.jsonl", "--replace", code=code)
     assert Path("queries.jsonl").read_text() == "mine"
-    assert "is a folder; name a file" in bench("data", "from-traffic", log, "--output", ".", code=2).err
+    assert "is a folder; name a file" in bench("data", "from-traffic", log, "--out", ".", code=2).err
     assert set(os.listdir()) - {"work"} == {"empty.jsonl", "log.jsonl", "queries.jsonl", "tools.json"}
 
 

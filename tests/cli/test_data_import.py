@@ -59,7 +59,7 @@ def test_one_tool_and_one_query_are_counted_in_the_singular(bench: Bench, tools:
     tools.with_name("queries.csv").write_text(QUERIES[:50].partition("\nHow")[0])
     said = [bench("data", "import", "mine", tools, "--queries", tools.with_name("queries.csv"))]
     said.append(bench("run", "-m", "bm25", "-d", "mine"))
-    one = ["show bm25@mine --all", "tools bm25@mine", "data info mine", "data verify mine", "data audit mine"]
+    one = ["show bm25@mine --all", "tools bm25@mine", "data info mine", "data fetch mine --verify", "data audit mine"]
     said += [bench(*command.split()) for command in one]
     said.append(bench("bless", "bm25@mine", "--out", "mine.json"))
     text = "\n".join(each.out + each.err for each in said)
@@ -88,7 +88,7 @@ def test_a_library_without_queries_can_be_looked_at_and_not_run(bench: Bench, to
     }
     assert "invalid-schema" in bench("data", "audit", "mine").out
     assert "0 judged queries" in bench("data", "info", "mine").out
-    assert bench("data", "stats", "mine", "--json").json["tools"] == 3
+    assert bench("data", "info", "mine", "--all", "--json").json["statistics"]["tools"] == 3
     assert "mine" in bench("data", "list").out
     said = bench("run", "-m", "bm25", "-d", "mine", code=2)
     assert (
@@ -162,8 +162,8 @@ def test_a_library_of_a_few_tools_and_one_query_goes_through_all(bench: Bench, t
     (tmp_path / "q.csv").write_text("query,tools\nx0,tool0\n")
     said = bench("data", "import", "few", tmp_path / "t.json", "--queries", tmp_path / "q.csv")
     assert said.out.startswith(f"imported few: {several(count, 'tool')}, 1 query; ")
-    for verb in ("audit", "info", "stats", "verify"):
-        bench("data", verb, "few")
+    for words in (["audit", "few"], ["info", "few", "--all"], ["fetch", "few", "--verify"]):
+        bench("data", *words)
     for form in ("beir", "parquet"):
         bench("data", "export", "few", "--out", form, "--format", form)
         bench("data", "add", f"few-{form}", "--from", form)

@@ -145,7 +145,7 @@ def test_twenty_pairs_are_listed_those_of_most_queries_first(bench: Bench, lexic
 
 @pytest.mark.parametrize("method", ["bm25", "tfidf", "bm25-fields", "names"])
 def test_a_tried_edit_has_the_numbers_of_the_edit_imported_and_compared(bench: Bench, desk: Path, method: str) -> None:
-    bench("run", "-q", "-m", method, "-d", "desk", "--as", "before")
+    bench("run", "-q", "-m", method, "-d", "desk", "--name", "before")
     path = edited(desk)
     tried = valid("tools-edit", bench("tools", "before", "--try", str(path), "--json").json)
     assert [(tool["tool_id"], tool["fields"]) for tool in tried["tools"] if tool["fields"]] == [
@@ -190,7 +190,7 @@ def test_a_dense_method_encodes_the_edited_texts_alone(
     from bench.models.encoders import Encoder
 
     dense = f'dense(encoder="{tiny_models["encoder"]}")'
-    bench("run", "-q", "-m", dense, "-d", "desk", "--as", "dense-one")
+    bench("run", "-q", "-m", dense, "-d", "desk", "--name", "dense-one")
     asked: list[str] = []
     compute = Encoder._compute
 
@@ -268,7 +268,7 @@ def test_what_cannot_be_tried_says_why(bench: Bench, desk: Path) -> None:
     Path("search.py").write_text("for line in open(0):\n    print('[\"create_ticket\"]', flush=True)\n")
     search = f'command(run="{sys.executable} search.py")'
     for name, method in (("alone", search), ("part", f"rrf(methods=[bm25, {search}])")):
-        result = bench("run", "-q", "-m", method, "-d", "desk", "--as", name, "--json").json[0]
+        result = bench("run", "-q", "-m", method, "-d", "desk", "--name", name, "--json").json[0]
         for _ in range(2):
             said = bench("tools", name, "--try", path, code=2).err
             assert "which did not read the file of BENCH_TOOLS and has its own catalogue: edited desc" in said
@@ -276,7 +276,7 @@ def test_what_cannot_be_tried_says_why(bench: Bench, desk: Path) -> None:
             edit(Path(result["folder"]), method__marks=[])
     # The names alone are indexed: a description changes nothing.
     Path("name.j2").write_text("{{ name }}")
-    bench("run", "-q", "-m", "bm25", "-d", "desk", "--template", "name.j2", "--as", "by-name")
+    bench("run", "-q", "-m", "bm25", "-d", "desk", "--template", "name.j2", "--name", "by-name")
     assert "nothing would change" in bench("tools", "by-name", "--try", path, code=2).err
     # Two servers with a tool of one name.
     tools = {"tools": [{"name": "read", "description": "reads"}]}
@@ -293,7 +293,7 @@ def test_what_cannot_be_tried_says_why(bench: Bench, desk: Path) -> None:
 
 
 def test_parameters_that_a_file_has_are_edited_and_those_that_it_leaves_out_stay(bench: Bench, desk: Path) -> None:
-    bench("run", "-q", "-m", "bm25", "-d", "desk", "--template", "full", "--as", "whole")
+    bench("run", "-q", "-m", "bm25", "-d", "desk", "--template", "full", "--name", "whole")
     schema = {"type": "object", "properties": {"room": {"type": "string", "description": "which meeting room"}}}
     Path("e.json").write_text(
         json.dumps([{"name": "create_ticket", "description": "Opens one.", "inputSchema": schema}])

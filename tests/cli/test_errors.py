@@ -108,7 +108,7 @@ def files(folder: Path) -> dict[str, bytes]:
     ("command", "told"),
     [
         ("run -m bm52", "there is no method 'bm52' (did you mean 'bm25'?); `bench list methods` lists them"),
-        ("run -d strater", "there is no dataset 'strater' (did you mean 'starter'?); `bench data list` lists them"),
+        ("run -d strater", "there is no dataset 'strater' (did you mean 'starter'?); `bench list datasets` lists them"),
         ("run -m bm25 --metric ndgc@5", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
         ("run -m bm25 --metric ndcg@0", "the cut-off of 'ndcg@0' must be between 1 and 1000000."),
         ("run -m bm25 --set k1=high", "parameter 'k1' of method bm25 is 'high': input should be a valid number"),
@@ -131,8 +131,8 @@ def files(folder: Path) -> dict[str, bytes]:
         ("data add starter --from .", "a dataset 'starter' already exists; choose another name."),
         ("data add mine --from .", ". has an unknown format: it has neither corpus.jsonl (BEIR) nor "),
         ("data add mine --from absent", "absent is not a folder."),
-        ("metrics ndgc", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
-        ("schema manifst", "there is no schema 'manifst' (did you mean 'manifest'?)"),
+        ("list metrics ndgc", "there is no metric 'ndgc' (did you mean 'ndcg'?)"),
+        ("list schemas manifst", "there is no schema 'manifst' (did you mean 'manifest'?)"),
         ("check method bm52", "there is no method 'bm52'"),
     ],
 )  # fmt: skip
@@ -310,7 +310,7 @@ def test_a_results_folder_that_is_a_file_is_told(bench: Bench, monkeypatch: pyte
 
 
 def test_a_reader_that_goes_away_is_no_error(bench: Bench) -> None:
-    command = [sys.executable, "-m", "bench", "metrics", "--json"]
+    command = [sys.executable, "-m", "bench", "list", "metrics", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.close()

@@ -21,14 +21,14 @@ for line in sys.stdin:
 def test_reasons_are_told_by_run_and_show_and_in_json(bench: Bench) -> None:
     Path("search.py").write_text(PROGRAM)
     asked = ("-m", f'command(run="{sys.executable} search.py")', "-d", "starter", "--limit", 20)
-    said = bench("run", *asked, "--as", "mine")
+    said = bench("run", *asked, "--name", "mine")
     assert "mine @ starter: answers have fields that are not read: next_cursor (in 15 answers)\n" in said.err
     lines = [line for line in said.out.splitlines() if line.startswith("failed: ")]
     assert lines[0] == "failed: 5 x an empty answer, such as 0028"
     # Of the five answers with a tool twice, some are to queries without gold.
     twice = [int(line.split()[1]) for line in lines if " x the tool 'crateful.get_catalogue' twice" in line]
     assert (sum(twice), len(lines)) == (5, 1 + len(twice))
-    for words in (["show", "mine"], ["show", "mine", "--all"], ["show", "mine", "--format", "all"]):
+    for words in (["show", "mine"], ["show", "mine", "--all"]):
         shown = [line for line in bench(*words).out.splitlines() if line.startswith("failed: ")]
         assert shown == lines
     result = bench("show", "mine", "--json").json

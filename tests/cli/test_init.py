@@ -142,7 +142,7 @@ def test_a_service_with_a_catalogue_of_its_own_has_a_verdict_only_if_the_policy_
     monkeypatch.chdir("mine")
     service.answer = lambda request: request.reply(["create_ticket", "find_free_room"])
     bench(*shlex.split(FIRST_COMMAND)[1:])
-    bench("run", "-d", "desk-example", "--as", "search", "-m", f'http(url="{service.url}")')
+    bench("run", "-d", "desk-example", "--name", "search", "-m", f'http(url="{service.url}")')
     bench("bless", "search@desk-example", "--out", "baseline.json", "--by", "a person")
     gate = ("gate", "search@desk-example", "--baseline", "baseline.json", "--policy", "gate.toml")
     assert "require_tools_given" in bench(*gate, code=3).out
@@ -183,15 +183,14 @@ def test_both_jobs_type_the_same_commands(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     write_example(tmp_path)
     github = yaml.safe_load((tmp_path / ".github/workflows/tool-search.yml").read_text())
-    typed, then = ([step["run"] for step in job["steps"] if "run" in step] for job in github["jobs"].values())
+    typed = [step["run"] for step in github["jobs"]["gate"]["steps"] if "run" in step]
     _, _, gate, *_ = commands((tmp_path / "README.md").read_text())
     # A runner may keep its home: what is there of an earlier job is replaced.
     install = 'pip uninstall --yes tool-retrieval-bench && pip install "$BENCH"'
-    assert typed == [install, *gate[:2], f'{gate[-1]} --github --markdown "$RUNNER_TEMP/bench-gate.md"']
-    variables, other, comment = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
-    files = '--junit "$CI_PROJECT_DIR/gate.xml" --markdown "$CI_PROJECT_DIR/bench-gate.md"'
+    assert typed == [install, *gate[:2], f'{gate[-1]} --github --out "$RUNNER_TEMP/bench-gate.md"']
+    variables, other, _ = yaml.safe_load((tmp_path / ".gitlab-ci.yml").read_text()).values()
+    files = '--out "$CI_PROJECT_DIR/gate.xml" --out "$CI_PROJECT_DIR/bench-gate.md"'
     assert other["script"] == ['cd "$FOLDER"', *typed[:3], f"{gate[-1]} {files}"]
-    assert comment["script"] == then == ['pip install "$BENCH"', "bench comment bench-gate.md"]
     assert github["env"] == {"BENCH": find_source().requirement, "BENCH_DATA": ".bench"}
     assert github["env"].items() <= {**variables, **other["variables"]}.items()
     assert ".bench/" in (tmp_path / ".gitignore").read_text().splitlines()

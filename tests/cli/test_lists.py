@@ -1,7 +1,8 @@
-"""`bench list` and `bench metrics`: what there is, for people and for machines."""
+"""`bench list`: what there is, for people and for machines."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,15 +51,36 @@ def test_the_defaults_listed_make_the_same_method(bench: Bench) -> None:
         assert str(again.parameters) == str(method.parameters)
 
 
-def test_datasets_are_listed_as_data_list_does(bench: Bench) -> None:
-    assert bench("list", "datasets").out == bench("data", "list").out
-    assert bench("list", "datasets", "--json").out == bench("data", "list", "--json").out
+def test_a_method_that_is_named_is_described(bench: Bench) -> None:
+    said = " ".join(bench("list", "methods", "bm25", "rrf").out.split())
+    for name in ("bm25", "rrf"):
+        for field in build_method(name).Parameters.model_fields.values():
+            assert " ".join((field.description or "?").split()) in said
+    rows = bench("list", "methods", "bm25", "rrf", "--json").json
+    assert [row["name"] for row in rows] == ["bm25", "rrf"]
+    assert bench("list", "methods", "bm25", "--json").json == rows[0]
+    assert "did you mean 'bm25'" in bench("list", "methods", "bm52", code=2).err
 
 
-def test_metrics_are_listed_as_metrics_does(bench: Bench) -> None:
-    assert bench("list", "metrics").out == bench("metrics").out
+def test_datasets_that_are_named_are_listed_alone(bench: Bench) -> None:
+    rows = bench("list", "datasets", "--json").json
+    assert bench("list", "datasets", "starter", "--json").json == next(row for row in rows if row["id"] == "starter")
+    table = bench("list", "datasets", "starter", "apibank").out
+    assert re.findall(r"^ (\w+) +\d+ ", table, re.MULTILINE) == ["starter", "apibank"]
+    assert len(bench("list", "datasets").out.splitlines()) > len(rows)
+
+
+@pytest.mark.parametrize(
+    "words", [("methods", "--results", "x"), ("datasets", "--stale"), ("metrics", "--stale", "--results", "x")]
+)
+def test_an_option_of_results_is_refused_elsewhere(bench: Bench, words: tuple[str, ...]) -> None:
+    assert "is of `bench list results`; leave it out" in bench("list", *words, code=2).err
+
+
+def test_metrics_are_listed_in_the_forms_that_are_typed(bench: Bench) -> None:
     rows = bench("list", "metrics", "--json").json
-    assert rows == bench("metrics", "--json").json
+    table = bench("list", "metrics").out
+    assert all(row["metric"].split(",")[0] in table for row in rows)
     forms = {form.strip() for row in rows for form in row["metric"].split(",")}
     for name in DEFAULT_METRICS:
         metric = parse_metric(name)
@@ -69,10 +91,10 @@ def test_metrics_are_listed_as_metrics_does(bench: Bench) -> None:
 @pytest.mark.parametrize("name", sorted(measures()))
 def test_each_metric_is_explained(bench: Bench, name: str) -> None:
     measure = measures()[name]
-    said = " ".join(bench("metrics", name).out.split())
+    said = " ".join(bench("list", "metrics", name).out.split())
     for text in (measure.definition, measure.edge_cases, measure.source):
         assert " ".join(text.split()) in said
-    explained = bench("metrics", f"{name}@5", "--json").json
+    explained = bench("list", "metrics", f"{name}@5", "--json").json
     assert explained["definition"] == measure.definition
 
 
@@ -98,6 +120,22 @@ def test_results_are_listed_with_their_ids(bench: Bench) -> None:
     assert "(split" in table
     assert "dev, limit 8)" in table
     assert cut["cut"] in table
+
+
+def test_results_that_are_named_are_listed_alone(bench: Bench) -> None:
+    made = bench("run", "-m", "tfidf", "-m", "bm25", "--limit", 8, "--json").json
+    ids = [result["manifest"]["result_id"] for result in made]
+    (row,) = bench("list", "results", "bm25@starter", "--json").json["results"]
+    assert row["id"] == ids[1]
+    folder = Path(made[0]["folder"])
+    older(folder, folder, "0" * 12, "2020-01-01T00:00:00+00:00")
+    # One of older code is listed by its id, and is the only one of these that is stale.
+    table = bench("list", "results", "0" * 12, ids[1]).out
+    assert ("0" * 12 in table, ids[1] in table, ids[0] in table, "not shown" in table) == (True, True, False, False)
+    stale = bench("list", "results", "0" * 12, ids[1], "--stale", "--json").json["results"]
+    assert [item["id"] for item in stale] == ["0" * 12]
+    assert "no results of older code among these" in bench("list", "results", ids[1], "--stale").out
+    assert "there is no result" in bench("list", "results", "nothing@starter", code=2).err
 
 
 def test_results_in_another_folder_are_listed_from_there(bench: Bench) -> None:

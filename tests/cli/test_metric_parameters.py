@@ -82,10 +82,10 @@ def test_an_experiment_file_names_it(bench: Bench) -> None:
 
 
 def test_it_is_explained_with_its_parameter(bench: Bench) -> None:
-    told = bench("metrics", NAME).out
+    told = bench("list", "metrics", NAME).out
     assert "rbp(p=0.9)@k" in told
     assert "parameter p" in told
-    assert bench("metrics", "rbp", "--json").json["parameters"]["p"]["default"] == 0.8
+    assert bench("list", "metrics", "rbp", "--json").json["parameters"]["p"]["default"] == 0.8
 
 
 @pytest.mark.parametrize(

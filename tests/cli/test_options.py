@@ -1,4 +1,4 @@
-"""`--mirror` and `--offline` hold for all that a command reads, whichever command it is."""
+"""Common options: they hold for all that a command does, whichever command it is, and are refused by the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from kit.datasets import loaded
 
 from bench.base.config import current_session
 from bench.cli import cli
-from bench.cli.options import source_options
+from bench.cli.common import COMMON
+from bench.cli.help import VerbCommand
 
 Bench = Callable[..., Any]
 
@@ -53,8 +54,7 @@ def test_a_command_with_these_options_runs_under_them(tmp_path: Path, monkeypatc
     monkeypatch.setenv("BENCH_MIRROR", "of the environment")
     seen: list[tuple[bool, Path | None]] = []
 
-    @click.command()
-    @source_options
+    @click.command(cls=VerbCommand, common=("source",))
     def command() -> None:
         seen.append((current_session().offline, current_session().mirror))
 
@@ -74,11 +74,31 @@ def _commands(command: click.Command) -> Iterator[click.Command]:
             yield from _commands(result)
 
 
-def test_every_command_has_both_options_or_none_and_is_not_given_them() -> None:
-    names = {"mirror", "offline"}
+def test_the_folder_of_results_is_found_before_a_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Path] = []
+
+    @click.command(cls=VerbCommand, common=("results",))
+    def command(results: Path) -> None:
+        seen.append(results)
+
+    monkeypatch.setenv("BENCH_RESULTS", str(tmp_path / "mine"))
+    for words in ([], ["--results", "here"]):
+        command(words, standalone_mode=False)
+    assert seen == [tmp_path / "mine", Path("here")]
+    with pytest.raises(click.NoSuchOption, match="--offline"):
+        command(["--offline"], standalone_mode=False)
+
+
+def test_json_is_short_for_a_format_and_contradicts_another(bench: Bench, ready: Path) -> None:
+    assert bench("show", "bm25@starter", "--json").out == bench("show", "bm25@starter", "--format", "json").out
+    said = bench("show", "bm25@starter", "--json", "--format", "trec", code=2)
+    assert said.err == "bench: --json is short for --format json, and --format trec is given.\n"
+
+
+def test_no_command_is_handed_what_holds_for_all_that_it_runs() -> None:
+    names = {option.name for kind in ("source", "budget") for option in COMMON[kind]}
     reading = [command for command in _commands(cli) if names & {option.name for option in command.params}]
-    assert {"run", "compare", "explain", "tools", "gate", "check"} <= {command.name for command in reading}
+    assert {"run", "compare", "explain", "tools", "gate", "method"} <= {command.name for command in reading}
     for command in reading:
-        assert names <= {option.name for option in command.params}, command.name
         # A command that has them as arguments may forget to hand them on: the session is the one place.
         assert not names & set(signature(unwrap(command.callback or cli)).parameters), command.name

@@ -26,7 +26,7 @@ def process(*arguments: str, shell: str = "", **environment: str) -> subprocess.
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 def test_a_full_disk_under_standard_output_is_told() -> None:
-    requests = [("list", "metrics"), ("list", "metrics", "--json"), ("schema", "manifest")]
+    requests = [("list", "metrics"), ("list", "metrics", "--json"), ("list", "schemas", "manifest")]
     for done in forked([Command(arguments, str(FULL)) for arguments in requests]):
         assert done.code == 7
         assert done.err == (
@@ -105,8 +105,10 @@ def test_a_metric_that_a_result_lacks_is_told(bench: Bench) -> None:
 
 def test_all_metrics_stand_under_what_was_asked(bench: Bench) -> None:
     bench("run", "-m", "bm25", "--limit", 8)
-    first = bench("show", "bm25@starter", "--format", "all").out.splitlines()[0]
-    assert first == "bm25 @ starter: n 6, failed 0, limit 8, text name_description"
+    said = " ".join(bench("show", "bm25@starter", "--all").out.split())
+    assert said.startswith(
+        "bm25 @ starter 6 judged queries (test, limit 8), 0 failed, 2 without gold; 179 tools as name_"
+    )
 
 
 # Exports ------------------------------------------------------------------------------------------------------------

@@ -293,7 +293,7 @@ def test_show_writes_every_form(bench: Bench) -> None:
     result = one(bench, "-m", "bm25", "--limit", 8)
     name = result["manifest"]["result_id"]
     assert bench("show", name, "--format", "json").json == result
-    everything = bench("show", name, "--format", "all").out
+    everything = bench("show", name, "--all").out
     assert all(re.search(rf"^ {re.escape(metric)} ", everything, re.M) for metric in result["metrics"]["metrics"])
     trec = bench("show", name, "--format", "trec").out.splitlines()
     assert all(len(line.split()) == 6 for line in trec)

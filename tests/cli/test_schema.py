@@ -1,4 +1,4 @@
-"""`bench schema`: the shipped schemas are those of the models."""
+"""`bench list schemas`: the shipped schemas are those of the models."""
 
 from __future__ import annotations
 
@@ -21,11 +21,20 @@ def test_the_shipped_schemas_are_those_of_the_models() -> None:
 
 @pytest.mark.parametrize("name", schema_files())
 def test_a_schema_is_printed_and_is_one(bench: Bench, name: str) -> None:
-    schema = bench("schema", name).json
+    schema = bench("list", "schemas", name).json
     assert schema == shipped_schema(name)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
+def test_several_schemas_are_a_list_and_an_unknown_one_is_refused(bench: Bench) -> None:
+    assert bench("list", "schemas", "manifest", "metrics").json == [
+        shipped_schema("manifest"),
+        shipped_schema("metrics"),
+    ]
+    assert "did you mean 'manifest'" in bench("list", "schemas", "manifst", code=2).err
+    assert bench("list", "schemas", "--json").json == list(schema_files())
+
+
 def test_without_a_name_the_names_are_listed(bench: Bench) -> None:
-    assert bench("schema").out.splitlines() == list(schema_files()) == sorted(build_schemas())
+    assert bench("list", "schemas").out.splitlines() == list(schema_files()) == sorted(build_schemas())

@@ -131,7 +131,7 @@ def test_no_key_stands_in_anything_that_is_stored_sent_or_printed(
     policy = work / "policy.toml"
     policy.write_text('margin = 0.5\n[[rule]]\nmetric = "recall@5"\n')
     limit = ["-d", "starter", "--limit", "12"]
-    gate = "--baseline baseline.json --policy policy.toml --markdown gate.md --junit gate.xml".split()
+    gate = "--baseline baseline.json --policy policy.toml --out gate.md --out gate.xml".split()
     codes = {
         ("run", "-m", asks.partition(", version")[0] + ")", *limit): 0,
         ("run", "-m", asks, *limit): 4,
@@ -214,7 +214,7 @@ def test_a_key_is_refused_in_every_form(form: str, work: Path, monkeypatch: pyte
         ["run", "-m", "http", "--set", f"url=https://u:{quote(KEY)}@host"],
         ["run", "-m", "http", "--set", f"query={KEY}"],
         ["run", "-m", f'command(run="node s.js --key={KEY}")'.replace('c"', 'c\\"')],
-        ["run", "-m", "bm25", "--as", KEY],
+        ["run", "-m", "bm25", "--name", KEY],
         ["run", "-d", f"starter(no_tool={quote(KEY)})"],
         ["run", "keyed.toml"],
         ["bless", "bm25@starter", "--reason", KEY],

@@ -1,4 +1,4 @@
-"""`bench run --as` and `bench results`: names of results, and their removal."""
+"""`bench run --name` and `bench results`: names of results, and their removal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_name_stands_in_every_table_and_the_spec_in_the_manifest(bench: Bench, ready: Path) -> None:
-    said = bench("run", "-m", CLUMSY, "-d", "starter", "--as", "ours")
+    said = bench("run", "-m", CLUMSY, "-d", "starter", "--name", "ours")
     assert said.out.startswith("ours @ starter\n")
     assert CLUMSY in said.out.splitlines()[1]
     result = stored(ready, "ours")
@@ -51,9 +51,7 @@ def test_a_name_stands_in_every_table_and_the_spec_in_the_manifest(bench: Bench,
     Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     bench("bless", "ours@starter", "--out", "b.json")
     for command in (
-        ["results", "list"],
         ["list", "results"],
-        ["show", "ours", "--format", "all"],
         ["show", "ours", "--by", "gold"],
         ["compare", "ours", "bm25@starter"],
         ["compare", "bm25@starter", "ours@starter", "--json"],
@@ -63,7 +61,7 @@ def test_a_name_stands_in_every_table_and_the_spec_in_the_manifest(bench: Bench,
         out = bench(*command).out
         assert "ours" in out, command
         assert CLUMSY not in out, command
-    (row,) = [row for row in bench("results", "list", "--json").json["results"] if row["alias"]]
+    (row,) = [row for row in bench("list", "results", "--json").json["results"] if row["alias"]]
     assert (row["alias"], row["method"]) == ("ours", CLUMSY)
     # The spec finds it as before, in any order of its parameters.
     for name in (
@@ -98,14 +96,14 @@ def test_a_name_changes_neither_id_nor_digest_nor_numbers(bench: Bench, ready: P
 
 def test_a_result_keeps_its_name_when_it_is_made_or_scored_again(bench: Bench, ready: Path) -> None:
     run = ["run", "-q", "-m", "bm25", "-d", "starter"]
-    bench(*run, "--as", "ours")
+    bench(*run, "--name", "ours")
     bench(*run, "--metric", "ndcg@7")
     assert "ndcg@7" in stored(ready, "ours").metrics.metrics
     bench(*run, "--overwrite", "always")
     assert stored(ready, "ours").manifest.method.alias == "ours"
     bench("rescore", "ours")
     # A new name replaces the old one.
-    bench(*run, "--as", "mine")
+    bench(*run, "--name", "mine")
     assert stored(ready, "mine").manifest.method.spec == "bm25"
     with pytest.raises(UsageError, match="no result 'ours'"):
         stored(ready, "ours")
@@ -148,12 +146,12 @@ def test_names_of_all_scripts_name_and_find(bench: Bench, ready: Path, name: str
 def test_a_name_that_is_taken_is_refused_before_anything_runs(bench: Bench, ready: Path) -> None:
     bench("results", "mv", "bm25@starter", "ours")
     for name in ("ours", "Ours"):
-        said = bench("run", "-m", CLUMSY, "-d", "starter", "--as", name, code=2)
+        said = bench("run", "-m", CLUMSY, "-d", "starter", "--name", name, code=2)
         assert f"{name!r} is taken" in said.err
         assert "bench results mv" in said.err
     assert not list(ready.glob("starter/bm25-fields-*"))
     # Other settings of the same method are another system; what is stored stays under its spec.
-    said = bench("run", "-q", "-m", "bm25", "-d", "starter", "--depth", "7", "--as", "ours", code=2)
+    said = bench("run", "-q", "-m", "bm25", "-d", "starter", "--depth", "7", "--name", "ours", code=2)
     assert "'ours' is taken" in said.err
     assert len(list(ready.glob("starter/bm25-*"))) == 3
     # The name of a scored run file is taken as well.
@@ -161,9 +159,9 @@ def test_a_name_that_is_taken_is_refused_before_anything_runs(bench: Bench, read
     Path("theirs.jsonl").write_text(run)
     bench("score", "theirs.jsonl", "-d", "starter")
     assert "'theirs' is taken" in bench("results", "mv", "random@starter", "theirs", code=2).err
-    assert "cannot name 2" in bench("run", "-m", "bm25", "-m", "random", "--as", "two", code=2).err
+    assert "cannot name 2" in bench("run", "-m", "bm25", "-m", "random", "--name", "two", code=2).err
     Path("x.toml").write_text('methods = ["bm25"]\ndatasets = ["starter"]\n')
-    assert "defines the run" in bench("run", "x.toml", "--as", "ours", code=2).err
+    assert "defines the run" in bench("run", "x.toml", "--name", "ours", code=2).err
 
 
 def test_one_name_stands_for_a_method_on_several_datasets(bench: Bench, ready: Path) -> None:
@@ -171,14 +169,14 @@ def test_one_name_stands_for_a_method_on_several_datasets(bench: Bench, ready: P
     Path("tools.json").write_text(json.dumps({"tools": tools}))
     Path("q.csv").write_text("query,tools\nfind the letter,find\nsend the letter,send\n")
     bench("data", "import", "desk", "tools.json", "--queries", "q.csv")
-    bench("run", "-q", "-m", "bm25", "-d", "starter", "-d", "desk", "--as", "ours")
+    bench("run", "-q", "-m", "bm25", "-d", "starter", "-d", "desk", "--name", "ours")
     assert "names results on several datasets: ours@desk, ours@starter" in bench("show", "ours", code=2).err
     assert bench("show", "ours@desk").out.startswith("ours @ desk\n")
     # Catalogues change, and the name goes with the newest.
     Path("q.csv").write_text("query,tools\nfind the letter,find\nsend the letter,send\ndrop it,drop\n")
     bench("data", "import", "desk", "tools.json", "--queries", "q.csv", "--replace")
     assert "as it was before it was replaced" in bench("show", "ours@desk", code=2).err
-    bench("run", "-q", "-m", "bm25", "-d", "desk", "--as", "ours")
+    bench("run", "-q", "-m", "bm25", "-d", "desk", "--name", "ours")
     assert stored(ready, "ours@desk").metrics.n == 3
     with pytest.raises(UsageError, match="is taken"):
         set_alias(stored(ready, "random@starter"), "ours")
@@ -451,7 +449,7 @@ def test_a_name_that_another_process_took_meanwhile_leaves_the_result(
 ) -> None:
     monkeypatch.setattr("bench.cli.run.check_free", lambda *arguments: None)
     bench("results", "mv", "random@starter", "ours")
-    said = bench("run", "-m", CLUMSY, "-d", "starter", "--as", "ours", code=2)
+    said = bench("run", "-m", CLUMSY, "-d", "starter", "--name", "ours", code=2)
     assert "'ours' is taken" in said.err
     assert said.out.startswith(f"{CLUMSY} @ starter\n")
     assert stored(ready, f"{CLUMSY}@starter").metrics.n

@@ -182,5 +182,5 @@ def test_the_command_says_it(submit: Submit, tmp_path: Path, bench: Callable[...
     assert stated["variants"]["count"] == 2
     assert "hit@1" in stated["variants"]["best"]
     assert "variants" not in json.loads(bench("show", ids[0], "--results", str(tmp_path), "--json").out)
-    listed = json.loads(bench("results", "list", "--results", str(tmp_path), "--json").out)["results"]
+    listed = json.loads(bench("list", "results", "--results", str(tmp_path), "--json").out)["results"]
     assert sorted(item["variants"] for item in listed) == [1, 2, 2]

@@ -81,22 +81,6 @@ def test_copies_of_a_query_are_no_evidence(tmp_path: Path) -> None:
     assert (data.unit, data.n, data.units, data.effective) == ("gold", 360, 30, 30.0)
 
 
-def test_the_same_queries_taken_as_independent_are_shown_marked(tmp_path: Path) -> None:
-    result = comparison(field(copies(30, 12), tmp_path, SOME, MORE), independent=True)
-    (difference,) = result.datasets[0].metrics[0].differences
-    assert difference.independent is not None
-    assert difference.independent.p < 1e-4 < difference.p
-    assert difference.low is not None
-    assert difference.independent.low is not None
-    assert difference.independent.low > difference.low + 0.1
-    said = render.markdown(result)
-    assert "360 judged queries, 30 groups (effective 30)" in said
-    assert "### As if queries were independent" in said
-    assert render.INDEPENDENT in said
-    # They take no part in the signs.
-    assert said.split("### As if")[1].count("†") == 0
-
-
 def test_fewer_than_thirty_units_decide_nothing_however_many_queries_there_are(tmp_path: Path) -> None:
     none: list[int] = []
     every = list(range(60))

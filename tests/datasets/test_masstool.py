@@ -82,8 +82,8 @@ def test_what_is_no_set_of_queries_is_refused(mirror: Path, isolated: None, spec
 
 
 def test_alone_it_can_be_looked_at_and_not_run(mirror: Path, bench: Bench) -> None:
-    for verb in ("info", "stats", "audit", "verify"):
-        assert "masstool" in bench("data", verb, "masstool").out
+    for words in (["info", "--all"], ["audit"], ["fetch", "--verify"]):
+        assert "masstool" in bench("data", *words, "masstool").out
     told = " ".join(bench("run", "-m", "bm25", "-d", "masstool", code=2).err.split())
     assert "masstool is a set of queries without tools; add them to another dataset: DATASET(no_tool=masstool)" in told
 

@@ -1,168 +1,128 @@
-"""The report as a comment on GitHub and GitLab, against servers on this machine."""
+"""The jobs of `bench init` and of the action that write a gate's report as a comment, run against a server here."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kit.comments import COMMIT, TOKEN, Comments, comments
+from kit.jobs import GitHubJob, run_gitlab
 
-from bench.base.config import config_context
-from bench.base.errors import UnavailableError
-from bench.gating.comment import write_comment
+from bench.gating.example import write_example
 
-Bench = Callable[..., Any]
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).resolve().parents[2]
 MARKER = "<!-- bench gate 0123456789abcdef -->"
 OTHER = "<!-- bench gate fedcba9876543210 -->"
 
+Write = Callable[..., int]
 
-@pytest.fixture
-def server() -> Iterator[Comments]:
-    with comments() as server, config_context(offline=False):
-        yield server
+
+def github_step(tmp_path: Path) -> dict[str, Any]:
+    """The step of the workflow."""
+    write_example(tmp_path / "example")
+    workflow = yaml.safe_load((tmp_path / "example/.github/workflows/tool-search.yml").read_text())
+    step: dict[str, Any] = workflow["jobs"]["comment"]["steps"][-1]
+    return step
 
 
 @pytest.fixture(params=["github", "gitlab"])
-def variables(request: pytest.FixtureRequest, server: Comments, tmp_path: Path) -> dict[str, str]:
-    """Those of a job for request 7."""
-    return server.of_github(tmp_path / "event.json") if request.param == "github" else server.of_gitlab()
+def host(request: pytest.FixtureRequest) -> str:
+    """A host whose program is on this machine."""
+    if shutil.which({"github": "gh", "gitlab": "curl"}[request.param]) is None:
+        pytest.skip(f"the program that comments on {request.param} is not here")
+    return str(request.param)
 
 
-def test_a_report_becomes_one_comment_that_later_runs_update(server: Comments, variables: dict[str, str]) -> None:
+@pytest.fixture
+def server(host: str, tmp_path: Path) -> Iterator[Comments]:
+    with comments(tmp_path / "socket" if host == "github" else None) as server:
+        yield server
+
+
+@pytest.fixture
+def write(host: str, server: Comments, tmp_path: Path) -> Write:
+    """Run the job with a report; returns its exit code."""
+    folder = tmp_path / "job" / "workspace"
+    folder.mkdir(parents=True)
+    (tmp_path / "gh").mkdir()
+    (tmp_path / "gh" / "config.yml").write_text(f"http_unix_socket: {tmp_path / 'socket'}\n")
+    step = github_step(tmp_path)
+    gitlab = yaml.safe_load((tmp_path / "example/.gitlab-ci.yml").read_text())["tool-search-comment"]
+    contexts = {
+        "github.token": TOKEN,
+        "github.repository": "owner/name",
+        "github.event.pull_request.number": "7",
+        "github.event.pull_request.head.sha": COMMIT,
+    }
+
+    def write(report: str, **change: str) -> int:
+        (folder / "bench-gate.md").write_text(report)
+        if host == "github":
+            job = GitHubJob(folder, {**os.environ, "GH_CONFIG_DIR": str(tmp_path / "gh")}, contexts=contexts)
+            job.run([step])
+            done = job.done
+        else:
+            done = run_gitlab(gitlab, folder, {**os.environ, **server.of_gitlab(), **change})
+        assert TOKEN not in done[-1].said
+        return done[-1].code
+
+    return write
+
+
+def test_a_report_becomes_one_comment_that_later_runs_update(server: Comments, write: Write) -> None:
     # A hundred others fill the first page; others wrote the marker, and a comment has no text.
     for _ in range(120):
         server.add("hello")
-    for place, association, kind in ((3, "CONTRIBUTOR", "User"), (5, "OWNER", "User"), (6, "NONE", "Bot")):
-        writer = {"user": {"login": f"other-{kind}", "type": kind}, "author": {"id": place}}
-        server.comments[place] |= {"body": f"pass\n{MARKER}", "author_association": association, **writer}
+    for place in (3, 5):
+        server.comments[place] |= {"body": f"pass\n{MARKER}", "user": {"login": "other"}, "author": {"id": place}}
     server.comments[4]["body"] = None
     for verdict in ("pass", "regression"):
-        assert write_comment(f"## Gate: {verdict}\n\n{MARKER}\n", variables)
+        assert write(f"## Gate: {verdict}\n\n{MARKER}\n") == 0
         assert len(server.comments) == 121
         # The commit is named: a job that fails before its gate leaves the comment of an earlier one.
-        assert server.bodies()[120] == f"## Gate: {verdict}\n\nCommit {COMMIT}\n\n{MARKER}"
-    assert [server.bodies()[place] for place in (3, 5, 6)] == [f"pass\n{MARKER}"] * 3
+        assert server.bodies()[120].rstrip() == f"Commit {COMMIT}\n\n## Gate: {verdict}\n\n{MARKER}"
+    assert [server.bodies()[place] for place in (3, 5)] == [f"pass\n{MARKER}"] * 2
     # Another gate has a comment of its own.
-    write_comment(f"## Gate: pass\n\n{OTHER}\n", variables)
+    assert write(f"## Gate: pass\n\n{OTHER}\n") == 0
     assert len(server.comments) == 122
 
 
-def test_what_cannot_be_written_is_a_sentence_without_the_token(server: Comments, variables: dict[str, str]) -> None:
-    server.refused = 403
-    with pytest.raises(UnavailableError, match=r"^the comment was not written \(POST gives status 403: ") as refused:
-        write_comment(f"## Gate: pass\n\n{MARKER}\n", variables)
-    gone = {name: "http://127.0.0.1:9" if "API" in name else value for name, value in variables.items()}
-    with pytest.raises(UnavailableError, match=r"^the comment was not written \(") as unreachable:
-        write_comment(f"## Gate: pass\n\n{MARKER}\n", gone)
-    assert len(str(refused.value)) < 400
-    assert TOKEN not in str(unreachable.value)
-    with config_context(offline=True), pytest.raises(UnavailableError, match="offline"):
-        write_comment(MARKER, variables)
-    assert server.comments == []
-
-
-@pytest.mark.parametrize("said", [{"message": "moved"}, [3], [{"id": "x", "body": MARKER}], None])
-def test_an_answer_of_another_form_is_a_sentence(
-    server: Comments, variables: dict[str, str], said: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Odd:
-        def __getitem__(self, part: slice) -> Any:
-            return said
-
-    monkeypatch.setattr(server, "comments", Odd())
-    with pytest.raises(UnavailableError, match="has no form that is known"):
-        write_comment(MARKER, variables)
-
-
 @pytest.mark.parametrize("end", ["", "hello", MARKER.upper(), f"{MARKER} -->", f"x {MARKER}"])
-def test_a_report_that_is_none_is_not_written(server: Comments, variables: dict[str, str], end: str) -> None:
-    with pytest.raises(UnavailableError, match="does not end as one"):
-        write_comment(f"## Gate: pass\n\n{end}\n", variables)
+def test_a_report_that_is_none_is_not_written(server: Comments, write: Write, end: str) -> None:
+    server.add("hello")
+    assert write(f"## Gate: pass\n\n{end}\n") != 0
+    assert server.bodies() == ["hello"]
+
+
+def test_what_cannot_be_written_fails_the_job(server: Comments, write: Write) -> None:
+    server.refused = 403
+    assert write(f"## Gate: pass\n\n{MARKER}\n") != 0
     assert server.comments == []
 
 
-def test_a_job_of_its_own_comments_with_the_report(
-    bench: Bench,
-    ready: Path,
-    starter_baseline: Path,
-    server: Comments,
-    variables: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
-    gate = ["gate", "random@starter", "--baseline", str(starter_baseline), "--policy", "gate.toml"]
-    bench(*gate, "--markdown", "report.md", code=1)
-    monkeypatch.delenv("BENCH_OFFLINE")
-    bench("comment", "report.md", code=4)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    for _ in range(2):
-        bench("comment", "report.md")
-    (body,) = server.bodies()
-    assert body.startswith("## Gate: regression")
-    # A pull request from a fork.
-    server.refused = 403
-    said = bench("comment", "report.md", code=4)
-    assert "the comment was not written" in said.err
-    assert TOKEN not in said.out + said.err
-    bench("comment", "no-such.md", code=2)
-    monkeypatch.delenv("CI_MERGE_REQUEST_IID", raising=False)
-    Path("event.json").write_text("{}")
-    monkeypatch.setenv("GITHUB_EVENT_PATH", "event.json")
-    assert "nothing is written" in bench("comment", "report.md").out
-
-
-def test_a_job_for_no_request_writes_nothing(server: Comments, tmp_path: Path) -> None:
-    assert not write_comment(MARKER, server.of_github(tmp_path / "event.json", number=None))
-    gitlab = server.of_gitlab()
-    del gitlab["CI_MERGE_REQUEST_IID"]
-    assert not write_comment(MARKER, gitlab)
-    assert server.seen == []
-
-
-def test_the_commit_is_that_of_the_branch_and_may_be_unknown(server: Comments, tmp_path: Path) -> None:
-    variables = server.of_github(tmp_path / "event.json")
-    (tmp_path / "event.json").write_text('{"pull_request": {"number": 7}}')
-    write_comment(f"## Gate: pass\n\n{MARKER}\n", variables)
+@pytest.mark.parametrize("host", ["gitlab"])
+def test_the_commit_is_that_of_the_branch_and_a_missing_token_is_named(server: Comments, write: Write) -> None:
     # The commit of a pipeline for merged results is on no branch.
-    merged = {"CI_COMMIT_SHA": "c0de", "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": "5eed"}
-    write_comment(f"## Gate: pass\n\n{OTHER}\n", {**server.of_gitlab(), **merged})
-    assert server.bodies() == [f"## Gate: pass\n\n{MARKER}", f"## Gate: pass\n\nCommit 5eed\n\n{OTHER}"]
+    assert write(f"## Gate: pass\n\n{MARKER}\n", CI_MERGE_REQUEST_SOURCE_BRANCH_SHA="5eed") == 0
+    assert server.bodies()[0].startswith("Commit 5eed\n")
+    assert write(f"## Gate: pass\n\n{MARKER}\n", COMMENT_TOKEN="") != 0
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"GITHUB_TOKEN": ""}, "needs the variable GITHUB_TOKEN"),
-        ({"GITHUB_EVENT_PATH": "/nowhere/event.json"}, "cannot read /nowhere/event.json"),
-        ({"GITHUB_EVENT_PATH": ""}, "needs the variable GITHUB_EVENT_PATH"),
-        ({"GITLAB_CI": "true", "CI_MERGE_REQUEST_IID": "4"}, "needs the variable CI_API_V4_URL"),
-    ],
-)
-def test_a_variable_that_is_missing_is_named(
-    server: Comments, tmp_path: Path, change: dict[str, str], said: str
-) -> None:
-    with pytest.raises(UnavailableError, match=said):
-        write_comment(MARKER, {**server.of_github(tmp_path / "event.json"), **change})
-    with pytest.raises(UnavailableError, match="neither GITHUB_REPOSITORY nor GITLAB_CI"):
-        write_comment(MARKER, {})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[1]",
-        '{"pull_request": {"number": "x"}}',
-        '{"pull_request": 3}',
-        '{"pull_request": null, "pull_request": {"number": 7}}',
-        "{" * 9999,
-    ],
-)
-def test_an_event_that_is_none_is_a_sentence(server: Comments, tmp_path: Path, text: str) -> None:
-    variables = server.of_github(tmp_path / "event.json")
-    (tmp_path / "event.json").write_text(text)
-    with pytest.raises(UnavailableError, match="does not say which pull request"):
-        write_comment(MARKER, variables)
+def test_the_workflow_and_the_action_comment_alike(tmp_path: Path) -> None:
+    step = github_step(tmp_path)
+    action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["runs"]["steps"][-1]
+    assert action.pop("if") == "inputs.token != ''"
+    assert action["env"].pop("GH_TOKEN") == "${{ inputs.token }}"
+    assert action["env"].pop("REPORT") == "${{ runner.temp }}/bench-gate.md"
+    assert step["env"].pop("GH_TOKEN") == "${{ github.token }}"
+    assert step["env"].pop("REPORT") == "bench-gate.md"
+    assert action == step
+    assert "${{" not in step["run"]
+    assert subprocess.run(["bash", "-n", "-c", step["run"]], check=False).returncode == 0

@@ -92,7 +92,7 @@ def test_the_command(
     chat_server: ChatServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     chat_server.answer = lambda body: '{"assessment": "exact"}'
-    words = ["data", "check-exact", "starter", "--llm", "some-model", "--sample", "20"]
+    words = ["data", "check-exact", "starter", "--llm", "some-model", "--limit", "20"]
     assert run([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["requests"] == 20

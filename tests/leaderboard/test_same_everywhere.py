@@ -52,9 +52,9 @@ def test_a_mean_and_its_interval(bench: Bench, ready_site: Built, pair: tuple[Pa
     low, high = format_fixed(value.low), format_fixed(value.high)
     for command in (("show", pair[0]), ("show", pair[0], "--all"), ("compare", *pair, "-m", METRIC)):
         assert f"{mean} {ends}" in words(bench(*command).out), command
-    assert re.search(rf"{METRIC} {mean} {low} {high}", words(bench("show", pair[0], "--format", "all").out))
+    assert re.search(rf"{METRIC} {mean} {low} {high}", words(bench("show", pair[0], "--all").out))
     assert f"{mean} [{low}, {high}]" in bench("compare", *pair, "-m", METRIC, "--format", "markdown").out
-    assert mean in bench("compare", *pair, "-m", METRIC, "--latex").out
+    assert mean in bench("compare", *pair, "-m", METRIC, "--format", "latex").out
     pages = [ready_site.page(f"{kind}/{name}.html") for kind, name in (("r", result.manifest.result_id),)]
     pages.append(ready_site.page(f"d/{ready_site.board.slug}.html"))
     for page in pages:
@@ -101,7 +101,7 @@ def test_the_gate_has_the_texts_of_the_comparison(
 ) -> None:
     shutil.copy(starter_baseline, "b.json")
     Path("gate.toml").write_text(f'margin = 0.02\n[[rule]]\nmetric = "{METRIC}"\n')
-    gate = ("gate", pair[1], "--baseline", "b.json", "--policy", "gate.toml", "--markdown", "gate.md")
+    gate = ("gate", pair[1], "--baseline", "b.json", "--policy", "gate.toml", "--out", "gate.md")
     told = words(bench(*gate, code=1).out)
     first, second = (format_fixed(StoredResult.read(folder).metrics.metrics[METRIC].mean) for folder in pair)
     d = format_signed(difference["difference"])

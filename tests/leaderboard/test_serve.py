@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kit.results import folder_of
@@ -129,7 +130,7 @@ def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_tha
     few: Path, build: Callable[..., Built]
 ) -> None:
     site = build()
-    line = [sys.executable, "-m", "bench", "leaderboard", "serve", "--port", "0", "--out", str(site.folder)]
+    line = [sys.executable, "-m", "bench", "leaderboard", "build", "--serve", "0", "--out", str(site.folder)]
     process = subprocess.Popen(
         [*line, "--results", str(few)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -157,3 +158,8 @@ def test_the_command_serves_the_last_build_at_once_and_goes_on_after_a_build_tha
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.mark.parametrize("option", ["--strict", "--json"])
+def test_what_waits_for_an_end_does_not_go_with_serving(bench: Callable[..., Any], option: str) -> None:
+    assert "--serve goes on until Ctrl-C" in bench("leaderboard", "build", "--serve", "0", option, code=2).err

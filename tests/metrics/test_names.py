@@ -174,8 +174,8 @@ def test_repeated_metrics_are_taken_once_in_order() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ndgc@5", "there is no metric 'ndgc' (did you mean 'ndcg'?); `bench metrics` lists them."),
-        ("zzzzzz", "there is no metric 'zzzzzz'; `bench metrics` lists them."),
+        ("ndgc@5", "there is no metric 'ndgc' (did you mean 'ndcg'?); `bench list metrics` lists them."),
+        ("zzzzzz", "there is no metric 'zzzzzz'; `bench list metrics` lists them."),
         ("", "'' is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold."),
         ("NDCG@5", "'NDCG@5' is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold."),
         ("ndcg@", "'ndcg@' is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold."),
@@ -196,7 +196,7 @@ def test_repeated_metrics_are_taken_once_in_order() -> None:
         ),
         ("rbp(q=0.9)@5", "metric rbp has no parameter 'q'; its parameters: p."),
         ("recall(p=1)@5", "metric recall has no parameter 'p'; its parameters: none."),
-        ("rpb(p=0.9)@5", "there is no metric 'rpb' (did you mean 'rbp'?); `bench metrics` lists them."),
+        ("rpb(p=0.9)@5", "there is no metric 'rpb' (did you mean 'rbp'?); `bench list metrics` lists them."),
         ("rbp(p=0.9)@gold", "rbp(p=0.9) does not take the cut-off gold; write rbp(p=0.9)@5."),
         ("rbp(p=0.9@5", "'rbp(p=0.9@5' is not a metric; write a name and a cut-off as in ndcg@5 or recall@gold."),
         ("rbp(p=0.9, p=0.8)@5", "cannot read 'rbp(p=0.9, p=0.8)': argument 'p' occurs twice."),

@@ -95,7 +95,7 @@ def test_an_unknown_name_is_told_with_the_nearest_one(name: str, hint: str) -> N
         with pytest.raises(UsageError) as caught:
             use(name)
         assert str(caught.value) == (
-            f"there is no dataset {name!r}{hint}; `bench data list` lists them, and `bench data add` adds your own."
+            f"there is no dataset {name!r}{hint}; `bench list datasets` lists them, and `bench data add` adds your own."
         )
 
 

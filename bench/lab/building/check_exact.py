@@ -9,21 +9,20 @@ import click
 from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import budget_option, complete_datasets, json_option, source_options
+from bench.cli.options import complete_datasets
 from bench.cli.output import console, print_json
 from bench.show.numbers import estimate
 from bench.show.tables import Table
 
 
-@click.command("check-exact", cls=VerbCommand)
+@click.command("check-exact", cls=VerbCommand, common=("source", "budget", "json"))
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that judges the requests.")
-@click.option("--sample", type=click.IntRange(1), default=100, show_default=True, help="Requests to ask about.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="Ask about N requests.", metavar="N"
+)
 @more_option("--seed", type=int, default=0, show_default=True, help="Random seed of the sample and the tools left out.")
-@budget_option
-@source_options
-@json_option
-def command(dataset: str, model: str, sample: int, seed: int, as_json: bool) -> None:
+def command(dataset: str, model: str, limit: int, seed: int, as_json: bool) -> None:
     """Ask a language model how many requests of DATASET are solved exactly by their gold tools.
 
     A request passes if its tools do all that is asked, and no longer do once one of them is left out (table 1 of the
@@ -40,7 +39,7 @@ def command(dataset: str, model: str, sample: int, seed: int, as_json: bool) -> 
     bars = progress()
     loaded = load_dataset(dataset, bars)
     judge = LanguageModel(model, progress=bars)
-    found = check_exact(loaded, sample, seed, judge, bars)
+    found = check_exact(loaded, limit, seed, judge, bars)
     if as_json:
         by_size = {str(size): asdict(share) for size, share in found.by_size.items()}
         asked = {"dataset": loaded.spec, "model": judge.identity, "seed": seed}

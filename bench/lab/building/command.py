@@ -13,7 +13,7 @@ from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.paths import storage_errors
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import budget_option, complete_datasets, json_option, source_options
+from bench.cli.options import complete_datasets
 from bench.cli.output import console, print_json, say
 from bench.show.tables import Table
 
@@ -40,7 +40,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return tuple(sorted(sizes))
 
 
-@click.command("build-rectools", cls=VerbCommand)
+@click.command("build-rectools", cls=VerbCommand, common=("source", "budget", "json"))
 @click.argument("library", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes and judges the requests.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write.")
@@ -64,9 +64,6 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     show_default=True,
     help="Proportion of requests in the test split.",
 )
-@budget_option
-@source_options
-@json_option
 def command(
     library: str,
     model: str,

@@ -11,7 +11,7 @@ import numpy as np
 from bench.base.bars import progress
 from bench.base.paths import write_text
 from bench.cli.help import VerbCommand
-from bench.cli.options import complete_datasets, json_option, source_options
+from bench.cli.options import complete_datasets
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS
@@ -27,7 +27,7 @@ from bench.show.tables import Table
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("graph", cls=VerbCommand)
+@click.command("graph", cls=VerbCommand, common=("source", "json"))
 @click.argument("dataset", shell_complete=complete_datasets)
 @click.option(
     "--graph", default="rules", show_default=True, help=f"One of {', '.join(GRAPHS)}, or a TSV file of edges."
@@ -35,8 +35,6 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--discriminator", default="", help="Classifier folder, for --graph discriminator.")
 @click.option("--by-category", is_flag=True, help="Show the graph density of each category.")
 @click.option("--out", type=FILE, help="Write the edges to this file, to be read by `--graph FILE`.")
-@source_options
-@json_option
 def command(
     dataset: str,
     graph: str,

@@ -15,10 +15,10 @@ from bench.base.bars import progress
 from bench.base.config import current_session
 from bench.base.errors import CheckFailed, UsageError
 from bench.base.parameters import suggestion
-from bench.base.paths import results_folder, write_text
+from bench.base.paths import write_text
+from bench.cli.common import format_option
 from bench.cli.executors import chosen_executor, executor_options
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import json_option, results_option, source_options
 from bench.cli.output import print_json
 from bench.lab.reproduce.artefacts import adding_command, artefact, artefacts, folder_of, is_there, with_needed
 from bench.lab.reproduce.artefacts import command as training_command
@@ -55,7 +55,7 @@ def _names() -> list[str]:
     return [*_WORDS, *papers(), *table_names(), *(claim.id for claim in claims()), *artefacts()]
 
 
-@click.command("reproduce", cls=VerbCommand)
+@click.command("reproduce", cls=VerbCommand, common=("results", "source", "quiet", "json"))
 @click.argument("what", nargs=-1, shell_complete=_complete)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for Markdown and JSON files.")
 @click.option(
@@ -65,24 +65,19 @@ def _names() -> list[str]:
     metavar="ROLE=MODEL",
     help="A language model in the place of a paper's; repeatable.",
 )
-@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of tables.")
+@format_option("markdown")
 @more_option("--download", is_flag=True, help="Download missing encoders of the papers (some gigabytes).")
 @executor_options
-@results_option
-@source_options
-@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
-@json_option
 def command(
     what: tuple[str, ...],
     out: Path | None,
     named: tuple[str, ...],
-    as_markdown: bool,
+    layout: str,
     download: bool,
     jobs: int,
     address: str | None,
-    results: Path | None,
+    results: Path,
     quiet: bool,
-    as_json: bool,
 ) -> None:
     """Reproduce the papers' tables and claims.
 
@@ -107,7 +102,7 @@ def command(
         _train(what[what[0] == "train" :], quiet)
         return
     if what == ("list",):
-        _list(as_json)
+        _list(layout == "json")
         return
     models = read_roles(named)
     tables, chosen = _chosen(what)
@@ -117,7 +112,7 @@ def command(
         click.get_current_context().call_on_close(lambda: os.environ.pop("HF_HUB_OFFLINE", None))
 
     runs = MethodRuns(
-        results or results_folder(),
+        results,
         load=lambda spec: load_dataset(spec, bars),
         build=lambda spec: build_method(spec, progress=bars),
         metrics=metrics_of(tables, chosen, models),
@@ -134,7 +129,7 @@ def command(
         runs.run_ahead(plan_runs(asked), executor)
     command_line = shlex.join(["bench", "reproduce", *what, *(word for text in named for word in ("--model", text))])
     parts_of = side_by_side if what == ("all",) else block_parts
-    show = None if as_json or as_markdown else lambda *judged: print_parts(parts_of(*judged))
+    show = None if layout != "table" else lambda *judged: print_parts(parts_of(*judged))
     try:
         report = reproduce(tables, chosen, runs, command_line, bars, show, estimate)
     except KeyboardInterrupt:
@@ -144,9 +139,9 @@ def command(
         write_text(out / "reproduction.json", to_json(report))
         write_text(out / "reproduction.md", markdown(report))
         bars.note(f"written: {out / 'reproduction.md'} and {out / 'reproduction.json'}")
-    if as_json:
+    if layout == "json":
         print_json(report.model_dump(mode="json"))
-    elif as_markdown:
+    elif layout == "markdown":
         click.echo(markdown(report), nl=False)
     elif what == ("all",):
         print_parts(summary_parts(report))

@@ -14,7 +14,7 @@ from bench.base.bars import progress
 from bench.base.errors import BenchError, DataError, UsageError
 from bench.base.paths import storage_errors, write_text
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_datasets, json_option, source_options
+from bench.cli.options import complete_datasets
 from bench.cli.output import console, print_json, say
 from bench.importing.reading import open_regular
 from bench.show.numbers import several
@@ -34,19 +34,17 @@ _MOST = 10_000
 _NUMBER = click.IntRange(0, _MOST)
 
 
-@click.command("write-queries", cls=VerbCommand)
+@click.command("write-queries", cls=VerbCommand, common=("source", "json"))
 @click.argument("name", shell_complete=complete_datasets)
 @click.option("--llm", "model", required=True, help="Language model that writes the queries and checks them.")
 @click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="JSON Lines file to write."
+    "--out", "output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="JSON Lines file to write."
 )
 @click.option("--single", type=_NUMBER, help="Queries for one tool [default: one per tool, at most 100].")
 @click.option("--pairs", type=_NUMBER, help="Queries for one of two confusable tools [default: at most 50].")
 @click.option("--chains", type=_NUMBER, help="Queries for two or three tools used in turn [default: at most 50].")
 @click.option("--no-tool", type=_NUMBER, help="Queries that no tool answers [default: one per 5 tools, at most 20].")
 @more_option("--seed", type=int, default=0, show_default=True, help="Random seed of the drawn tools.")
-@source_options
-@json_option
 def command(
     name: str,
     model: str,

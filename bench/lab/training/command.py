@@ -13,7 +13,7 @@ from bench.base.bars import progress
 from bench.base.errors import UsageError
 from bench.base.spec import Spec
 from bench.cli.help import VerbCommand, more_option
-from bench.cli.options import complete_datasets, json_option, settings_options, source_options
+from bench.cli.options import complete_datasets, settings_options
 from bench.cli.output import console, print_json
 from bench.cli.run import read_settings
 from bench.data.tables import Template
@@ -25,13 +25,12 @@ from bench.show.numbers import duration, format_fixed
 from bench.show.tables import Table
 
 
-@click.command("train", cls=VerbCommand)
+@click.command("train", cls=VerbCommand, common=("source", "quiet", "json"))
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("-d", "--dataset", shell_complete=complete_datasets, help="Dataset whose train split is used.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the model.")
 @click.option("--base", help="Initial model: `minilm`, a folder, or a Hub name [default: the kind's].")
 @click.option("-s", "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change a setting; repeatable.")
-@more_option("--settings", "list_settings", is_flag=True, help="List the settings of this kind with defaults.")
 @more_option("--replace", is_flag=True, help="Replace an existing model.")
 @more_option(
     "--ray",
@@ -40,28 +39,24 @@ from bench.show.tables import Table
     help="Mine negatives on the Ray cluster at this address; `local` starts one on this machine.",
 )
 @settings_options("template")
-@source_options
-@more_option("-q", "--quiet", is_flag=True, help="No progress bars and no notes.")
-@json_option
 def command(
     kind: Kind,
     dataset: str | None,
     out: Path | None,
     base: str | None,
     settings: tuple[str, ...],
-    list_settings: bool,
     replace: bool,
     address: str | None,
     template: Template | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Train a model of this KIND on a dataset's train split.
+    """Train a model of this KIND on a dataset's train split. Without --dataset and --out, list its settings.
 
     The same command resumes an interrupted training. To use the model, pass the folder as its name:
     `bench run --method 'dense(encoder=FOLDER)'`.
     """
-    if list_settings:
+    if not any((dataset, out, base, settings, replace, address, template)):
         _print_settings(kind, as_json)
         return
     if dataset is None or out is None:

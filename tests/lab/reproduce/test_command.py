@@ -124,7 +124,7 @@ def test_a_small_table_end_to_end(bench: Bench, reproduced: Path, kept: None) ->
     text = (out / "reproduction.md").read_text()
     assert f"| PMLM-L3-v2+TGR-m, API-Bank [2] | recall@5 | {annotated['recall@5'].printed}" in text
     assert "| tgr-5 | 24 | 0 | 0 | 0 | 12 | 12 | 0 | 2 | 0 |" in text
-    assert bench("reproduce", "tgr-5", "--markdown", "--quiet").out.count("| pass@10 |") == 4
+    assert bench("reproduce", "tgr-5", "--format", "markdown", "--quiet").out.count("| pass@10 |") == 4
 
     # The cells are one line of pandas.
     frame = pd.DataFrame(written["cells"])
@@ -152,7 +152,7 @@ def test_nothing_is_run_where_there_is_no_data(bench: Bench, monkeypatch: pytest
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "empty"))
     report = bench("reproduce", "tgr-4", "--json", "--quiet", "--out", "out").json
     assert json.loads(Path("out/reproduction.json").read_text())["cells"] == report["cells"]
-    shown = bench("reproduce", "tgr-4", "--markdown", "--quiet").out
+    shown = bench("reproduce", "tgr-4", "--format", "markdown", "--quiet").out
     assert Path("out/reproduction.md").read_text().partition("\n\n")[0] == shown.partition("\n\n")[0]
     assert "| tgr-4 | 6 | 0 | 0 | 0 | 0 | 6 | 0 | 0 |" in shown
     assert [cell["verdict"] for cell in report["cells"]] == ["not run"] * 6

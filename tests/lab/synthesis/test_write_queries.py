@@ -100,7 +100,7 @@ def write(bench: Bench, tmp_path: Path) -> Callable[..., Any]:
     """Run the command; gives what it said."""
 
     def write(*more: object, code: int = 0) -> Any:
-        given = ("data", "write-queries", "office", "--llm", "some-model", "--output", tmp_path / "queries.jsonl")
+        given = ("data", "write-queries", "office", "--llm", "some-model", "--out", tmp_path / "queries.jsonl")
         return bench(*given, *(more or NUMBERS), code=code)
 
     return write
@@ -327,7 +327,7 @@ def test_a_killed_run_goes_on_from_the_journal(
 ) -> None:
     chat_server.faults.extend([None] * 10)
     chat_server.fault = hang()
-    given = ["data", "write-queries", "office", "--llm", "some-model", "--output", str(tmp_path / "queries.jsonl")]
+    given = ["data", "write-queries", "office", "--llm", "some-model", "--out", str(tmp_path / "queries.jsonl")]
     running = Forked(COMMAND, *given, *NUMBERS)
     while len(chat_server.requests) < 11 and not running.ended:
         time.sleep(0.02)
@@ -346,7 +346,7 @@ def test_ctrl_c_leaves_what_was_kept(model: Model, chat_server: ChatServer, rows
     # A whole batch is written and checked, and the next one waits.
     chat_server.faults.extend([None] * 16)
     chat_server.fault = hang()
-    given = ["data", "write-queries", "office", "--llm", "some-model", "--output", str(tmp_path / "queries.jsonl")]
+    given = ["data", "write-queries", "office", "--llm", "some-model", "--out", str(tmp_path / "queries.jsonl")]
     more = ["--single", "14", "--pairs", "0", "--chains", "0", "--no-tool", "0"]
     running = Forked(COMMAND, *given, *more)
     while len(chat_server.requests) < 17 and not running.ended:
@@ -378,10 +378,10 @@ def test_what_cannot_work_is_said_before_anything_is_asked(
         assert output.read_text() == content
     output.unlink()
     assert "nothing to write" in write("--single", "0", "--pairs", "0", "--chains", "0", "--no-tool", "0", code=2).err
-    given = ("data", "write-queries", "office", "--output", output)
+    given = ("data", "write-queries", "office", "--out", output)
     assert "rules cannot write queries" in bench(*given, "--llm", "rules", code=2).err
     assert "--llm" in bench(*given, code=2).err
-    assert "no dataset" in bench("data", "write-queries", "nowhere", "--llm", "m", "--output", output, code=2).err
+    assert "no dataset" in bench("data", "write-queries", "nowhere", "--llm", "m", "--out", output, code=2).err
     assert write("--single", "-1", code=2).err
     monkeypatch.delenv("BENCH_LLM_URL")
     assert "BENCH_LLM_URL" in write(code=4).err
@@ -394,7 +394,7 @@ def test_another_model_does_not_replace_the_queries_of_the_first(
     write()
     output = tmp_path / "queries.jsonl"
     before = output.read_bytes()
-    given = ("data", "write-queries", "office", "--llm", "other", "--output", output)
+    given = ("data", "write-queries", "office", "--llm", "other", "--out", output)
     assert "holds something else" in bench(*given, code=2).err
     # Nor does the same model replace a file to which somebody has added a line.
     output.write_bytes(before + b'{"query": "mine", "tools": []}\n')

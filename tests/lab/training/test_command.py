@@ -18,14 +18,14 @@ Bench = Callable[..., Any]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_a_training_are_listed(bench: Bench, kind: Kind) -> None:
-    result = bench("train", kind, "--settings", "--json").json
+    result = bench("train", kind, "--json").json
     fields = trainer_class(kind).Parameters.model_fields
     assert list(result) == list(fields)
     assert all(row["description"] for row in result.values())
     assert result["epochs"]["default"] == fields["epochs"].default
     if kind == "generator":
         assert result["retriever"]["default"] == "dense"
-    assert all(f" {name} " in bench("train", kind, "--settings").out for name in ("epochs", "seed"))
+    assert all(f" {name} " in bench("train", kind).out for name in ("epochs", "seed"))
 
 
 def test_the_mirror_of_a_training_holds_for_all_the_datasets_it_reads(
