@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from bench.base.config import config_context as config_context
     from bench.base.errors import BenchError as BenchError
     from bench.base.parameters import MethodSpec as MethodSpec, ParameterSet as ParameterSet
+    from bench.comparison.comparison import Comparison as Comparison
     from bench.comparison.explain import Explained as Explained
     from bench.comparison.figures import Figure as Figure
-    from bench.comparison.report import Comparison as Comparison
     from bench.comparison.tool_report import ToolsReport as ToolsReport
     from bench.data.dataset import Dataset as Dataset
     from bench.data.gold import Gold as Gold

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import bench
+
 ROOT = Path(__file__).resolve().parent.parent
 #: Folders next to `bench/` that are imported as parts of it.
 BESIDE = ("methods", "datasets", "leaderboard")
@@ -18,6 +20,18 @@ BESIDE = ("methods", "datasets", "leaderboard")
 BY_NAME: dict[str, set[str]] = {"methods": {"lab"}, "datasets": set()}
 #: The buildings beside the harness; `tests/` has a folder of the same name for each.
 BUILDINGS = {path.parent.name for top in (ROOT, ROOT / "bench") for path in top.glob("*/plugin.toml")}
+
+#: Circles that are left; none may be added. Errors hide keys, keys are told from paths, and paths raise errors.
+#: A method that a person makes by keywords and fits to a name asks the registry, which makes methods.
+CIRCLES = {
+    frozenset({"bench.base.errors", "bench.base.paths", "bench.base.secrets"}),
+    frozenset(
+        {
+            *{"bench.api.catalogue", "bench.interface", "bench.interface.construction", "bench.interface.method"},
+            *{"bench.interface.parts", "bench.registry.functions", "bench.registry.methods", "bench.remote.asking"},
+        }
+    ),
+}
 
 
 def layers(text: str) -> dict[str, int]:
@@ -43,13 +57,16 @@ def modules() -> dict[str, Path]:
     return by_key
 
 
+parse = cache(ast.parse)
+
+
 def room(module: str) -> str:
     return module.split(".")[1]
 
 
 def imported(source: str) -> Iterator[str]:
     """Names of modules that a source imports, wherever in it: `a.b` for `import a.b` and for `from a import b`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,6 +74,48 @@ def imported(source: str) -> Iterator[str]:
                 assert node.level == 1, "relative imports stay in their folder"
                 continue
             yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def public_names(source: str) -> Iterator[str]:
+    """The public names of bench that a source uses as `bench.NAME`, as `bench.NAME`."""
+    for node in ast.walk(parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "bench":
+            yield f"bench.{node.attr}"
+
+
+def imports(sources: Mapping[str, str], exports: Mapping[str, str]) -> dict[str, set[str]]:
+    """Module -> the modules that it imports, wherever in it.
+
+    A name that is used or imported from the public face of bench stands for the module that defines it.
+
+    Args:
+        sources: of all modules, by name.
+        exports: public name of `bench` -> the module that defines it.
+    """
+    graph = {}
+    for name, source in sources.items():
+        found = set()
+        for other in {*imported(source), *public_names(source)}:
+            if other not in sources:
+                before, _, last = other.rpartition(".")
+                other = exports.get(last, "") if before == "bench" else before
+            found.add(other)
+        graph[name] = found & sources.keys() - {name}
+    return graph
+
+
+def circles(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """The sets of modules each of which imports all others of its set, directly or through others."""
+    reached: dict[str, set[str]] = {}
+    for start in graph:
+        reached[start], waiting = set(), [start]
+        while waiting:
+            new = graph[waiting.pop()] - reached[start]
+            reached[start] |= new
+            waiting += new
+    return {
+        frozenset(other for other in reached[name] if name in reached[other]) for name in graph if name in reached[name]
+    }
 
 
 def arrows(sources: Mapping[str, str], rooms: Mapping[str, int]) -> set[tuple[str, str]]:
@@ -89,6 +148,25 @@ def test_the_table_has_every_room_and_no_other() -> None:
 
 def test_every_import_goes_downwards() -> None:
     assert not upwards(own_arrows(), table())
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    # `__getattr__` of `bench` asks this for its public names.
+    exports = bench._exports()
+    assert circles(imports({name: path.read_text("utf-8") for name, path in modules().items()}, exports)) == CIRCLES
+
+
+def test_a_circle_is_found() -> None:
+    sources = {
+        "bench.a": "def late():\n    from bench.b import name",
+        "bench.b": "from bench import c",
+        "bench.c": "import bench\nbench.compare()",
+        "bench.d": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import bench.d.e",
+        "bench.d.e": "from bench.d import x\nfrom bench.a import y",
+        "bench.f": "from bench.a import x",
+    }
+    found = circles(imports(sources, {"compare": "bench.a"}))
+    assert found == {frozenset({"bench.a", "bench.b", "bench.c"}), frozenset({"bench.d", "bench.d.e"})}
 
 
 @pytest.mark.parametrize("found", BY_NAME)

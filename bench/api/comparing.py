@@ -11,10 +11,11 @@ from bench.api.results import Result, open_stored_result
 from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.comparison.compare import ComparisonQuestion, compare_results
+from bench.comparison.comparison import Comparison
 from bench.comparison.explain import Explained, query_named
 from bench.comparison.explain import explain as explained
 from bench.comparison.figures import Figure
-from bench.comparison.report import Comparison, Correction
+from bench.comparison.report import Correction
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 

@@ -14,6 +14,7 @@ from bench.base.paths import expand_path, results_folder
 from bench.comparison.tool_report import FIRST, ToolsReport, count_ranking, tools_report
 from bench.evaluation.external import open_result
 from bench.registry import load_dataset
+from bench.results.failures import result_to_dict
 from bench.results.manifest import Metrics
 from bench.results.repeats import chance_sentence, repeats_line
 from bench.results.store import StoredResult
@@ -196,7 +197,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Manifest and metrics, as `bench run --json` prints them."""
-        return self.stored.to_dict()
+        return result_to_dict(self.stored)
 
     def _line(self) -> str:
         data, values = self.stored.manifest.dataset, self.stored.metrics.metrics

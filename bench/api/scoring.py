@@ -20,7 +20,7 @@ from bench.base.paths import expand_path, results_folder
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.external import score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.run_files import RunLine, read_run_file

@@ -9,7 +9,7 @@ from bench.api.catalogue import DatasetLike, MethodLike, ensure_loaded, method_s
 from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.base.paths import expand_path, results_folder
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.tune import Tuning, tune_method
 from bench.metrics import parse_metric
 from bench.registry import methods as registered
@@ -19,8 +19,8 @@ from bench.validation.audit import Audit
 
 def tune(
     method: MethodLike,
-    grid: Mapping[str, Sequence[object]],
     dataset: DatasetLike,
+    grid: Mapping[str, Sequence[object]],
     *,
     metric: str = "recall@5",
     template: Template | None = None,
@@ -33,8 +33,8 @@ def tune(
 
     Args:
         method: a method, with the parameters that stay.
-        grid: parameter -> values to try.
         dataset: a dataset with dev or train queries.
+        grid: parameter -> values to try.
         metric: what is made as high as can be; it has a cut-off.
         template: the text of a tool; the dataset's default if None.
         seed: which train queries are held out, if there is no dev split.
@@ -48,12 +48,14 @@ def tune(
             cut-off.
 
     Examples:
-        >>> tuning = bench.tune("bm25", {"k1": [0.5, 1.2], "b": [0.0, 0.75]}, "starter")
+        >>> tuning = bench.tune("bm25", "starter", {"k1": [0.5, 1.2], "b": [0.0, 0.75]})
         >>> len(tuning.table)
         4
         >>> bench.build_method(tuning.best).spec.name
         'bm25'
     """
+    if isinstance(dataset, Mapping):
+        raise UsageError("bench.tune takes the dataset before the grid: bench.tune(method, dataset, grid).")
     if not isinstance(grid, Mapping) or any(isinstance(values, str) for values in grid.values()):
         raise UsageError(f"grid is {grid!r:.80}; write {{parameter: [value, ...]}}.")
     progress = current_session().progress

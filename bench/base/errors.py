@@ -53,6 +53,10 @@ class BenchError(Exception):
 
         super().__init__(*(mask(arg) if isinstance(arg, str) else arg for arg in args))
 
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython and Jupyter show in place of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class CheckFailed(BenchError):
     """A check ran to its end and found something wrong (`bench check`, `bench data fetch --verify`)."""

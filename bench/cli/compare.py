@@ -16,6 +16,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, complete_results
 from bench.cli.output import console, print_json
 from bench.comparison.compare import ComparisonQuestion, compare_results
+from bench.comparison.comparison import Comparison
 from bench.comparison.figures import Figure
 from bench.comparison.render import (
     SLICE_SIGNS,
@@ -31,7 +32,7 @@ from bench.comparison.render import (
     signs,
     title,
 )
-from bench.comparison.report import Comparison, Correction, DatasetReport, MetricReport
+from bench.comparison.report import Correction, DatasetReport, MetricReport
 from bench.comparison.tables import (
     LONGEST_TEXT,
     dagger,

@@ -21,7 +21,8 @@ from bench.cli.help import more_option
 from bench.cli.options import complete_datasets, servers_option, settings_options
 from bench.cli.output import console, print_field, print_json, say, whoever_reads
 from bench.data.origins import count_origins, from_traces, synthetic
-from bench.data.tables import SPLITS, Template
+from bench.data.tables import SPLITS
+from bench.data.template import Template
 from bench.show.numbers import several
 from bench.show.tables import Table
 

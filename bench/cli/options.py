@@ -16,8 +16,7 @@ from bench.base.text import one_line
 from bench.cli.common import F
 from bench.cli.help import more_option
 from bench.cli.output import say
-from bench.data.tables import TEMPLATES
-from bench.data.template import read_template
+from bench.data.template import TEMPLATES, read_template
 from bench.results.settings import Setting, known_settings, option
 
 

@@ -29,6 +29,7 @@ from bench.results.aliases import check_free, read_alias, set_alias
 from bench.results.commands import chosen as chosen_of
 from bench.results.commands import command as command_of
 from bench.results.commands import contradictions, settings_of
+from bench.results.failures import result_to_dict
 from bench.results.finding import name_result
 from bench.results.store import StoredResult
 
@@ -137,7 +138,7 @@ def command(
     if not quiet:
         tell_names(done)
     if as_json and (done or not problems):
-        print_json([result.to_dict() for result in done])
+        print_json([result_to_dict(result) for result in done])
     elif len(plans) == 1 and done:
         print_result(done[0], extra, everything)
     elif done:

@@ -13,11 +13,12 @@ from bench.cli.help import VerbCommand
 from bench.cli.options import complete_datasets, settings_options
 from bench.cli.output import print_json
 from bench.cli.results import print_result, tell_names
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.external import score_run_file
 from bench.evaluation.run_files import read_run_file
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
+from bench.results.failures import result_to_dict
 from bench.results.settings import EvaluatedSplit
 
 
@@ -62,7 +63,7 @@ def command(
     )
     tell_names([result])
     if as_json:
-        print_json(result.to_dict())
+        print_json(result_to_dict(result))
     else:
         print_result(result, [str(metric) for metric in extra], everything)
 

@@ -13,6 +13,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results
 from bench.cli.output import console, print_json, say
 from bench.cli.results import HEADLINE, differences_in, print_result, set_metrics
+from bench.results.failures import result_to_dict
 from bench.results.finding import find_result
 from bench.results.store import StoredResult
 from bench.results.tries import best_by, stored_variants
@@ -70,7 +71,7 @@ def command(
         differs = {name: table.model_dump() for name, table in differences_in(stored).items()}
         print_json(
             {
-                **stored.to_dict(),
+                **result_to_dict(stored),
                 **({"variants": tried} if len(variants) > 1 else {}),
                 **({"differs": differs} if differs else {}),
                 **({"later_run": marks[0].why} if (marks := unfinished_marks(stored)) else {}),

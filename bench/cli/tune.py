@@ -12,7 +12,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, complete_methods, settings_options
 from bench.cli.output import console, print_json, say
 from bench.data.devsplit import hold_out_dev
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.tune import tune_method
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset

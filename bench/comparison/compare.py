@@ -15,9 +15,9 @@ from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
 from bench.base.progress import QUIET, Progress
 from bench.comparison.best import best_over_datasets, best_sentence, worse_on
+from bench.comparison.comparison import Comparison
 from bench.comparison.report import (
     BestOverDatasets,
-    Comparison,
     Correction,
     DatasetReport,
     MacroReport,
@@ -46,10 +46,9 @@ from bench.results.across_catalogues import (
     why_not_given,
 )
 from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
-from bench.results.intervals import span_of
 from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
-from bench.results.store import StoredResult
+from bench.results.store import StoredResult, span_of
 from bench.results.tries import stored_variants
 from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts

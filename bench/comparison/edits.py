@@ -38,8 +38,7 @@ from bench.interface.marks import OWN_CATALOGUE
 from bench.metrics import evaluate, parse_metrics
 from bench.registry import build_method
 from bench.results.comparability import check_content
-from bench.results.intervals import span_of
-from bench.results.store import StoredResult
+from bench.results.store import StoredResult, span_of
 from bench.results.units import number_units
 from bench.stats.multiple import holm
 from bench.stats.paired import compare

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bench.base.paths import expand_path
 from bench.base.text import one_line, shorten
-from bench.comparison.report import Comparison, MacroStanding, Standing
+from bench.comparison.comparison import Comparison
+from bench.comparison.report import MacroStanding, Standing
 from bench.results.units import sample
 from bench.show.figures import columns, document, linear, pad_range, text, ticks, tip, write_picture
 from bench.show.numbers import estimate, placed, ranks

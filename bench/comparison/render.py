@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.base.text import one_line
-from bench.comparison.report import Comparison, DatasetReport, MacroReport
+from bench.comparison.report import ComparisonRecord, DatasetReport, MacroReport
 from bench.comparison.tables import (
     grid,
     macro_table,
@@ -34,7 +34,7 @@ PLACED = "In parentheses: floors and oracles, each as if it alone were added to 
 SLICE_SIGNS = "Signs in a table of slices are corrected within that table, which is a family of its own."
 
 
-def signs(report: Comparison) -> str:
+def signs(report: ComparisonRecord) -> str:
     """What the signs mean, and which pairs were corrected together: all that is said of a pair follows from that."""
     correction = "Benjamini-Hochberg" if report.correction == "benjamini-hochberg" else "Holm"
     metrics = [metric.metric for metric in report.datasets[0].metrics]
@@ -54,7 +54,7 @@ def signs(report: Comparison) -> str:
     )
 
 
-def legend(report: Comparison) -> str:
+def legend(report: ComparisonRecord) -> str:
     """What is in the tables."""
     return f"{signs(report)} Tests are paired randomisation tests; they and intervals take groups of dependent queries."
 
@@ -115,7 +115,7 @@ def few_sources(macro: MacroReport) -> list[str]:
     return [FEW_SOURCES] if len(set(macro.sources)) < FEWEST_SOURCES else []
 
 
-def markdown(report: Comparison) -> str:
+def markdown(report: ComparisonRecord) -> str:
     """The whole comparison as GitHub's Markdown."""
     parts = [f"# Compared with {markdown_text(report.baseline)}", markdown_text(legend(report))]
     for dataset in report.datasets:
@@ -154,7 +154,7 @@ COLUMNS = (
 ).split()
 
 
-def flat_rows(report: Comparison) -> list[list[object]]:
+def flat_rows(report: ComparisonRecord) -> list[list[object]]:
     """One row of `COLUMNS` for each dataset, metric and system; the baseline has None in those of the difference."""
     rows: list[list[object]] = []
     for dataset in report.datasets:
@@ -175,12 +175,12 @@ def flat_rows(report: Comparison) -> list[list[object]]:
     return rows
 
 
-def csv_text(report: Comparison) -> str:
+def csv_text(report: ComparisonRecord) -> str:
     """The flat table as CSV."""
     return tables.csv_text([COLUMNS, *flat_rows(report)])
 
 
-def latex(report: Comparison, details: bool = False) -> str:
+def latex(report: ComparisonRecord, details: bool = False) -> str:
     """One table, ready to paste: the best of a column is bold, the second underlined, daggers say what differs.
 
     Args:
@@ -205,7 +205,7 @@ def latex(report: Comparison, details: bool = False) -> str:
     return tables.latex(table, caption, [*comments, signs(report)])
 
 
-def metric_tables(report: Comparison) -> list[Table]:
+def metric_tables(report: ComparisonRecord) -> list[Table]:
     """A table for each metric on each dataset: its systems, best first."""
     made = []
     for dataset in report.datasets:

@@ -21,9 +21,8 @@ from bench.results.across_catalogues import (
 )
 from bench.results.choices import choice_label, is_choice
 from bench.results.comparability import differences, metric_difference
-from bench.results.intervals import span_of
 from bench.results.manifest import DatasetIdentity
-from bench.results.store import StoredResult
+from bench.results.store import StoredResult, span_of
 from bench.results.units import number_units
 from bench.stats.bounded import Span
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bench.base.text import one_line
 from bench.comparison.report import (
-    Comparison,
+    ComparisonRecord,
     DatasetReport,
     MacroReport,
     MacroStanding,
@@ -210,7 +210,9 @@ def macro_table(macro: MacroReport) -> Table:
     return table
 
 
-def grid(report: Comparison, metrics: Sequence[str], width: int | None = None, intervals: bool = False) -> list[Table]:
+def grid(
+    report: ComparisonRecord, metrics: Sequence[str], width: int | None = None, intervals: bool = False
+) -> list[Table]:
     """Means with signs of significance, the best and the second best of each column marked.
 
     On one dataset a column is a metric. On several it is a dataset, a metric has rows of its own, and the mean over all
@@ -241,7 +243,7 @@ def grid(report: Comparison, metrics: Sequence[str], width: int | None = None, i
 
 
 def _grid_of(
-    report: Comparison,
+    report: ComparisonRecord,
     datasets: Sequence[DatasetReport],
     metrics: Sequence[str],
     last: bool,

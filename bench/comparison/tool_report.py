@@ -25,7 +25,7 @@ from bench.data.alternatives import alternatives
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.interface.ranking import PAD
 from bench.metrics.goldranks import MISSING
 from bench.models.tokens import can_count_tokens, count_tokens

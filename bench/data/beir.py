@@ -26,7 +26,8 @@ from bench.base.text import one_line, whole_number
 from bench.data.card import DEFAULT_UNIT, DatasetId, Unit
 from bench.data.dataset import Dataset
 from bench.data.edges import COLUMNS, read_edges
-from bench.data.tables import SPLITS, TEMPLATES, Edge, NamedTemplate, Parameter, Query, Split, Tables, Template, Tool
+from bench.data.tables import SPLITS, Edge, Parameter, Query, Split, Tables, Tool
+from bench.data.template import TEMPLATES, NamedTemplate, Template
 from bench.data.tool_names import NameRecord, ToolNames
 from bench.show.numbers import several
 

@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 from bench.base.errors import DataError
 from bench.base.reading import Reader
 from bench.base.records import StrictRecord, faults, toml_table
-from bench.data.tables import NamedTemplate
+from bench.data.template import NamedTemplate
 from bench.show.numbers import several
 
 #: The file of a stored dataset that holds its card (`bench.data.parquet`).

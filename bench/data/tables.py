@@ -10,15 +10,14 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
+
+from bench.base.errors import UsageError
+from bench.base.text import one_line
+from bench.data.template import MOST_TEXT, Template, _compile_template, template_name
 
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
-
-NamedTemplate = Literal["description", "name_description", "name_parameters", "full", "toolbench", "source"]
-TEMPLATES: tuple[NamedTemplate, ...] = get_args(NamedTemplate)
-#: The text of a tool: one of `TEMPLATES`, or the source of a Jinja template (see `bench.data.template`).
-Template = str
 
 EdgeReason = Literal["result", "verification"]
 
@@ -74,8 +73,6 @@ class Tool:
         """
         if template in TOOL_TEXTS:
             return TOOL_TEXTS[template](self)
-        from bench.data.template import render_tool  # Jinja takes a tenth of a second
-
         return render_tool(template, self)
 
     def schema(self) -> Any:
@@ -155,6 +152,51 @@ TOOL_TEXTS: Mapping[Template, Callable[[Tool], str]] = {
 SCHEMAS_BY_NAME = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 SCHEMA_VALUES = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
+
+
+def render_tool(template: Template, tool: Tool) -> str:
+    """The text of a tool by a Jinja template.
+
+    The template sees `id`, `name`, `title`, `description`, `category`, `parent`, `parameters` (each with name, type,
+    description, required, default), `schema` (the input schema), `returns` (the response schema, or none),
+    `annotations` (an object) and `deprecated`.
+
+    Raises:
+        UsageError: the template is not Jinja, names something else, fails, or makes too long a text.
+    """
+    compiled = _compile_template(template)
+    values = {
+        "id": tool.tool_id,
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "category": tool.category,
+        "parent": tool.parent,
+        "parameters": tool.parameters,
+        "schema": tool.schema(),
+        "returns": None if tool.returns is None else json.loads(tool.returns),
+        "annotations": {} if tool.annotations is None else json.loads(tool.annotations),
+        "deprecated": tool.deprecated,
+    }
+    parts: list[str] = []
+    left = MOST_TEXT
+    try:
+        for part in compiled.generate(values):
+            left -= len(part)
+            if left < 0:
+                raise UsageError(
+                    f"the template {template_name(template)} makes more than {MOST_TEXT} characters of the tool "
+                    f"{tool.tool_id}."
+                )
+            parts.append(part)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"the template {template_name(template)} fails on the tool {tool.tool_id} ({type(error).__name__}: "
+            f"{one_line(str(error), 160)})."
+        ) from None
+    return "".join(parts)
 
 
 def property_names(schema: Any) -> list[str]:

@@ -9,21 +9,23 @@ template is compiled, since Jinja makes those of constants then (`_find_endless`
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from bench.base.errors import UsageError
 from bench.base.paths import expand_path
 from bench.base.reading import Reader
 from bench.base.text import one_line
-from bench.data.tables import TEMPLATES, Template, Tool
 
 if TYPE_CHECKING:
     import jinja2
 
+NamedTemplate = Literal["description", "name_description", "name_parameters", "full", "toolbench", "source"]
+TEMPLATES: tuple[NamedTemplate, ...] = get_args(NamedTemplate)
+#: The text of a tool: one of `TEMPLATES`, or the source of a Jinja template.
+Template = str
 SUFFIXES = (".j2", ".jinja", ".jinja2")
 #: Characters of a template, and of the text that it makes of one tool.
 MOST_SOURCE, MOST_TEXT = 64 << 10, 1 << 20
@@ -68,51 +70,6 @@ def template_name(template: Template) -> str:
     if template in TEMPLATES:
         return template
     return f"jinja-{hashlib.sha256(template.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-
-
-def render_tool(template: Template, tool: Tool) -> str:
-    """The text of a tool by a Jinja template.
-
-    The template sees `id`, `name`, `title`, `description`, `category`, `parent`, `parameters` (each with name, type,
-    description, required, default), `schema` (the input schema), `returns` (the response schema, or none),
-    `annotations` (an object) and `deprecated`.
-
-    Raises:
-        UsageError: the template is not Jinja, names something else, fails, or makes too long a text.
-    """
-    compiled = _compile_template(template)
-    values = {
-        "id": tool.tool_id,
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "category": tool.category,
-        "parent": tool.parent,
-        "parameters": tool.parameters,
-        "schema": tool.schema(),
-        "returns": None if tool.returns is None else json.loads(tool.returns),
-        "annotations": {} if tool.annotations is None else json.loads(tool.annotations),
-        "deprecated": tool.deprecated,
-    }
-    parts: list[str] = []
-    left = MOST_TEXT
-    try:
-        for part in compiled.generate(values):
-            left -= len(part)
-            if left < 0:
-                raise UsageError(
-                    f"the template {template_name(template)} makes more than {MOST_TEXT} characters of the tool "
-                    f"{tool.tool_id}."
-                )
-            parts.append(part)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(
-            f"the template {template_name(template)} fails on the tool {tool.tool_id} ({type(error).__name__}: "
-            f"{one_line(str(error), 160)})."
-        ) from None
-    return "".join(parts)
 
 
 def _find_endless(source: str) -> str:

@@ -20,19 +20,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
 from bench.base.words import words
-from bench.data.card import RELATIONS, Relation, UnitSizes
+from bench.data.card import RELATIONS, Card, Relation, UnitSizes
+from bench.data.gold import Gold
 from bench.data.parents import parent_codes
+from bench.data.tables import Query, Tool
 from bench.stats.units import effective_units
-
-if TYPE_CHECKING:
-    from bench.data.dataset import Dataset
 
 #: The name of the rule that links no queries.
 NONE = "none"
@@ -40,6 +39,39 @@ NONE = "none"
 _DIGIT = re.compile(r"\d")
 #: Rows whose candidates are compared at once; bounds the memory of `text`.
 _BLOCK = 256
+
+
+class JudgedQueries(Protocol):
+    """What units are computed from: a `bench.data.dataset.Dataset`, as far as they need it."""
+
+    @property
+    def card(self) -> Card:
+        """With the rule, and the default split."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """All of them, by code."""
+        ...
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """Of all splits."""
+        ...
+
+    @property
+    def gold(self) -> Gold:
+        """Of each query."""
+        ...
+
+    @property
+    def units(self) -> NDArray[np.int64]:
+        """(queries,) codes by the card's rule."""
+        ...
+
+    def rows(self, split: str) -> NDArray[np.int64]:
+        """Rows of the queries of a split."""
+        ...
 
 
 def unit_name(by: Iterable[Relation]) -> str:
@@ -65,7 +97,7 @@ def parse_unit(text: str) -> tuple[Relation, ...]:
     return tuple(relation for relation in RELATIONS if relation in named)
 
 
-def unit_codes(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDArray[np.int64]:
+def unit_codes(dataset: JudgedQueries, by: Iterable[Relation] | None = None) -> NDArray[np.int64]:
     """The unit of independence of every query, by the relations `by` (None: the card's rule).
 
     Units are the connected components of the union of the relations over all queries, of every split.
@@ -120,7 +152,7 @@ def components(nodes: int, starts: NDArray[np.int64], ends: NDArray[np.int64]) -
             labels = further
 
 
-def judged_units(dataset: Dataset, by: Iterable[Relation] | None = None) -> NDArray[np.int64]:
+def judged_units(dataset: JudgedQueries, by: Iterable[Relation] | None = None) -> NDArray[np.int64]:
     """The units of the queries that results are about: the judged queries of the dataset's default split.
 
     Returns:
@@ -153,29 +185,29 @@ def unit_sizes(units: NDArray[np.int64]) -> UnitSizes:
     return UnitSizes(queries=len(units), units=len(sizes), largest=int(sizes.max()), effective=effective)
 
 
-def _gold_keys(dataset: Dataset) -> list[Hashable]:
+def _gold_keys(dataset: JudgedQueries) -> list[Hashable]:
     rows: list[list[tuple[int, ...]]] = [[] for _ in dataset.queries]
     for query, tools, _ in dataset.gold.judgements():
         rows[query].append(tuple(sorted(tools)))
     return [tuple(sorted(requirements)) or None for requirements in rows]
 
 
-def _group_keys(dataset: Dataset) -> list[Hashable]:
+def _group_keys(dataset: JudgedQueries) -> list[Hashable]:
     return [query.group or None for query in dataset.queries]
 
 
-def _text_keys(dataset: Dataset) -> list[Hashable]:
+def _text_keys(dataset: JudgedQueries) -> list[Hashable]:
     return [frozenset(words(_DIGIT.sub(" ", query.text.casefold()))) for query in dataset.queries]
 
 
-def _parent_keys(dataset: Dataset) -> list[Hashable]:
+def _parent_keys(dataset: JudgedQueries) -> list[Hashable]:
     parents = parent_codes(dataset.tools)
     parents_of_gold = (np.unique(parents[dataset.gold.row(row)]) for row in range(len(dataset.queries)))
     return [int(gold_parents[0]) if len(gold_parents) == 1 else None for gold_parents in parents_of_gold]
 
 
 #: What queries must share to be linked; None is shared with nobody.
-_KEYS: dict[Relation, Callable[[Dataset], list[Hashable]]] = {
+_KEYS: dict[Relation, Callable[[JudgedQueries], list[Hashable]]] = {
     "gold": _gold_keys,
     "group": _group_keys,
     "text": _text_keys,

@@ -14,11 +14,13 @@ from typing import Any, Literal
 
 from bench.base.errors import BenchError, UsageError
 from bench.base.spec import Spec, Value, parse
-from bench.data.tables import Template, Tool
+from bench.data.tables import Tool
+from bench.data.template import Template
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.results.choice_costs import tokens_per_byte
 from bench.results.choices import Choices, read_choices
+from bench.results.failures import result_to_dict
 from bench.results.picker import Fitness, fitness, same_in_another_order
 from bench.results.store import StoredResult
 
@@ -207,7 +209,7 @@ class Choice:
             "arm": self.run.arm,
             "shown": self.run.shown,
             "outcomes": self.choices.counts(),
-            **self.result.to_dict(),
+            **result_to_dict(self.result),
         }
 
 

@@ -17,7 +17,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.secrets import refuse
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.data.tool_names import MAPPED, NameRecord
 from bench.evaluation.ask import Answers, scope_sentences
 from bench.evaluation.run_files import read_run_file

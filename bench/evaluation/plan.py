@@ -13,7 +13,7 @@ from bench.base.errors import UsageError
 from bench.base.protocol import MOST_REPEATS
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.metrics import Metric
 from bench.results.commands import print_command, stored_settings
 from bench.results.ids import Conditions

@@ -17,7 +17,8 @@ from bench.base.config import Session, config_context
 from bench.base.errors import BenchError, UnavailableError
 from bench.base.progress import QUIET, Progress
 from bench.evaluation.executors import thread_settings
-from bench.models.cache import CachedModel, Row
+from bench.models.cache import Row
+from bench.models.shards import RowModel
 
 Index = TypeVar("Index")
 Part = TypeVar("Part")
@@ -61,9 +62,7 @@ class Shards:
     #: The index that was searched last, and where it lies in the object store.
     _stored: tuple[Any, Any] | None = None
 
-    def rows(
-        self, model: CachedModel[Any], inputs: Mapping[bytes, Any], progress: Progress
-    ) -> Iterator[dict[bytes, Row]]:
+    def rows(self, model: RowModel, inputs: Mapping[bytes, Any], progress: Progress) -> Iterator[dict[bytes, Row]]:
         """As of `Spreader`."""
         again = model.again()
         if again is None or len(inputs) <= self.size or self.ahead < 1:
@@ -155,7 +154,7 @@ class Shards:
 
 
 def compute_shard(
-    again: Callable[[], CachedModel[Any]], identity: str, inputs: dict[bytes, Any], offline: bool
+    again: Callable[[], RowModel], identity: str, inputs: dict[bytes, Any], offline: bool
 ) -> dict[bytes, Row]:
     """The rows of a shard, computed by a node.
 
@@ -174,7 +173,7 @@ def search_shard(search: Callable[[Index, Part], PartAnswer], index: Index, part
     return search(index, part)
 
 
-def _gather(model: CachedModel[Any], inputs: dict[bytes, Any]) -> dict[bytes, Row]:
+def _gather(model: RowModel, inputs: dict[bytes, Any]) -> dict[bytes, Row]:
     return {key: row for part in model.compute(inputs, QUIET) for key, row in part.items()}
 
 

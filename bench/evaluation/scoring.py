@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bench.base import arrow
 from bench.data.dataset import Dataset
 from bench.data.hints import destructive_tools
-from bench.data.tables import NamedTemplate, Template
+from bench.data.template import NamedTemplate, Template
 from bench.evaluation.ask import Answers
 from bench.evaluation.lenient import lenient_gold, lenient_mean
 from bench.evaluation.method_errors import metric_errors

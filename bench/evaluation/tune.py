@@ -20,7 +20,7 @@ from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.data.dataset import Dataset
 from bench.data.devsplit import HeldOut, hold_out_dev
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.ask import ask, check, prepare
 from bench.evaluation.executors import Executor, side_by_side
 from bench.evaluation.method_errors import metric_errors

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.gold import Gold
-from bench.data.tables import SPLITS, Template, Tool
+from bench.data.tables import SPLITS, Tool
+from bench.data.template import Template
 
 if TYPE_CHECKING:
     from bench.data.dataset import Dataset

@@ -9,26 +9,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.progress import Progress
 
-if TYPE_CHECKING:
-    from bench.models.cache import CachedModel
-
 Index = TypeVar("Index")
 Part = TypeVar("Part")
 PartAnswer = TypeVar("PartAnswer")
+
+
+class RowModel(Protocol):
+    """What gives rows of numbers for inputs: a `CachedModel`, as far as a spreader needs it."""
+
+    name: str
+
+    @property
+    def identity(self) -> str:
+        """All that a row depends on besides the input."""
+        ...
+
+    def again(self) -> Callable[[], RowModel] | None:
+        """What makes the same model in another process, to be pickled; None if it is computed in this one only."""
+        ...
+
+    def compute(self, missing: dict[bytes, Any], progress: Progress) -> Iterator[dict[bytes, NDArray[np.float32]]]:
+        """The rows of inputs, computed here, part by part."""
+        ...
 
 
 class Spreader(Protocol):
     """Shares work among machines; what nobody else does is done here."""
 
     def rows(
-        self, model: CachedModel[Any], inputs: Mapping[bytes, Any], progress: Progress
+        self, model: RowModel, inputs: Mapping[bytes, Any], progress: Progress
     ) -> Iterator[dict[bytes, NDArray[np.float32]]]:
         """The rows of a model for all inputs, by their keys, part by part."""
         ...

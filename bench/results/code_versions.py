@@ -23,8 +23,8 @@ from bench.data.alternatives import with_alternatives
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.hints import destructive_tools
-from bench.data.tables import TOOL_TEXTS, Template, Tool
-from bench.data.template import render_tool
+from bench.data.tables import TOOL_TEXTS, Tool, render_tool
+from bench.data.template import Template
 from bench.identity.reach import Definition, Reached, definition_of, reach, reach_modules
 from bench.identity.used import Used, count_used, definitions_used, use_of, used_now, user_file
 from bench.interface.method import Method

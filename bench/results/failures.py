@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from bench.base.errors import ResultError
 from bench.base.text import one_line
@@ -58,6 +59,16 @@ def reasons(result: StoredResult) -> list[FailureReason]:
     except ResultError:
         pass  # which is told where the notes themselves are read
     return noted or [FailureReason(text=f"an empty answer, or {NOT_RECORDED}", count=failed)]
+
+
+def result_to_dict(result: StoredResult) -> dict[str, Any]:
+    """For machines: where a result is, its manifest and metrics, and why queries failed, also of an earlier version."""
+    return {
+        "folder": str(result.folder),
+        "manifest": result.manifest.model_dump(mode="json"),
+        "metrics": result.metrics.model_dump(mode="json"),
+        "failures": [reason.model_dump() for reason in reasons(result)],
+    }
 
 
 def reason_of_note(note: str | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.base.spec import Spec
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.interface import Method
 from bench.interface.parts import methods_of, revisions
 from bench.results.code_versions import cut_hash, method_code, template_hash

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +15,6 @@ from bench.metrics.evaluate import mean
 from bench.results.manifest import Manifest, Metrics, MetricValue
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
-from bench.stats.bounded import Span
-
-if TYPE_CHECKING:
-    from bench.results.store import StoredResult
 
 BOOTSTRAP_SEED = 0
 #: By which a value may lie outside of its range.
@@ -99,16 +94,6 @@ def check_means(metrics: Metrics, table: pa.Table, names: Iterable[str], where: 
                 f"{where} and metrics.json give different means of {name}: the values give {shown}, and "
                 f"metrics.json has {value.mean:.10g} over {value.n}; one of them was edited."
             )
-
-
-def span_of(metric: str, results: Iterable[StoredResult] = ()) -> Span:
-    """The range of a metric's mean on the queries of results.
-
-    Args:
-        metric: its name.
-        results: none for a metric whose range does not depend on the queries.
-    """
-    return parse_metric(metric).span([count for result in results for count in result.per_query["n_gold"].to_pylist()])
 
 
 def check_values(values: NDArray[np.float64], name: str, where: str) -> None:

@@ -16,8 +16,7 @@ from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from bench.base.errors import UsageError
 from bench.base.protocol import DEFAULT_DEPTH, MOST_REPEATS
-from bench.data.tables import Template
-from bench.data.template import read_template
+from bench.data.template import Template, read_template
 
 EvaluatedSplit = Literal["train", "dev", "test", "all"]
 CutKind = Literal["none", "size", "threshold", "gap"]

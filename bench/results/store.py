@@ -39,9 +39,11 @@ from bench.base.reading import Reader
 from bench.base.spec import parse
 from bench.base.text import one_line, shorten, slug
 from bench.data.dataset import Dataset
+from bench.metrics import parse_metric
 from bench.results.comparability import without_code
 from bench.results.intervals import check_counts, check_means, check_values
 from bench.results.manifest import SCHEMA_VERSION, DatasetIdentity, Manifest, Metrics, seal_fault
+from bench.stats.bounded import Span
 
 MANIFEST = "manifest.json"
 METRICS = "metrics.json"
@@ -131,6 +133,18 @@ class StoredResult:
         """Check the tables, which are otherwise read when they are asked for; raises `ResultError`."""
         _ = self.run, self.per_query, self.repeats, self.notes
 
+    def _read_values(self, name: str, schema: pa.Schema) -> pa.Table:
+        """A table of values per query; of the same rankings if a command has added a metric since this was opened."""
+        known = self.manifest
+        try:
+            return _read_table(self.folder / name, known.files.get(name, ""), schema)
+        except ResultError:
+            now = _read_model(self.folder / MANIFEST, Manifest)[0]
+            same = now.result_id == known.result_id and now.files.get(RUN) == known.files.get(RUN)
+            if not same or now.files.get(name) == known.files.get(name):
+                raise
+            return _read_table(self.folder / name, now.files.get(name, ""), schema)
+
     def check_digests(self) -> None:
         """Hold the bytes of its files against their digests, and its counts and means against the values of queries.
 
@@ -193,7 +207,7 @@ class StoredResult:
     def per_query(self) -> pa.Table:
         """One row per evaluated query, in the order of query ids; all that the result states follows from them."""
         required = [field for field in PER_QUERY_SCHEMA if field.name != "unit" or self.manifest.dataset.unit]
-        table = _read_table(self.folder / PER_QUERY, self.manifest.files.get(PER_QUERY, ""), pa.schema(required))
+        table = self._read_values(PER_QUERY, pa.schema(required))
         import pyarrow.compute as pc
 
         queries = table["query_id"].combine_chunks()
@@ -208,7 +222,7 @@ class StoredResult:
         """One row per repeat and query, with the columns of `per_query` and `repeat`; None of a run without repeats."""
         if self.manifest.repeats == 1:
             return None
-        table = _read_table(self.folder / REPEATS, self.manifest.files.get(REPEATS, ""), REPEATS_SCHEMA)
+        table = self._read_values(REPEATS, REPEATS_SCHEMA)
         if len(table) != self.manifest.repeats * len(self.per_query):
             raise ResultError(
                 f"{self.folder / REPEATS} has not {self.manifest.repeats} rows for every query; run it again."
@@ -272,21 +286,20 @@ class StoredResult:
         check_values(values, metric, str(self.folder / PER_QUERY))
         return values
 
-    def to_dict(self) -> dict[str, Any]:
-        """For machines: where it is, its manifest and metrics, and why queries failed, also of an earlier version."""
-        from bench.results.failures import reasons
-
-        return {
-            "folder": str(self.folder),
-            "manifest": self.manifest.model_dump(mode="json"),
-            "metrics": self.metrics.model_dump(mode="json"),
-            "failures": [reason.model_dump() for reason in reasons(self)],
-        }
-
     @property
     def label(self) -> str:
         """`method @ dataset`, as people refer to it; an alias takes the place of the method."""
         return f"{self.manifest.method.label} @ {self.manifest.dataset.spec}"
+
+
+def span_of(metric: str, results: Iterable[StoredResult] = ()) -> Span:
+    """The range of a metric's mean on the queries of results.
+
+    Args:
+        metric: its name.
+        results: none for a metric whose range does not depend on the queries.
+    """
+    return parse_metric(metric).span([count for result in results for count in result.per_query["n_gold"].to_pylist()])
 
 
 def fits_repeats(repeats: int, metrics: Metrics) -> bool:

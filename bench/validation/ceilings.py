@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 
 R = TypeVar("R")
 

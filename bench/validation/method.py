@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.config import config_context
-from bench.base.errors import BenchError, MethodError
+from bench.base.errors import BenchError, MethodError, raised_at
 from bench.data.card import Card
 from bench.data.dataset import Dataset
 from bench.data.tables import Edge, Parameter, Query, Tables, Tool
@@ -25,7 +25,7 @@ from bench.evaluation.ask import fit_and_index
 from bench.evaluation.method_errors import check_facts, check_parts, check_revisions
 from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, Queries, Ranking, RecommendingMethod, ToolSets
-from bench.interface.parts import has_chance, preflight
+from bench.interface.parts import has_chance, methods_of, preflight
 from bench.interface.ranking import Violation, validate, validate_sets
 
 _MOST_QUERIES = 24
@@ -69,11 +69,11 @@ def check_method(build: Callable[[], Method], dataset: Dataset) -> Iterator[Chec
         except MethodError as error:
             # What the method itself raised is told as of a check that called it.
             raised = error.__cause__
-            yield Check(name, str(error) if raised is None else f"it raised {type(raised).__name__}: {raised}")
+            yield Check(name, str(error) if raised is None else kit.describe(raised))
         except BenchError as error:
             yield Check(name, str(error))
         except (Exception, SystemExit) as error:
-            yield Check(name, f"it raised {type(error).__name__}: {error}")
+            yield Check(name, kit.describe(error))
         else:
             yield Check(name)
 
@@ -108,6 +108,14 @@ class _Kit:
             ("sets: recommended sets are valid and do not depend on the batch", self.sets),
             ("reads: it asks nothing that its results are not named by", self.reads),
         ]
+
+    def describe(self, error: BaseException) -> str:
+        """What the method raised, and the file and line of its author's code where it did."""
+        try:
+            modules = {type(part).__module__ for part in methods_of(self.build())}
+        except (Exception, SystemExit):
+            modules = set()  # it cannot be made, which the checks say
+        return f"it raised {type(error).__name__}: {error}{raised_at(error, modules)}"
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 

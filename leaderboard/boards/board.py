@@ -36,9 +36,8 @@ from bench.results.comparability import (
     usual,
 )
 from bench.results.finding import latest, question_of
-from bench.results.intervals import span_of
 from bench.results.manifest import Mark
-from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results
+from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results, span_of
 from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count

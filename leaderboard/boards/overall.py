@@ -18,8 +18,7 @@ from bench.leaderboard.boards.board import RANKED, Board, Row, RowSample, refere
 from bench.leaderboard.boards.rankingset import View
 from bench.leaderboard.boards.standings import RankedSystems, over_datasets_limit, rank_systems
 from bench.leaderboard.buildcache import BuildCache, key_of
-from bench.results.intervals import span_of
-from bench.results.store import PER_QUERY
+from bench.results.store import PER_QUERY, span_of
 from bench.results.units import number_units
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 

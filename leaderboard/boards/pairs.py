@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board
-from bench.results.intervals import span_of
+from bench.results.store import span_of
 from bench.stats.paired import compare_pairs
 
 #: The metric that pairs are compared by.

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
 from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
-from bench.results.intervals import BOOTSTRAP_SEED, span_of
+from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of
+from bench.results.store import span_of
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.noninferiority import enough_units

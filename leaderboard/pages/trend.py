@@ -21,9 +21,8 @@ from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
 from bench.results.comparability import metric_difference
 from bench.results.finding import moment
-from bench.results.intervals import span_of
 from bench.results.manifest import MetricValue
-from bench.results.store import StoredResult
+from bench.results.store import StoredResult, span_of
 from bench.stats.noninferiority import LEVEL, pair_verdict
 from bench.stats.paired import Paired, compare
 

@@ -25,7 +25,7 @@ from bench.base.records import faults as record_faults
 from bench.base.spec import Spec, parse
 from bench.base.text import one_line
 from bench.data.dataset import Dataset
-from bench.data.tables import TEMPLATES
+from bench.data.template import TEMPLATES
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
 from bench.interface import CURRENT_VERSIONS, PROTOCOL_VERSION, History, version_for

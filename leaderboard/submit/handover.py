@@ -23,7 +23,7 @@ from bench.base.records import StrictRecord
 from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.interface import History, Library, Queries, Ranking, ToolSets
 from bench.interface.ranking import validate, validate_sets
 from bench.results.settings import CutKind

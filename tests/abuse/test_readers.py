@@ -38,8 +38,8 @@ from bench.data.card import cards_from, read_cards
 from bench.data.dataset import Dataset
 from bench.data.edges import read_edges
 from bench.data.parquet import read_dataset, write_dataset
-from bench.data.tables import Tables, Tool
-from bench.data.template import read_template, render_tool
+from bench.data.tables import Tables, Tool, render_tool
+from bench.data.template import read_template
 from bench.data.tool_names import NameRecord
 from bench.evaluation.experiment import read_experiment
 from bench.evaluation.run_files import parse_run

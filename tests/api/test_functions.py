@@ -40,7 +40,7 @@ def test_an_explanation_is_that_of_the_command(command: Callable[..., Any], bm25
 
 
 def test_tuning_is_that_of_the_command(command: Callable[..., Any]) -> None:
-    found = bench.tune("bm25", {"k1": [0.5, 1.5], "b": [0.5]}, "starter", metric="ndcg@5")
+    found = bench.tune("bm25", "starter", {"k1": [0.5, 1.5], "b": [0.5]}, metric="ndcg@5")
     grid = ("-g", "k1=0.5,1.5", "-g", "b=0.5", "--metric", "ndcg@5")
     assert found.to_dict() == command("tune", "-m", "bm25", "-d", "starter", *grid, "--json").json
     best = max(found.table.to_dict("records"), key=lambda row: row["ndcg@5"])
@@ -54,11 +54,12 @@ def test_tuning_is_that_of_the_command(command: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: TUNE("bm25", {"k1": "0.5,1"}, "starter"), "write {parameter: [value, ...]}."),
-        (lambda: TUNE("bm25", {"k2": [1]}, "starter"), "method bm25 has no parameter 'k2'"),
-        (lambda: TUNE("bm25", {"k1": [-1]}, "starter"), "parameter 'k1' of method bm25 is -1"),
-        (lambda: TUNE("bm25", {"k1": [1.0]}, "starter", metric="tracc"), "tracc is not a ranking metric"),
-        (lambda: TUNE("bm25", {}, "starter"), "the grid has 0 points"),
+        (lambda: TUNE("bm25", "starter", {"k1": "0.5,1"}), "write {parameter: [value, ...]}."),
+        (lambda: TUNE("bm25", "starter", {"k2": [1]}), "method bm25 has no parameter 'k2'"),
+        (lambda: TUNE("bm25", "starter", {"k1": [-1]}), "parameter 'k1' of method bm25 is -1"),
+        (lambda: TUNE("bm25", "starter", {"k1": [1.0]}, metric="tracc"), "tracc is not a ranking metric"),
+        (lambda: TUNE("bm25", "starter", {}), "the grid has 0 points"),
+        (lambda: TUNE("bm25", {"k1": [1.0]}, "starter"), "takes the dataset before the grid"),
         (lambda: bench.plot("nothing"), "there is no result 'nothing'"),
         (lambda: bench.explain("nothing", "1"), "there is no result 'nothing'"),
         (lambda: bench.audit("startr"), "there is no dataset 'startr'"),

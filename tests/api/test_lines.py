@@ -157,4 +157,4 @@ def test_of_a_metric(metric: str, told: str) -> None:
         bench.run("bm25", "starter", limit=5, metrics=["recall@7", metric])
     assert str(caught.value) == told
     with pytest.raises(MethodError, match=r"\(broken_metrics\.py:\d+\)\.$"):
-        bench.tune("bm25", {"k1": [1.0]}, "starter", metric=metric)
+        bench.tune("bm25", "starter", {"k1": [1.0]}, metric=metric)

@@ -13,7 +13,7 @@ import pytest
 
 import bench
 from bench.api.results import Results
-from bench.base.errors import BenchError, UnavailableError, UsageError
+from bench.base.errors import BenchError, ResultError, UnavailableError, UsageError
 from bench.interface import Method
 from bench.methods.bm25 import BM25
 from bench.registry import build_method
@@ -28,6 +28,23 @@ def test_the_api_and_the_command_line_share_their_results(command: Callable[...,
     (theirs,) = command(*requests).json
     assert theirs["manifest"] == ours.stored.manifest.model_dump(mode="json"), "kept, not made anew"
     assert theirs["metrics"]["metrics"]["ndcg@7"]["mean"] == ours.mean("ndcg@7")
+
+
+def test_a_result_outlives_a_metric_that_another_command_adds(command: Callable[..., Any]) -> None:
+    # Nobody has read its tables when they change.
+    before = bench.run("bm25(k1=1.6)", "starter", limit=20)
+    command("run", "-m", "bm25(k1=1.6)", "-d", "starter", "--limit", 20, "--metric", "ndcg@7")
+    assert "ndcg@7" not in before.stored.metrics.metrics
+    assert math.isclose(before.per_query["recall@5"].mean(), before.mean("recall@5"))
+    (before.folder / "per_query.parquet").write_bytes(b"damaged")
+    with pytest.raises(ResultError, match="is truncated or changed"):
+        _ = bench.load_result(before.folder).per_query
+
+
+def test_a_notebook_shows_the_sentence_of_an_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        bench.run("bm26")
+    assert caught.value._render_traceback_() == [f"UsageError: {caught.value}"]
 
 
 def test_metrics_and_per_query_values_are_data_frames(bm25: bench.Result) -> None:

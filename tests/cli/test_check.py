@@ -49,7 +49,7 @@ def test_a_method_that_fails_is_told_with_the_reason_and_exit_code_1(bench: Benc
     said = bench("check", "method", hasty, code=1)
     lines = said.out.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("FAIL  odd queries:"))
-    assert lines[at + 1] == "      it raised IndexError: string index out of range"
+    assert lines[at + 1] == "      it raised IndexError: string index out of range (hasty.py:14)"
     assert said.err == "bench: hasty:Hasty fails 4 of 17 checks.\n"
 
 

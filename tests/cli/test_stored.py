@@ -472,7 +472,7 @@ def test_a_ranking_that_is_removed_on_purpose_is_no_damage_and_its_result_can_be
     assert "nothing was removed" in said.err
     bench("results", "rm", "--ranking", "bm25@starter", "--yes")
     assert not (result.folder / RUN).exists()
-    assert bench("show", "bm25@starter", "--json").json["metrics"] == result.to_dict()["metrics"]
+    assert bench("show", "bm25@starter", "--json").json["metrics"] == result.metrics.model_dump(mode="json")
     assert "was left out on purpose" in bench("submit", "pack", "bm25@starter", code=6).err
     # The settings of a result make it again, with its ranking.
     (again,) = bench("run", "bm25@starter", "--json").json

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from kit.tiny import instance, notes, run, runner, tiny
 
+from bench.comparison.comparison import Comparison
 from bench.comparison.report import (
-    Comparison,
     DatasetReport,
     MacroReport,
     MacroStanding,

@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from bench.comparison.compare import ComparisonQuestion, compare_fields
+from bench.comparison.comparison import Comparison
 from bench.comparison.render import latex
-from bench.comparison.report import Comparison, Correction, MetricReport
+from bench.comparison.report import Correction, MetricReport
 from bench.comparison.systems import Field, on_same_queries
 from bench.data.card import Card
 from bench.data.dataset import Dataset

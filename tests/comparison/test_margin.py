@@ -14,8 +14,9 @@ from scipy import stats
 
 from bench.base.errors import UsageError
 from bench.comparison.compare import ComparisonQuestion, compare_fields
+from bench.comparison.comparison import Comparison
 from bench.comparison.render import csv_text, latex, legend, markdown
-from bench.comparison.report import Comparison, MarginReport, SystemDifference
+from bench.comparison.report import MarginReport, SystemDifference
 from bench.comparison.systems import Field, on_same_queries
 from bench.comparison.tables import grid, verdict
 from bench.data.card import Card, Unit

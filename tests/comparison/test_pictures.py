@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.base.errors import UsageError
+from bench.comparison.comparison import Comparison
 from bench.comparison.figures import Figure, draw
-from bench.comparison.report import Comparison
 
 Make = Callable[..., Comparison]
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,8 +13,9 @@ import pytest
 
 from bench.cli import output
 from bench.cli.compare import _print_short
+from bench.comparison.comparison import Comparison
 from bench.comparison.render import csv_text, latex, markdown
-from bench.comparison.report import Comparison, MacroStanding
+from bench.comparison.report import MacroStanding
 from bench.comparison.tables import grid
 from bench.show.numbers import DAGGERS
 from bench.stats.noninferiority import LEVEL

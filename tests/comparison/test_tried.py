@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from bench.comparison.compare import ComparisonQuestion, compare_results
+from bench.comparison.comparison import Comparison
 from bench.comparison.render import csv_text, latex, markdown
-from bench.comparison.report import Comparison, Tried
+from bench.comparison.report import Tried
 from bench.comparison.tried import tried_sentences
 from bench.data.card import Card
 from bench.data.dataset import Dataset

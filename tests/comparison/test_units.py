@@ -14,7 +14,8 @@ from bench.base.errors import ResultError
 from bench.comparison import render, tables
 from bench.comparison.best import best_sentence
 from bench.comparison.compare import ComparisonQuestion, compare_fields
-from bench.comparison.report import Comparison, WorseOn
+from bench.comparison.comparison import Comparison
+from bench.comparison.report import WorseOn
 from bench.comparison.systems import Field, on_same_queries
 from bench.data.card import Card, Relation, Unit
 from bench.data.dataset import Dataset

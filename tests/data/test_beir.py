@@ -14,7 +14,8 @@ from bench.base.errors import DataError
 from bench.data.beir import export_beir, import_beir, read_about
 from bench.data.card import DEFAULT_UNIT, Card
 from bench.data.dataset import Dataset
-from bench.data.tables import TEMPLATES, Edge, Parameter, Query, Tables, Template, Tool
+from bench.data.tables import Edge, Parameter, Query, Tables, Tool
+from bench.data.template import TEMPLATES, Template
 
 Row = Mapping[str, Any]
 CORPUS: tuple[Row, ...] = (

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.data.tables import TEMPLATES, Parameter, Template, Tool
+from bench.data.tables import Parameter, Tool
+from bench.data.template import TEMPLATES, Template
 
 TOOL = Tool(
     tool_id="weather/forecast",

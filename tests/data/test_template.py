@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UsageError
-from bench.data.tables import TEMPLATES, Parameter, Tool
-from bench.data.template import MOST_SOURCE, read_template, render_tool, template_name, valid_template
+from bench.data.tables import Parameter, Tool, render_tool
+from bench.data.template import MOST_SOURCE, TEMPLATES, read_template, template_name, valid_template
 
 SCHEMA = {
     "type": "object",

@@ -16,9 +16,9 @@ from bench.evaluation.checkpoints import Batch
 from bench.interface import Library, Method, Queries, Ranking, ToolSets
 from bench.models.encoders import embedded_model
 from bench.results.code_versions import ties_hash
-from bench.results.intervals import BOOTSTRAP_SEED, span_of
+from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Ties
-from bench.results.store import PER_QUERY_SCHEMA, StoredResult
+from bench.results.store import PER_QUERY_SCHEMA, StoredResult, span_of
 from bench.results.units import number_units
 from bench.search.topk import top_k
 from bench.stats.bootstrap import bca_intervals

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.tables import SPLITS, TEMPLATES, Edge, Query, Split, Tables, Template, Tool
+from bench.data.tables import SPLITS, Edge, Query, Split, Tables, Tool
+from bench.data.template import TEMPLATES, Template
 from bench.interface.views import History, Library, Queries
 
 checked = settings(deadline=None, derandomize=True)

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from bench.base.plugins import load, plugins
 from bench.cli.schemas import FOLDER
+from bench.comparison.comparison import Comparison
 from bench.comparison.edits import EditReport
 from bench.comparison.library_sizes import LibrarySizes
-from bench.comparison.report import Comparison
 from bench.comparison.tool_report import ToolsReport
 from bench.data.arrowtables import SCHEMAS
 from bench.data.card import Card

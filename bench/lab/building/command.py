@@ -19,7 +19,8 @@ from bench.show.tables import Table
 
 if TYPE_CHECKING:
     from bench.data.card import Card
-    from bench.data.tables import NamedTemplate, Tool
+    from bench.data.tables import Tool
+    from bench.data.template import NamedTemplate
 
 _LARGEST = 50
 #: The text of a tool where the library does not say: RecTools' own.

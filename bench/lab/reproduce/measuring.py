@@ -15,8 +15,7 @@ from bench.lab.reproduce.recipes import Recipe, RecipeQuestion, is_fact
 from bench.lab.reproduce.report import Estimate, Lacking, MeasuredData, Measurement, PairedComparison
 from bench.lab.reproduce.runs import MethodRuns, MethodValues, as_bench_error, fact
 from bench.lab.reproduce.verdicts import judge_direction
-from bench.results.intervals import span_of
-from bench.results.store import StoredResult
+from bench.results.store import StoredResult, span_of
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
 from bench.stats.paired import compare
 from bench.stats.strata import centred_values, stratified_intervals

@@ -17,7 +17,7 @@ from bench.base.errors import DataError, UsageError
 from bench.base.parameters import suggestion
 from bench.base.records import Record, read_toml
 from bench.base.spec import format_value
-from bench.data.tables import NamedTemplate
+from bench.data.template import NamedTemplate
 from bench.lab.reproduce.cells import PrintedCell, cell_at, table_cells
 from bench.lab.reproduce.outcomes import Difference
 from bench.results.settings import EvaluatedSplit

@@ -14,7 +14,7 @@ from pydantic import Field
 from bench.base.errors import UsageError
 from bench.data.dataset import Dataset
 from bench.data.parents import parent_codes
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
 
 if TYPE_CHECKING:

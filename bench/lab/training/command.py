@@ -16,7 +16,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, settings_options
 from bench.cli.output import console, print_json
 from bench.cli.run import read_settings
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.ray_cluster import Cluster
 from bench.lab.training.train import KINDS, plain_setting, train_model, trainer_class
 from bench.models.trainingcard import Kind

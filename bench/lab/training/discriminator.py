@@ -20,7 +20,7 @@ from pydantic import Field
 from bench.base.errors import UsageError
 from bench.base.paths import write_text
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.lab.graph.agreement import macro_scores
 from bench.lab.training.generated import generated_pairs
 from bench.lab.training.pairs import (

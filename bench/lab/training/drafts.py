@@ -20,7 +20,7 @@ from bench.base.progress import Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.evaluation.ask import prepare
 from bench.interface import Library, Queries, Ranking
 from bench.interface.parts import is_oracle, needs_history, needs_llm

@@ -21,7 +21,8 @@ from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.data.tables import Template, Tool
+from bench.data.tables import Tool
+from bench.data.template import Template
 from bench.lab.training.decoder import LEAST_VOCABULARY, small_decoder
 from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, keep_drafts
 from bench.lab.training.lora import FrozenPrecision, add_adapters, check_memory, merged_weights

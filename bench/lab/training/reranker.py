@@ -21,7 +21,7 @@ from scipy.special import expit
 from bench.base.errors import UnavailableError
 from bench.data.dataset import Dataset
 from bench.data.gold import Gold
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.interface import Ranking
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.retriever import ranking_loss

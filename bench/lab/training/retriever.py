@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
 from bench.lab.training.pretrained import (
     TransformerSettings,

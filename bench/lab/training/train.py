@@ -21,7 +21,8 @@ from bench.base.paths import expand_path, storage_errors
 from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
-from bench.data.tables import SPLITS, Template
+from bench.data.tables import SPLITS
+from bench.data.template import Template
 from bench.evaluation.machine import hardware, package_versions
 from bench.identity.reach import reach_modules
 from bench.lab.training.loop import run_loop

@@ -14,7 +14,7 @@ from pydantic import Field
 from bench.base.parameters import ParameterSet
 from bench.base.progress import QUIET, Progress
 from bench.data.dataset import Dataset
-from bench.data.tables import Template
+from bench.data.template import Template
 from bench.models.files import folder_revision, model_folder
 from bench.models.trainingcard import Kind
 
