@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         load_dataset as load_dataset,
     )
     from bench.api.choosing import Choices as Choices, choose as choose
-    from bench.api.comparing import compare as compare, explain as explain, plot as plot
+    from bench.api.comparing import compare as compare, plot as plot
     from bench.api.gating import GateResult as GateResult, bless as bless, gate as gate
     from bench.api.listing import datasets as datasets, methods as methods, metrics as metrics
     from bench.api.results import Result as Result, Results as Results, load_result as load_result
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from bench.base.errors import BenchError as BenchError
     from bench.base.parameters import MethodSpec as MethodSpec, ParameterSet as ParameterSet
     from bench.comparison.comparison import Comparison as Comparison
-    from bench.comparison.explain import Explained as Explained
     from bench.comparison.figures import Figure as Figure
-    from bench.comparison.tool_report import ToolsReport as ToolsReport
     from bench.data.dataset import Dataset as Dataset
     from bench.data.gold import Gold as Gold
+    from bench.diagnosis.api import explain as explain
+    from bench.diagnosis.explain import Explained as Explained
+    from bench.diagnosis.tool_report import ToolsReport as ToolsReport
     from bench.evaluation.tune import Tuning as Tuning
     from bench.gating.bless import Blessed as Blessed
-    from bench.importing.traces.traces import Traffic as Traffic, read_traffic as read_traffic
     from bench.interface.method import (
         Context as Context,
         Method as Method,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from bench.results.settings import RunSettings as RunSettings
     from bench.search.scoring import EmbeddingMethod as EmbeddingMethod, ScoringMethod as ScoringMethod
     from bench.search.topk import top_k as top_k
+    from bench.traces.traces import Traffic as Traffic, read_traffic as read_traffic
     from bench.validation.audit import Audit as Audit
 
 __version__ = "0.3.0"

@@ -39,7 +39,7 @@ WORK = ROOT / "build" / "mutation"
 #: Code that makes numbers, verdicts, identities and pages.
 ROOMS = (
     *("bench/metrics", "bench/stats", "bench/comparison", "bench/gating", "bench/interface", "bench/identity"),
-    *("bench/results", "bench/evaluation", "leaderboard"),
+    *("bench/results", "bench/evaluation", "bench/diagnosis", "leaderboard"),
 )
 #: Real browsers, installations, clusters and full-size data or simulations: their time buys no other line.
 LEFT_OUT = (

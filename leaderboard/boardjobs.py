@@ -16,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bench.base.errors import ResultError
+from bench.base.errors import ResultError, UnavailableError
+from bench.base.plugins import function
 from bench.leaderboard.boards.board import (
     RANKED,
     Board,
     References,
     Rejected,
+    Row,
     RowSample,
     assemble,
     family_of,
@@ -46,7 +48,6 @@ from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.nomatch import no_match_path, write_no_match
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.slices import slices_path, write_slices
-from bench.leaderboard.pages.tools import write_tools
 from bench.leaderboard.pages.trend import write_trend
 from bench.leaderboard.writer import Writer, WrittenFiles, is_path
 from bench.results.choices import is_choice
@@ -214,7 +215,11 @@ def _make(job: Job) -> Done:
         reason = f"the query explorer is omitted: {str(error).splitlines()[0]}"
         rejected.append(Rejected(board.name, reason.replace(f"{job.results}/", "")))
     slices = slice_masks(data, judged_ids)
-    tools = write_tools(board, data, rejected, writer)
+    tools: tuple[Row, ...] = ()
+    try:
+        tools = function("write-tools", "pages of tools are omitted")(board, data, rejected, writer)
+    except UnavailableError as error:
+        rejected.append(Rejected(board.name, str(error)))
     unanswered = write_no_match(board, rejected, writer)
     if unanswered is not None and unanswered.standing is not None:
         board.standings[NO_MATCH] = unanswered.standing

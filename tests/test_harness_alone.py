@@ -14,6 +14,8 @@ import pytest
 from kit.once import Once
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Starts bench with the buildings of a folder, which is the first argument.
+WITH = "import sys, bench; bench.__path__.append(sys.argv.pop(1)); from bench.__main__ import main; main()"
 Alone = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -61,11 +63,37 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
     bench("bless", "bm25@starter", "--out", "b.json", "--by", "a person")
     Path("gate.toml").write_text('[[rule]]\nmetric = "recall@5"\nmargin = 0.02\n')
     bench("gate", "bm25@starter", "--baseline", "b.json", "--policy", "gate.toml")
-    bench("explain", "bm25@starter", "0001")
     audit = json.loads(bench("data", "audit", "starter", "--json").stdout)
     assert any(finding["check"] == "duplicate-description" for finding in audit["findings"])
     # What the buildings add is not there, and the messages say so.
     assert "leaderboard" not in bench("--help").stdout
     assert "there is no command 'train'" in bench("train", code=2).stderr
-    assert "install bench anew" in bench("tools", "bm25@starter", "--html", "t.html", code=4).stderr
-    assert "reproduction" not in bench("list", "schemas").stdout
+    assert "there is no command 'explain'" in bench("explain", "bm25@starter", "0001", code=2).stderr
+    assert "No such command 'from-traffic'" in bench("data", "from-traffic", "log.jsonl", code=2).stderr
+    public = "import bench; print({'explain', 'Explained', 'read_traffic', 'ToolsReport'} & {*bench.__all__})"
+    assert alone("-c", public).stdout == "set()\n"
+    asked = alone("-c", "import bench; bench.load_result('bm25@starter').tools()", code=1).stderr
+    assert "UnavailableError: there is no report of tools: this installation of bench lacks" in asked
+    assert not {"reproduction", "tools-report"} & {*bench("list", "schemas").stdout.split()}
+
+
+def test_the_board_says_that_pages_of_tools_are_omitted(alone: Alone, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "leaderboard", tmp_path / "beside" / "leaderboard")
+    kept = next((ROOT / "board" / "results" / "starter").glob("bm25-????????????"))
+    shutil.copytree(kept, tmp_path / "results" / "starter" / kept.name)
+    alone("-c", WITH, str(tmp_path / "beside"), "leaderboard", "build", "--results", "results", "--out", "site")
+    assert not Path("site/t").exists()
+    assert "pages of tools are omitted: this installation of bench lacks" in Path("site/rejected.html").read_text()
+
+
+def test_diagnosis_needs_no_board_but_for_a_page(alone: Alone, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "bench" / "diagnosis", tmp_path / "beside" / "diagnosis")
+
+    def bench(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        return alone("-c", WITH, str(tmp_path / "beside"), *words, code=code)
+
+    bench("run", "-m", "bm25", "-d", "starter", "-q")
+    assert "query 0001" in bench("explain", "bm25@starter", "0001").stdout
+    report = ("tools", "bm25@starter", "--json")
+    assert json.loads(bench(*report).stdout)["schema_name"] == "tools-report"
+    assert "no page can be written: this installation of bench lacks" in bench(*report, "--html", "t", code=4).stderr

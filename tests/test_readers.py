@@ -449,7 +449,7 @@ DOORS: dict[str, Door] = {
         },
     ),
     "a log of traffic": Door(
-        ("bench/importing/traces/reading", "bench/importing/traces/fields"),
+        ("bench/traces/reading", "bench/traces/fields"),
         {"log.jsonl": "".join(json.dumps(line) + "\n" for line in chat_log())},
         commands("data from-traffic {}/log.jsonl --out {}/out.jsonl"), {
             FIELD: ("log.jsonl", '"role": "user"', '"role": "user", "colour": 1', ("log.jsonl", "colour")),
@@ -458,7 +458,7 @@ DOORS: dict[str, Door] = {
         },
     ),
     "edited tools": Door(
-        ("bench/comparison/edits",), lambda *made: {**store_result(*made), "try.json": EDITED},
+        ("bench/diagnosis/edits",), lambda *made: {**store_result(*made), "try.json": EDITED},
         commands("tools bm25@starter --try {}/try.json --results {}/results"), {
             FIELD: ("try.json", '"postern.move_message"', '"zebra"', ("try.json", "zebra")),
             KIND: ("try.json", '"y"', '["y"]', ("try.json",)),

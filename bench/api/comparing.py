@@ -1,4 +1,4 @@
-"""Comparing results: is one better than another, by how much, and how surely; and why a query went as it did."""
+"""Comparing results: is one better than another, by how much, and how surely."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.comparison.compare import ComparisonQuestion, compare_results
 from bench.comparison.comparison import Comparison
-from bench.comparison.explain import Explained, query_named
-from bench.comparison.explain import explain as explained
 from bench.comparison.figures import Figure
 from bench.comparison.report import Correction
 from bench.metrics import parse_metrics
-from bench.registry import load_dataset
 
 
 def compare(
@@ -107,31 +104,3 @@ def plot(
             raise UsageError("give bench.plot a comparison, or results; not both.")
         return Figure.of(comparison)
     return Figure.of(compare(comparison, *others, metrics=[metric], moved=0, results=results))
-
-
-def explain(
-    result: Result | str | Path, query: str, *, repeat: int = 1, results: str | Path | None = None
-) -> Explained:
-    """Explain the rank of each gold tool of a query. The same as `bench explain`.
-
-    Ranks and scores are the stored ones. For the reasons, the method is built again and must give the stored scores.
-
-    Args:
-        result: a result, or the name of a stored one.
-        query: the id of one of its queries, or an unambiguous beginning.
-        repeat: which repeat of a result with several is explained.
-        results: the folder in which a name is looked up; `$BENCH_RESULTS` or `results` if None.
-
-    Raises:
-        UsageError: there is no such result, query or repeat.
-        ResultError: the dataset has changed since, or the ranking is missing or damaged.
-
-    Examples:
-        >>> bench.explain(bench.run("bm25"), "0001")
-        <Explained bm25 @ starter, query 0001: crateful.get_catalogue at 1, larderly.substitute at 54>
-    """
-    stored, progress = open_stored_result(result, results), current_session().progress
-    dataset = load_dataset(stored.manifest.dataset.spec, progress)
-    return explained(
-        stored, dataset, query_named(stored, query, dataset), progress, repeat=whole_number("repeat", repeat)
-    )

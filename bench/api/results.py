@@ -7,13 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from bench.api.arguments import whole_number
-from bench.base.config import current_session
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expand_path, results_folder
-from bench.comparison.tool_report import FIRST, ToolsReport, count_ranking, tools_report
+from bench.base.plugins import function
 from bench.evaluation.external import open_result
-from bench.registry import load_dataset
 from bench.results.failures import result_to_dict
 from bench.results.manifest import Metrics
 from bench.results.repeats import chance_sentence, repeats_line
@@ -170,10 +167,11 @@ class Result(Shown):
         table: pandas.DataFrame = self.stored.run.to_pandas()
         return table
 
-    def tools(self, k: int = FIRST, *, repeat: int = 1) -> ToolsReport:
+    def tools(self, k: int = 5, *, repeat: int = 1) -> Any:
         """What the ranking did with each tool: found when wanted, shown when not wanted, behind which others.
 
-        The same as `bench tools`. The method is built again to say why the worst tools lose to others.
+        The same as `bench tools`: a `bench.ToolsReport`. The method is built again to say why the worst tools lose to
+        others.
 
         Args:
             k: how many tools of each ranking count as shown.
@@ -182,6 +180,7 @@ class Result(Shown):
         Raises:
             ResultError: the dataset has changed since, or the ranking is missing or damaged.
             UsageError: there is no such repeat, or rankings are shorter than k.
+            UnavailableError: `bench.diagnosis` is not installed.
 
         Examples:
             >>> report = bench.run("bm25", "starter").tools(k=5)
@@ -192,8 +191,7 @@ class Result(Shown):
             >>> print(pair.missed, "behind", pair.shown, "in", pair.queries)
             rolobox.find_contact behind larderly.find_recipes in 5
         """
-        dataset = load_dataset(self.dataset, current_session().progress)
-        return tools_report(count_ranking(self.stored, dataset, whole_number("k", k), whole_number("repeat", repeat)))
+        return function("report-tools", "there is no report of tools")(self.stored, k, repeat)
 
     def to_dict(self) -> dict[str, Any]:
         """Manifest and metrics, as `bench run --json` prints them."""

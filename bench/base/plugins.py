@@ -14,8 +14,8 @@ A folder that adds to bench has a `plugin.toml`:
     [functions]                                 # what other parts of bench ask for by name
     tools-page = "mine.page:of_tools"
 
-The laboratory (`bench/lab`) and the board (`leaderboard`) are such folders, and bench works without them. Another
-package names the one of its packages that holds its file by an entry point of the group `bench.base.plugins`:
+Folders of bench such as `bench/lab`, `bench/traces` and `leaderboard` have the file, and bench works without them.
+Another package names the one of its packages that holds its file by an entry point of the group `bench.base.plugins`:
 
     [project.entry-points."bench.base.plugins"]
     mine = "mine"
@@ -88,11 +88,17 @@ def function(name: str, without: str) -> Any:
     """A function that a plug-in has under a name.
 
     Raises:
-        UnavailableError: none has; `without` says in a clause what is then not to be had.
+        UnavailableError: none has, or what it imports of bench is not installed; `without` says in a clause what is
+            then not to be had.
     """
-    for plugin in plugins():
-        if name in plugin.functions:
-            return load(plugin.functions[name])
+    target = next((plugin.functions[name] for plugin in plugins() if name in plugin.functions), None)
+    try:
+        if target is not None:
+            return load(target)
+    except ModuleNotFoundError as error:
+        # The function is there, and another folder of bench that it imports is not.
+        if not (error.name or "").startswith("bench."):
+            raise
     raise UnavailableError(f"{without}: this installation of bench lacks the part that has it; install bench anew.")
 
 

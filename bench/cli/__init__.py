@@ -21,8 +21,6 @@ _VERBS: dict[str, tuple[str, str]] = {
     "compare": ("compare", "Compare systems: differences, intervals, corrected tests, ranks."),
     "choose": ("choose", "Let a language model choose among the tools that results have ranked."),
     "curve": ("curve", "Show a metric against the size of the library."),
-    "explain": ("explain", "Explain the rank of each gold tool of a query."),
-    "tools": ("tools", "Report on each tool: found, missed, shown when not wanted."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
     "results": ("stored", "Rename and remove stored results."),

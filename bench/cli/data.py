@@ -15,7 +15,6 @@ from bench.base.locks import lock, lock_in_cache, replace_folder
 from bench.base.paths import storage_errors
 from bench.cli import PluggedGroup
 from bench.cli.common import FOLDER
-from bench.cli.data_from_traffic import command as from_traffic
 from bench.cli.data_import import command as import_tools
 from bench.cli.help import more_option
 from bench.cli.options import complete_datasets, servers_option, settings_options
@@ -43,7 +42,6 @@ def command() -> None:
 
 
 command.add_command(import_tools)
-command.add_command(from_traffic)
 
 
 @command.command("info", common=("source", "json"))

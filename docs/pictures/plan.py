@@ -15,6 +15,8 @@ WIDE, HIGH, ACROSS, DOWN = 116, 30, 170, 72
 #: Chosen by eye, so that no arrow passes behind a box.
 COLUMNS = {
     "lab": 0,
+    "diagnosis": 2.9,
+    "traces": 4,
     "leaderboard": 2.9,
     "api": 1.8,
     "cli": 2.9,
@@ -38,8 +40,20 @@ COLUMNS = {
     "stats": 0.5,
     "show": 3.2,
 }
-BUILDINGS = {"lab": "#fde7c8", "leaderboard": "#d9ead3", "methods": "#e3e0f5", "datasets": "#e3e0f5"}
-LEGEND = (("harness", "#dbe7f6"), ("plug-ins by folder", "#e3e0f5"), ("board", "#d9ead3"), ("laboratory", "#fde7c8"))
+BUILDINGS = {
+    "lab": "#fde7c8",
+    "diagnosis": "#fde7c8",
+    "traces": "#fde7c8",
+    "leaderboard": "#d9ead3",
+    "methods": "#e3e0f5",
+    "datasets": "#e3e0f5",
+}
+LEGEND = (
+    ("harness", "#dbe7f6"),
+    ("plug-ins by folder", "#e3e0f5"),
+    ("board", "#d9ead3"),
+    ("other buildings", "#fde7c8"),
+)
 
 
 def plan(layers: dict[str, int], arrows: set[tuple[str, str]]) -> str:

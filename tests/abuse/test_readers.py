@@ -47,7 +47,6 @@ from bench.gating.baseline import read_baseline
 from bench.gating.policy import read_policy
 from bench.importing.queries import read_queries
 from bench.importing.tools.catalogue import Source, read_catalogue
-from bench.importing.traces.traces import read_traffic
 from bench.lab.reproduce.page import read_reproduction
 from bench.lab.reproduce.parts import cell_row, claim_state, printed_state
 from bench.leaderboard.boards.board import make_board, read_results
@@ -58,6 +57,7 @@ from bench.registry import build_method, load_dataset
 from bench.remote.servers import servers_in
 from bench.results.manifest import Manifest
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, REPEATS, RUN
+from bench.traces.traces import read_traffic
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Of each reader; those that run a whole command take fewer, and those that run twelve the fewest.

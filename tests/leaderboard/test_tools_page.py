@@ -17,8 +17,8 @@ from kit.sites import Built
 
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
-from bench.comparison.tool_report import count_ranking, tools_report
-from bench.leaderboard.pages import tools as page
+from bench.diagnosis import page
+from bench.diagnosis.tool_report import count_ranking, tools_report
 from bench.registry import load_dataset
 from bench.results.store import StoredResult
 

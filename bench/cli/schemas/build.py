@@ -11,9 +11,7 @@ from pydantic import BaseModel
 from bench.base.plugins import load, plugins
 from bench.cli.schemas import FOLDER
 from bench.comparison.comparison import Comparison
-from bench.comparison.edits import EditReport
 from bench.comparison.library_sizes import LibrarySizes
-from bench.comparison.tool_report import ToolsReport
 from bench.data.arrowtables import SCHEMAS
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest
@@ -44,8 +42,6 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "manifest": Manifest,
         "metrics": Metrics,
         "run-line": RunLine,
-        "tools-edit": EditReport,
-        "tools-report": ToolsReport,
     }
     models |= {name: load(model) for plugin in plugins() for name, model in plugin.schemas.items()}
     schemas = {name: _add_title(name, model.model_json_schema()) for name, model in models.items()}

@@ -1,0 +1,142 @@
+"""The page of a result's tools: found when wanted, shown when not wanted, behind which other tools.
+
+The same page is written for a single result, with everything that it needs inside (`bench tools --html`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from markupsafe import Markup
+
+from bench.base.errors import ResultError, UsageError
+from bench.base.progress import QUIET, Progress
+from bench.data.nearcopies import COSINE
+from bench.diagnosis.tool_report import CountedRanking, ToolsReport, count_ranking, tool_texts, tools_report
+from bench.leaderboard.boards.board import Board, Rejected, Row
+from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.pages.explorer import chosen
+from bench.leaderboard.pages.registry import Page
+from bench.leaderboard.pages.rendering import render, static_files
+from bench.leaderboard.writer import Writer
+from bench.search.similar import TextVectors
+
+#: Tools of a page of the site, and of a page of its own; ids in a list.
+_MOST_TOOLS, _MOST_ALONE, _MOST_IDS = 40, 1000, 60
+
+
+def write_tools(board: Board, data: BoardData, rejected: list[Rejected], writer: Writer) -> tuple[Row, ...]:
+    """Write the pages of the tools of a board's results: those that the explorer shows, too.
+
+    Args:
+        board: the board.
+        data: its dataset; without it there are no pages, since gold is not known.
+        rejected: gets what is left out, and why.
+        writer: writes.
+
+    Returns:
+        The rows that have a page.
+    """
+    dataset = data.dataset
+    if dataset is None or not board.current:
+        return ()
+    texts: dict[str, TextVectors] = {}
+
+    def page(row: Row) -> str:
+        template = row.result.manifest.dataset.template
+        if template not in texts:
+            texts[template] = tool_texts(dataset, template)
+        # A copy, so that the ranking is not kept for as long as the board is.
+        counted_ranking = count_ranking(replace(row.result), dataset)
+        return _page(counted_ranking, texts[template], _MOST_TOOLS, data.may_show, row=row, board=board)
+
+    written = []
+    for row in chosen(board):
+        try:
+            text = page(row)
+        except (ResultError, UsageError) as error:
+            # Without the place of the results, which is that of somebody's machine.
+            reason = str(error).replace(f"{row.result.folder.parent.parent}/", "")
+            rejected.append(Rejected(row.name, f"its page of tools is omitted: {reason}"))
+            continue
+        writer.put(f"t/{row.id}.html", text)
+        written.append(row)
+    return tuple(written)
+
+
+def page_alone(counted_ranking: CountedRanking, progress: Progress = QUIET) -> str:
+    """The page of one result, which needs no other file; the method is asked why tools lose to others.
+
+    Args:
+        counted_ranking: what `counted` gives.
+        progress: where long work reports to.
+    """
+    library = tool_texts(counted_ranking.dataset, counted_ranking.result.manifest.dataset.template)
+    return _page(counted_ranking, library, _MOST_ALONE, True, progress=progress)
+
+
+def _page(
+    counted_ranking: CountedRanking,
+    library: TextVectors,
+    most: int,
+    may_show: bool,
+    *,
+    row: Row | None = None,
+    board: Board | None = None,
+    progress: Progress = QUIET,
+) -> str:
+    alone = row is None
+    report = tools_report(
+        counted_ranking,
+        most=most,
+        explained=_MOST_TOOLS if may_show else 0,
+        library=library,
+        ask=alone,
+        progress=progress,
+    )
+    styles, script = "", ""
+    if alone:
+        files = static_files()
+        styles, script = (
+            Markup("\n".join(files[f"static/{name}"].decode() for name in names))
+            for names in (("style.css", "tables.css"), ("site.js",))
+        )
+    return render(
+        "tools",
+        "../",
+        layout="alone.html.j2" if alone else "base.html.j2",
+        styles=styles,
+        script=script,
+        report=report,
+        name=report.label if row is None else row.title,
+        board=board,
+        id=report.result_id,
+        texts=_example_texts(counted_ranking, report) if may_show else {},
+        pairs=[(item, pair) for item in report.tools for pair in item.loses_to[:1] if pair.why],
+        never=report.never_found[:_MOST_IDS],
+        shown=_columns(report),
+        near=COSINE,
+    )
+
+
+def _columns(report: ToolsReport) -> dict[str, bool]:
+    """Which columns have something to say."""
+    rows = report.tools
+    return {
+        "groups": any(item.groups != item.wanted for item in rows),
+        "share": any(item.low is not None for item in rows),
+        "other": any(item.by_other for item in rows),
+        "forbidden": any(item.forbidden for item in rows),
+        "alike": any(item.nearest is not None for item in rows),
+        "tokens": any(item.tokens is not None for item in rows),
+    }
+
+
+def _example_texts(counted_ranking: CountedRanking, report: ToolsReport) -> dict[str, str]:
+    """Texts of the queries that are examples."""
+    dataset = counted_ranking.dataset
+    ids = {pair.example for item in report.tools for pair in item.loses_to[:1]}
+    return {name: dataset.queries[dataset.query_codes[name]].text for name in sorted(ids)}
+
+
+PAGE = Page("tools", "t/*.html")
