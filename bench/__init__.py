@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         import_tools as import_tools,
         load_dataset as load_dataset,
     )
-    from bench.api.choosing import Choices as Choices, choose as choose
     from bench.api.comparing import compare as compare, plot as plot
     from bench.api.gating import GateResult as GateResult, bless as bless, gate as gate
     from bench.api.listing import datasets as datasets, methods as methods, metrics as metrics
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from bench.base.config import config_context as config_context
     from bench.base.errors import BenchError as BenchError
     from bench.base.parameters import MethodSpec as MethodSpec, ParameterSet as ParameterSet
+    from bench.choices.api import choose as choose
+    from bench.choices.report import Choices as Choices
     from bench.comparison.comparison import Comparison as Comparison
     from bench.comparison.figures import Figure as Figure
     from bench.data.dataset import Dataset as Dataset

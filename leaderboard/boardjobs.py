@@ -6,7 +6,7 @@ import gc
 import hashlib
 import multiprocessing
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +33,6 @@ from bench.leaderboard.boards.board import (
     sample_rows,
     slug_of,
 )
-from bench.leaderboard.boards.choices import ChoiceBoard, choice_board
 from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
@@ -46,6 +45,7 @@ from bench.leaderboard.pages.compare import write_pairs
 from bench.leaderboard.pages.dataset import write_dataset
 from bench.leaderboard.pages.explorer import Explorer, write_explorer
 from bench.leaderboard.pages.nomatch import no_match_path, write_no_match
+from bench.leaderboard.pages.registry import ChoiceBoard
 from bench.leaderboard.pages.result import write_results
 from bench.leaderboard.pages.slices import slices_path, write_slices
 from bench.leaderboard.pages.trend import write_trend
@@ -183,14 +183,26 @@ def _begin_process(*threshold: int) -> None:
     gc.set_threshold(*threshold)
 
 
+def choice_reader() -> Callable[[Board], tuple[ChoiceBoard, list[Rejected]]]:
+    """What reads the choices of language models on a board, and says which results it cannot read.
+
+    Raises:
+        UnavailableError: no plug-in does.
+    """
+    reader: Callable[[Board], tuple[ChoiceBoard, list[Rejected]]] = function(
+        "choice-board", "choices of language models are not shown"
+    )
+    return reader
+
+
 def _make_choices(job: Job) -> Done:
     """The choices with the pages of their results; the page that shows them is written when all are known."""
     writer = Writer(job.out, interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, standings={})
     if board is None:
         return Done(None, rejected)
-    choices, unread = choice_board(board)
-    write_results(board, {}, (), job.most_lines, writer)
+    choices, unread = choice_reader()(board)
+    write_results(board, {}, (), job.most_lines, writer, choices.path)
     return Done(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
 
 

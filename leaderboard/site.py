@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from bench.base.errors import UsageError, require
+from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.locks import lock
 from bench.base.progress import QUIET, Progress
-from bench.leaderboard.boardjobs import Job, run_jobs
+from bench.leaderboard.boardjobs import Job, choice_reader, run_jobs
 from bench.leaderboard.boards.board import RANKED, Board, References, Rejected, read_results
-from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import gate_histories, read_gates
 from bench.leaderboard.boards.libraries import base_of, bases
 from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_boards
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import write_exports
-from bench.leaderboard.pages.choices import choices_path
-from bench.leaderboard.pages.registry import Content, pages
+from bench.leaderboard.pages.registry import ChoiceBoard, Content, pages
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
@@ -114,6 +112,12 @@ def build_site(
         # Choices of language models are no rankings: here they part, and no board of retrieval has them.
         groups = [part for group in found if (part := [item for item in group if not is_choice(item)])]
         chosen_groups = [part for group in found if (part := [item for item in group if is_choice(item)])]
+        without: tuple[str, ...] = ()
+        try:
+            if chosen_groups:
+                choice_reader()
+        except UnavailableError as error:
+            chosen_groups, without = [], (str(error),)
         drawn = bases({members[0].manifest.dataset.spec for members in groups})
         writer = Writer(out)
         writer.begin()
@@ -126,7 +130,7 @@ def build_site(
                 writer.absorb(done.keys, done.written)
                 choices += [] if done.choices is None else [done.choices]
                 stage.advance()
-            paths = {item.board.spec: choices_path(item.board) for item in reversed(choices)}
+            paths = {item.board.spec: item.path for item in reversed(choices)}
             work = _jobs(groups, results, out, downloads, drawn, chosen.references, writer.interrupted, paths)
             for done in run_jobs(work, jobs):
                 rejected += done.rejected
@@ -169,7 +173,7 @@ def build_site(
         counts = {**at_hand, **chosen.content}
         today = {spec for spec, content in at_hand.items() if counts[spec] == content}
         earlier = {board.slug for board in boards if board.spec in today}
-        incomplete = (*unranked, *(said for slug, said in absent.items() if slug not in earlier))
+        incomplete = (*without, *unranked, *(said for slug, said in absent.items() if slug not in earlier))
         return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, writer.finish())
 
 

@@ -1,4 +1,4 @@
-"""The harness without the buildings beside it: their folders are deleted, and it works."""
+"""The harness without the buildings beside it, and the board without the others: their folders are deleted."""
 
 from __future__ import annotations
 
@@ -14,33 +14,26 @@ import pytest
 from kit.once import Once
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Starts bench with the buildings of a folder, which is the first argument.
-WITH = "import sys, bench; bench.__path__.append(sys.argv.pop(1)); from bench.__main__ import main; main()"
 Alone = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture(scope="module")
-def alone_folder(once: Once) -> Path:
-    """A checkout without them."""
-
-    def make(folder: Path) -> None:
-        for name in ("bench", "methods", "datasets"):
-            # Compiled files go along, so that no process compiles all of it.
-            shutil.copytree(ROOT / name, folder / name)
-        for plugin in [*folder.glob("bench/*/plugin.toml")]:
-            shutil.rmtree(plugin.parent)
-        shutil.copy(ROOT / "pyproject.toml", folder)
-
-    return once("harness-alone", make)
-
-
 @pytest.fixture
-def alone(alone_folder: Path, isolated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Alone:
-    """Runs Python with it."""
+def alone(once: Once, isolated: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Alone:
+    """Runs Python with a checkout without them, but for those that are named beside it (`beside`)."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(alone_folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    def run(*arguments: str, code: int = 0, beside: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        def make(folder: Path) -> None:
+            for name in {"bench", "methods", "datasets", *(name for name in beside if "/" not in name)}:
+                # Compiled files go along, so that no process compiles all of it.
+                shutil.copytree(ROOT / name, folder / name)
+            for plugin in [*folder.glob("bench/*/plugin.toml")]:
+                if plugin.parent.relative_to(folder).as_posix() not in beside:
+                    shutil.rmtree(plugin.parent)
+            shutil.copy(ROOT / "pyproject.toml", folder)
+
+        folder = once("-".join(("harness-alone", *beside)).replace("/", "-"), make)
+        environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         environment["BENCH_OFFLINE"] = "1"
         done = subprocess.run(
             [sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=300
@@ -68,9 +61,11 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
     # What the buildings add is not there, and the messages say so.
     assert "leaderboard" not in bench("--help").stdout
     assert "there is no command 'train'" in bench("train", code=2).stderr
+    assert "there is no command 'choose'" in bench("choose", "bm25@starter", code=2).stderr
     assert "there is no command 'explain'" in bench("explain", "bm25@starter", "0001", code=2).stderr
     assert "No such command 'from-traffic'" in bench("data", "from-traffic", "log.jsonl", code=2).stderr
-    public = "import bench; print({'explain', 'Explained', 'read_traffic', 'ToolsReport'} & {*bench.__all__})"
+    names = {"choose", "Choices", "explain", "Explained", "read_traffic", "ToolsReport"}
+    public = f"import bench; print({names} & {{*bench.__all__}})"
     assert alone("-c", public).stdout == "set()\n"
     asked = alone("-c", "import bench; bench.load_result('bm25@starter').tools()", code=1).stderr
     assert "UnavailableError: there is no report of tools: this installation of bench lacks" in asked
@@ -78,22 +73,30 @@ def test_it_runs_compares_gates_and_audits(alone: Alone) -> None:
 
 
 def test_the_board_says_that_pages_of_tools_are_omitted(alone: Alone, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "leaderboard", tmp_path / "beside" / "leaderboard")
     kept = next((ROOT / "board" / "results" / "starter").glob("bm25-????????????"))
     shutil.copytree(kept, tmp_path / "results" / "starter" / kept.name)
-    alone("-c", WITH, str(tmp_path / "beside"), "leaderboard", "build", "--results", "results", "--out", "site")
+    alone("-m", "bench", "leaderboard", "build", "--results", "results", "--out", "site", beside=("leaderboard",))
     assert not Path("site/t").exists()
     assert "pages of tools are omitted: this installation of bench lacks" in Path("site/rejected.html").read_text()
 
 
-def test_diagnosis_needs_no_board_but_for_a_page(alone: Alone, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "bench" / "diagnosis", tmp_path / "beside" / "diagnosis")
-
+def test_diagnosis_needs_no_board_but_for_a_page(alone: Alone) -> None:
     def bench(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        return alone("-c", WITH, str(tmp_path / "beside"), *words, code=code)
+        return alone("-m", "bench", *words, code=code, beside=("bench/diagnosis",))
 
     bench("run", "-m", "bm25", "-d", "starter", "-q")
     assert "query 0001" in bench("explain", "bm25@starter", "0001").stdout
     report = ("tools", "bm25@starter", "--json")
     assert json.loads(bench(*report).stdout)["schema_name"] == "tools-report"
     assert "no page can be written: this installation of bench lacks" in bench(*report, "--html", "t", code=4).stderr
+
+
+def test_the_board_alone_says_that_it_shows_no_choices(alone: Alone, tmp_path: Path) -> None:
+    kept = ROOT / "board" / "results" / "starter"
+    choice, ranked = next(kept.glob("choose-*")), next(kept.glob("bm25-????????????"))
+    for path in (choice, ranked):
+        shutil.copytree(path, tmp_path / "results" / "starter" / path.name)
+    build = ("-m", "bench", "leaderboard", "build", "--results", "results", "--out", "site")
+    told = alone(*build, beside=("leaderboard",))
+    assert "incomplete: choices of language models are not shown: this installation of bench lacks" in told.stderr
+    assert [path.stem for path in Path("site/r").glob("*.html")] == [ranked.name[-12:]]

@@ -110,7 +110,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/lab/training/pretrained", "methods/tgr/discriminator"),
     ),
     "it reads tables whose sha256 the manifest has, which is read strictly": (
-        *("bench/results/choices", "bench/results/failures", "leaderboard/boards/tables"),
+        *("bench/choices/outcomes", "bench/results/failures", "leaderboard/boards/tables"),
     ),
     "it looks for an id or a name in files, without reading what they say": (
         *("bench/results/finding", "bench/results/removal", "bench/results/tries", "bench/registry/versions"),

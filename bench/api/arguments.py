@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from bench.base.errors import UsageError
-from bench.comparison.report import Correction
-from bench.evaluation.choosing import Arm, Form
-from bench.evaluation.runner import Overwrite
-
-#: The values that an argument of each of these names may have, as its type says.
-_CHOICES = {
-    "overwrite": get_args(Overwrite),
-    "correction": get_args(Correction),
-    "arm": get_args(Arm),
-    "form": get_args(Form),
-}
 
 
-def check_choices(**arguments: str | None) -> None:
-    """Refuse values that the types forbid.
+def check_choice(name: str, value: str | None, kind: Any) -> None:
+    """Refuse a value that a `Literal` type forbids.
 
     Raises:
-        UsageError: an argument is none of its choices.
+        UsageError: the argument is none of its choices.
     """
-    for name, value in arguments.items():
-        *most, last = _CHOICES[name]
-        if value not in _CHOICES[name]:
-            raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
+    *most, last = get_args(kind)
+    if value not in get_args(kind):
+        raise UsageError(f"{name} is {value!r}; it must be {', '.join(most)} or {last}.")
 
 
 def whole_number(name: str, value: int, least: int = 1) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from bench.api.arguments import check_choices, names, whole_number
+from bench.api.arguments import check_choice, names, whole_number
 from bench.api.results import Result, open_stored_result
 from bench.base.config import current_session
 from bench.base.errors import UsageError
@@ -63,7 +63,7 @@ def compare(
         >>> comparison.table[["system", "metric", "rank_low"]].values.tolist()[:2]
         [['bm25', 'recall@5', 1], ['random', 'recall@5', 2]]
     """
-    check_choices(correction=correction)
+    check_choice("correction", correction, Correction)
     if across not in {None, "catalogues"}:
         raise UsageError(f"across is {across!r}; it must be catalogues or None.")
     wanted = tuple(str(metric) for metric in parse_metrics(names("metrics", metrics)))

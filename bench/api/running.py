@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-from bench.api.arguments import check_choices, names
+from bench.api.arguments import check_choice, names
 from bench.api.catalogue import DatasetLike, MethodLike, dataset_spec, load_dataset, method_spec
 from bench.api.results import Result, Results
 from bench.base.config import current_session
@@ -87,7 +87,7 @@ def run(
         >>> [result.method for result in results]
         ['bm25(k1=1.5)', 'random']
     """
-    check_choices(overwrite=overwrite)
+    check_choice("overwrite", overwrite, Overwrite)
     chosen = vars(check_settings(settings))
     several = isinstance(method, list | tuple) or isinstance(dataset, list | tuple)
     datasets = _wrap_in_list(dataset)

@@ -14,7 +14,7 @@ A folder that adds to bench has a `plugin.toml`:
     [functions]                                 # what other parts of bench ask for by name
     tools-page = "mine.page:of_tools"
 
-Folders of bench such as `bench/lab`, `bench/traces` and `leaderboard` have the file, and bench works without them.
+Folders of bench such as `bench/lab`, `bench/choices` and `leaderboard` have the file, and bench works without them.
 Another package names the one of its packages that holds its file by an entry point of the group `bench.base.plugins`:
 
     [project.entry-points."bench.base.plugins"]

@@ -78,7 +78,7 @@ def _write(content: Content, writer: Writer) -> None:
             pictures=_pictures(board, names[board]) if path == "index.html" else [],
             plugged=[page.on_home(content) for page in pages() if page.on_home is not None],
             gates=latest_verdicts(content.gates),
-            choices=bool(content.choices),
+            choices=content.choices[0].path.partition("#")[0] if content.choices else "",
             date=max((item.latest for item in board.boards), default="")[:10],
             cite=_cite(content) if path == "index.html" else "",
         )

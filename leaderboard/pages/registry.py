@@ -20,12 +20,26 @@ from markupsafe import Markup
 
 from bench.base.plugins import plugins
 from bench.leaderboard.boards.board import Board, Rejected
-from bench.leaderboard.boards.choices import ChoiceBoard
 from bench.leaderboard.boards.gates import BaselineHistory
 from bench.leaderboard.boards.overall import Overall
 from bench.leaderboard.boards.pairs import Pairs
 from bench.leaderboard.boards.rankingset import View, main_boards
 from bench.leaderboard.writer import Writer
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceBoard:
+    """Choices of language models on a dataset, as a plug-in's function `choice-board` reads them from their board.
+
+    Attributes:
+        board: their results.
+        path: where on the site they are.
+        pickers: what the page of the plug-in says of each model.
+    """
+
+    board: Board
+    path: str
+    pickers: Sequence[Any]
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,11 @@ from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.choices import choices_path
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.pages.trend import trend_anchor
 from bench.leaderboard.writer import Writer
 from bench.metrics import parse_metric
-from bench.results.choices import is_choice
 from bench.results.commands import command
 from bench.results.costs import break_even
 from bench.results.failures import reasons
@@ -42,7 +40,9 @@ _MOST_VALUES = 40
 _ANSWERED, _WRONG = "coverage: share of queries answered", "risk: share of wrong answers"
 
 
-def write_results(board: Board, slices: Slices, tools: Collection[str], most_lines: int, writer: Writer) -> None:
+def write_results(
+    board: Board, slices: Slices, tools: Collection[str], most_lines: int, writer: Writer, choices: str = ""
+) -> None:
     """Write the pages and downloads of all results of a board, those included that a newer one has taken the place of.
 
     Args:
@@ -51,17 +51,19 @@ def write_results(board: Board, slices: Slices, tools: Collection[str], most_lin
         tools: ids of the results that have a page of their tools.
         most_lines: rankings and per-query values are written of results with at most so many lines.
         writer: writes.
+        choices: of results that are choices of language models, where the site shows them.
     """
     trends = {item.newer: trend_anchor(row) for row in board.rows for item in board.superseded if item.newer == row.id}
     for row in board.rows:
         about = {"name": row.title, "family": row.family, "marks": row.marks, "newer": "", "tools": row.id in tools}
-        slice_tables = _tables(row, slices, board.units)
-        _write(row.result, board, most_lines, writer, trend=trends.get(row.id, ""), slices=slice_tables, **about)
+        about |= {"slices": _tables(row, slices, board.units), "choices": choices}
+        _write(row.result, board, most_lines, writer, trend=trends.get(row.id, ""), **about)
     for item in board.superseded:
         method = item.result.manifest.method
         family = method.spec if method.run_file else family_of(method.spec)
         about = {"name": str(title_of(method)), "family": family, "marks": item.marks, "newer": item.newer}
-        _write(item.result, board, most_lines, writer, trend=trends[item.newer], slices=[], tools=False, **about)
+        about |= {"slices": [], "tools": False, "choices": choices}
+        _write(item.result, board, most_lines, writer, trend=trends[item.newer], **about)
 
 
 def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, *, trend: str, **about: Any) -> None:
@@ -75,12 +77,11 @@ def _write(result: StoredResult, board: Board, most_lines: int, writer: Writer, 
         command=command(manifest),
         metrics=result.metrics,
         # Choices have no history.
-        trend="" if is_choice(result) else trend,
+        trend="" if about["choices"] else trend,
         ranked=RANKED,
         fewest=FEWEST_UNITS,
         board_name=board.name,
         board_slug=board.slug,
-        choices=choices_path(board) if is_choice(result) else "",
         downloads=offered,
         has_run=result.has_run,
         repeats_line=repeats_line(result.metrics),

@@ -149,9 +149,8 @@ def test_no_key_stands_in_anything_that_is_stored_sent_or_printed(
         ("list", "results", "--json"): 0,
         ("leaderboard", "build", "--out", "site"): 0,
     }
-    modules = [f"bench.cli.{verb}" for verb in ("run", "choose", "check", "gate", "bless")] + [
-        "bench.leaderboard.command"
-    ]
+    modules = [f"bench.cli.{verb}" for verb in ("run", "check", "gate", "bless")]
+    modules += ["bench.choices.command", "bench.leaderboard.command"]
     ended = forked([Command(words) for words in codes], *modules)
     monkeypatch.setenv("BENCH_DEBUG", "1")
     (debug,) = forked([Command(["run", "-m", "talking:Fails", *limit])])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +15,11 @@ from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.board import Board, Row, make_board, read_results, sample_rows
 from bench.leaderboard.boards.rankingset import read_ranking_set
 from bench.leaderboard.boards.traits import with_repeated_gold
-from bench.leaderboard.site import Site
+from bench.leaderboard.site import Site, build_site
 from bench.leaderboard.writer import Writer
 from bench.results.store import StoredResult
+from kit.once import Once
+from kit.results import of_this_run
 
 #: The results that the repository keeps.
 KEPT = Path(__file__).resolve().parents[2] / "board" / "results"
@@ -118,6 +122,32 @@ def written(folder: Path, write: Callable[[Writer], object]) -> Callable[[str], 
     """The pages that a function writes, each by its path or the beginning of it."""
     write(Writer(folder))
     return lambda path: Page(next(folder.glob(path)))
+
+
+def build_once(
+    once: Once, cache: Path, name: str, prepare: Callable[[Path], dict[str, Any]], quick: bool = False
+) -> Built:
+    """Build a site once in a run, to be read; its folder has the `results`, the `site` and, if any is added, `data`.
+
+    Args:
+        once: makes a folder once in a run.
+        cache: of the run.
+        name: of the site.
+        prepare: makes its results in a folder, and gives options of `build_site`.
+        quick: whether it is built in a third of the time (`hurry`).
+    """
+
+    def make(folder: Path) -> None:
+        with of_this_run(cache), pytest.MonkeyPatch.context() as patch:
+            patch.setenv("BENCH_RESULTS", str(folder / "results"))
+            patch.setenv("BENCH_DATA", str(folder / "data"))
+            if quick:
+                hurry(patch)
+            made = build_site(folder / "results", folder / "site", **prepare(folder / "results"))
+        (folder / "made.pickle").write_bytes(pickle.dumps(made))
+
+    folder = once(name, make)
+    return Built(folder / "site", pickle.loads((folder / "made.pickle").read_bytes()))
 
 
 def hurry(patch: pytest.MonkeyPatch) -> None:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kit.chatserver import Body, ChatServer, by_words
+from kit.choices import choice_results
 from kit.once import Once
-from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, of_this_run, older, rehash, scored_by
-from kit.sites import Built, hurry
+from kit.results import LOCKS, another, edit, folder_of, id_of, manifest, older, rehash, scored_by
+from kit.sites import Built, build_once, hurry
 
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
+from bench.base.plugins import verbs
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.serve import open_server
 from bench.leaderboard.site import build_site
@@ -34,26 +35,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def site_of(once: Once, shared_cache: Path) -> Callable[..., Built]:
-    """Builds a site once in a run, to be read: `prepare(results)` makes its results, and gives options of `build_site`.
-
-    Its folder has the `results`, the `site` and, where datasets are added, their `data`. A `quick` site (below) is
-    built in a third of the time.
-    """
-
-    def site_of(name: str, prepare: Callable[[Path], dict[str, Any]], quick: bool = False) -> Built:
-        def make(folder: Path) -> None:
-            with of_this_run(shared_cache), pytest.MonkeyPatch.context() as patch:
-                patch.setenv("BENCH_RESULTS", str(folder / "results"))
-                patch.setenv("BENCH_DATA", str(folder / "data"))
-                if quick:
-                    hurry(patch)
-                made = build_site(folder / "results", folder / "site", **prepare(folder / "results"))
-            (folder / "made.pickle").write_bytes(pickle.dumps(made))
-
-        folder = once(name, make)
-        return Built(folder / "site", pickle.loads((folder / "made.pickle").read_bytes()))
-
-    return site_of
+    """Builds a site once in a run, to be read; arguments as of `build_once`."""
+    return partial(build_once, once, shared_cache)
 
 
 @pytest.fixture
@@ -160,38 +143,8 @@ def _report(result: str) -> dict[str, Any]:
     }
 
 
-def _first(body: Body) -> list[tuple[str, str]]:
-    return [(body["tools"][0]["function"]["name"], "{}")]
-
-
 @pytest.fixture(scope="session")
-def choice_site(site_of: Callable[..., Built]) -> Built:
-    """bm25 and the choices of a picker that reads, and of one that takes the first tool whatever it is."""
-
-    def prepare(results: Path) -> dict[str, Any]:
-        server = ChatServer()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("BENCH_LLM_URL", server.url)
-            patch.setenv("BENCH_LLM_JOURNAL", str(results.parent / "journal.jsonl"))
-            patch.setenv("NO_PROXY", "127.0.0.1")
-            patch.delenv("BENCH_OFFLINE", raising=False)
-            assert (
-                command(["run", "-m", "bm25", "-d", "starter", "--limit", "40", "--results", str(results), "-q"]) == 0
-            )
-            choose = ["choose", "bm25@starter", "--results", str(results), "-q"]
-            server.calls = by_words
-            arms = [word for arm in ("retrieved", "without-gold", "library") for word in ("--arm", arm)]
-            assert command([*choose, "--model", "reads", "--shown", "1,3,5", *arms]) == 0
-            server.calls = _first
-            assert command([*choose, "--model", "first"]) == 0
-        server.close()
-        return {}
-
-    return site_of("choice-site", prepare)
-
-
-@pytest.fixture(scope="session")
-def full_site(site_of: Callable[..., Built], starter_results: Path, choice_site: Built) -> Built:
+def full_site(site_of: Callable[..., Built], starter_results: Path, once: Once, shared_cache: Path) -> Built:
     """A site with something on every kind of page, in a folder below the one that is served."""
 
     def prepare(results: Path) -> dict[str, Any]:
@@ -209,8 +162,9 @@ def full_site(site_of: Callable[..., Built], starter_results: Path, choice_site:
                 another(folder, id_of(f"{name} {folder.name}"), name, dataset__content_hash=content, **changes)
         # An older version of bm25, with other numbers: those of its other setting.
         older(other, new, "0123456789ab", "2020-01-01T00:00:00+00:00")
-        for folder in choice_site.folder.with_name("results").glob("starter/choose-*"):
-            shutil.copytree(folder, results / "starter" / folder.name)
+        if "choose" in verbs():
+            for folder in choice_results(once, shared_cache).glob("starter/choose-*"):
+                shutil.copytree(folder, results / "starter" / folder.name)
         broken = results / "starter" / "random-000000000000"
         shutil.copytree(next(results.glob("starter/random-*")), broken)
         (broken / "metrics.json").write_text("{")

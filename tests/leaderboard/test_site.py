@@ -83,6 +83,11 @@ def test_the_command_tells_what_it_made(few: Path, tmp_path: Path, capsys: pytes
     assert "rejected: starter/random-" in shown.err
 
 
+def test_without_choices_there_is_no_page(begun_site: Any) -> None:
+    assert not (begun_site.folder / "choices.html").exists()
+    assert not any("choices.html" in link for page in begun_site.pages() for link in page.links)
+
+
 def test_a_report_that_is_none_is_refused(few: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     report.write_text("{}")

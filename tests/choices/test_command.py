@@ -12,12 +12,11 @@ from kit.chatserver import ChatServer, by_words, message, status, usage
 
 from bench.__main__ import run
 from bench.base.errors import ResultError
-from bench.evaluation.choosing import LONGEST_DESCRIPTION
+from bench.choices.outcomes import FAULTS, MEANINGS, read_replies
+from bench.choices.runs import LONGEST_DESCRIPTION
 from bench.methods.choose import _LONGEST_DESCRIPTION, Fault
 from bench.registry import load_dataset
-from bench.results.choices import FAULTS, OUTCOMES, choice_label, read_choices
 from bench.results.finding import find_result
-from bench.results.manifest import MethodIdentity
 from bench.results.store import NOTES, StoredResult, find_results
 
 
@@ -54,19 +53,20 @@ def test_choices_are_results_of_their_own(choose: Any, chat_server: ChatServer, 
     assert report["calibration"]["starter"]["hard"]["same"] == 1.0
     assert [(row["arm"], row["shown"]) for row in report["choices"]] == [("retrieved", 1), ("retrieved", 5)]
     for row in report["choices"]:
-        assert list(row["outcomes"]) == list(OUTCOMES)
+        assert list(row["outcomes"]) == list(MEANINGS)
         assert sum(row["outcomes"].values()) == 40
         folder = Path(row["folder"])
         assert row["outcomes"]["right"] == round(40 * share_right(folder))
         # One notion of a right choice: that of the metric.
-        assert read_choices(StoredResult.read(folder)).accuracy() == StoredResult.read(folder).metrics.metrics["choice"]
+        result = StoredResult.read(folder)
+        assert read_replies(result).summary.accuracy == result.metrics.metrics["choice"]
     # By hand: with one tool shown, the gold set of a query with one gold tool is chosen where bm25 ranks it first and
     # the script calls it.
     assert 0 < report["choices"][0]["outcomes"]["not retrieved"] < 40
 
 
 def share_right(folder: Path) -> float:
-    return read_choices(StoredResult.read(folder)).accuracy().mean
+    return read_replies(StoredResult.read(folder)).summary.accuracy.mean
 
 
 def test_comparisons_name_what_was_shown_and_to_whom(
@@ -81,29 +81,6 @@ def test_comparisons_name_what_was_shown_and_to_whom(
     assert '"bm25, 5 shown, scripted"' in told
 
 
-@pytest.mark.parametrize(
-    ("spec", "label"),
-    [
-        ("choose(base=bm25(k1=2.0), form=json, llm=m, order=ranked, seed=3, shown=3)",
-         "bm25(k1=2.0), 3 shown, form json, order ranked, seed 3, m"),
-        ('choose(base=oracle(), form=calls, llm="local:a.gguf@sha256:0123", order=shuffled, seed=0, shown=100)',
-         "the gold alone, local:a.gguf@sha256:0123"),
-        ("choose(base=random(), form=calls, llm=org/m, order=shuffled, seed=0, shown=0)", "the whole library, m"),
-        ("choose(base=bm25(), form=calls, llm=org/m, order=shuffled, seed=0, shown=0)", "all that bm25 finds, m"),
-        ("choose(base=planted(base=random), form=calls, llm=m, order=shuffled, seed=0, shown=5)",
-         "random, with the gold put in, 5 shown, m"),
-        ("choose(base=planted(gold=out), form=calls, llm=m, order=shuffled, seed=0, shown=5)",
-         "dense, without the gold, 5 shown, m"),
-        ("choose(llm=m)", "its own spec"),
-    ],
-)  # fmt: skip
-def test_the_label_of_a_choice(spec: str, label: str) -> None:
-    method = MethodIdentity.model_construct(
-        spec="its own spec", full_spec=spec, hash="0", code="0", revisions={}, oracle=False, needs_llm=True
-    )
-    assert choice_label(method) == label
-
-
 def test_every_arm(choose: Any, chat_server: ChatServer) -> None:
     chat_server.calls, chat_server.answer = by_words, (lambda body: "no tool fits")
     arms = ["retrieved", "gold", "library", "sample", "with-gold", "without-gold"]
@@ -113,7 +90,7 @@ def test_every_arm(choose: Any, chat_server: ChatServer) -> None:
     assert list(by_arm) == arms
     assert by_arm["gold"]["not retrieved"] == by_arm["library"]["not retrieved"] == 0
     (library,) = (row for row in report["choices"] if row["arm"] == "library")
-    notes = read_choices(StoredResult.read(Path(library["folder"]))).notes
+    notes = read_replies(StoredResult.read(Path(library["folder"]))).notes
     assert {len(note.shown) for note in notes if note is not None} == {len(load_dataset("starter").tools)}
     # A query with more gold tools than are shown.
     assert by_arm["sample"]["not retrieved"] == by_arm["with-gold"]["not retrieved"] <= 1
@@ -148,7 +125,7 @@ def test_a_model_that_always_refuses_is_unfit(choose: Any, chat_server: ChatServ
     # What was withheld was made, and is paid for.
     assert row["mean_tokens"]["input"] > 50
     assert row["mean_tokens"]["output"] >= 1
-    assert re.search(r" filtered .*\n.*\n bm25 +5 +0 +0 +0 +0 +40 +0 ", choose("-q")[1])
+    assert re.search(r" filtered .*\n.*\n bm25 +5 +0 +0 +0 +0 +0 +40 ", choose("-q")[1])
 
 
 HALF = '''
@@ -187,7 +164,7 @@ def test_where_the_search_found_nothing_or_failed_nobody_is_asked(
     queries = [dataset.queries[dataset.query_codes[name]] for name in ids]
     kinds = [len(query.text) % 3 for query in queries]
     assert min(map(kinds.count, range(3))) > 5
-    outcomes = read_choices(StoredResult.read(Path(row["folder"]))).outcomes
+    outcomes = read_replies(StoredResult.read(Path(row["folder"]))).outcomes
     for query, kind, outcome in zip(queries, kinds, outcomes, strict=True):
         if kind == 1:
             assert outcome == "failed"
@@ -222,15 +199,28 @@ def test_who_takes_no_tools_is_told_of_other_forms(choose: Any, chat_server: Cha
     assert "--form json" in told
 
 
-def test_a_library_is_not_larger_than_it_is(
-    bench: Any, folder: Path, chat_server: ChatServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("tools", [1, 3])
+def test_a_library_is_not_larger_than_it_is(tools: int, bench: Any, chat_server: ChatServer) -> None:
     chat_server.calls = by_words
-    bench("data", "add", "mine", "--from", folder)
-    bench("run", "-m", "bm25", "-d", "mine")
-    words = ["choose", "bm25@mine", "--model", "scripted", "--shown", "2,5,9"]
-    assert [row["shown"] for row in bench(*words, "--json").json["choices"]] == [2, 3]
-    assert "k is 3: mine has no more tools." in bench(*words).out
+    names = ["find_customer", "send_letter", "find_way"][:tools]
+    Path("tools.json").write_text(json.dumps([{"name": name, "description": f"To {name}."} for name in names]))
+    Path("queries.jsonl").write_text("".join(json.dumps({"query": f"{n}, please", "tools": [n]}) + "\n" for n in names))
+    bench("data", "import", "small", "tools.json", "--queries", "queries.jsonl")
+    bench("run", "-q", "-m", "bm25", "-d", "small")
+    words = [
+        "choose",
+        "bm25@small",
+        "--model",
+        "scripted",
+        "--shown",
+        "1,5,9",
+        "--arm",
+        "retrieved",
+        "--arm",
+        "library",
+    ]
+    assert [row["shown"] for row in bench(*words, "--json").json["choices"]] == [*dict.fromkeys([1, tools]), 0]
+    assert f"k is {tools}: small has no more tools." in bench(*words).out
 
 
 @pytest.mark.parametrize(
@@ -318,7 +308,7 @@ def test_what_it_costs_is_told_by_prices_that_are_named(
     _, _, report = choose("--json", "-q", "--limit", "8", "--price", "claude-sonnet-5-5")
     assert report["prices"]["date"] == "2026-10-24"
     (row,) = report["choices"]
-    tokens = read_choices(StoredResult.read(Path(row["folder"]))).mean_tokens()
+    tokens = read_replies(StoredResult.read(Path(row["folder"]))).summary.tokens
     # The script has read nothing from a cache.
     assert row["cost_of_100"] == pytest.approx(100 * (tokens[0] * 2 + tokens[2] * 10) / 1e6)
     assert row["break_even"]["hit_share"] == 0.9
@@ -383,4 +373,4 @@ def test_a_choice_is_no_source_of_choices(choose: Any, chat_server: ChatServer, 
     assert run(["choose", identifier, "--model", "scripted", "--results", str(results)]) == 2
     assert "is a choice itself" in capsys.readouterr().err
     with pytest.raises(Exception, match="is no choice"):
-        read_choices(find_result(results, "bm25@starter"))
+        read_replies(find_result(results, "bm25@starter"))

@@ -1,31 +1,45 @@
-"""Is a language model fit to judge rankings by its choices?
+"""Calibration: is a language model fit to judge rankings by its choices?
 
 Before the choices of a model say anything about retrievers, the model has to choose by what the tools say. It is shown
 the gold among other tools, in an order drawn anew for each query: if it does not find the gold more often than a draw
-of as many tools would, or if its success hangs on where the gold stands, its choices measure the model and not the
-retriever.
+of as many tools would, or if its success depends on where the gold stands, its choices measure the model and not the
+retriever. `bench choose` runs the calibration first; the site reads it from stored results.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.choices.outcomes import UNANSWERED, read_replies
 from bench.metrics.measures import chance_of_hit
-from bench.results.choices import UNANSWERED, Choices, read_choices
 from bench.results.store import StoredResult
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import SHARE
 from bench.stats.noninferiority import enough_units
 
+#: A part of a calibration, by what the gold is shown among: random tools, hard ones, the same hard ones in another
+#: order, or nothing.
+Part = Literal["random", "hard", "reordered", "alone"]
+#: The parts in the order in which they are read, and what tables call them.
+AMONG: dict[Part, str] = {
+    "random": "random tools",
+    "hard": "hard tools",
+    "reordered": "hard, reordered",
+    "alone": "nothing else",
+}
+#: So many tools are shown, and the hard ones twice (random ones would be drawn anew).
+CALIBRATION_TOOLS, CALIBRATION_REPEATS = 5, 2
 #: The permutations of the test of positions, and the level at which it speaks.
 PERMUTATIONS = 10_000
 LEVEL = 0.01
-#: Success hangs on the position if the spread between the best and the worst is more than so much of the mean.
+#: Success depends on the position if the spread between the best and the worst is more than so much of the mean.
 SPREAD = 0.5
 _SEED = 0
 
@@ -73,6 +87,33 @@ class Fitness:
         return told
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """How a model chooses on a dataset where the gold is shown.
+
+    Attributes:
+        tests: by part, those that were asked.
+        same_reordered: the share of queries with the same choice in another order of the hard tools; None if that was
+            not asked.
+        definitions: tool id -> tokens of its definition in a prompt of the model; empty where they are not known.
+    """
+
+    tests: Mapping[Part, Fitness]
+    same_reordered: float | None = None
+    definitions: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> list[str]:
+        """Why the model is not fit to judge on this dataset; empty if it is."""
+        test = self.tests.get("random")
+        return ["it was not calibrated on these queries"] if test is None else test.faults
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but the definitions, for JSON."""
+        tests: dict[str, Any] = {part: {**asdict(test), "faults": test.faults} for part, test in self.tests.items()}
+        return {**tests, "same_reordered": self.same_reordered, "faults": self.faults}
+
+
 def position_test(position: NDArray[np.int64], hit: NDArray[np.float64], seed: int = _SEED) -> float | None:
     """p-value of the hypothesis that success does not depend on the position of the gold.
 
@@ -107,37 +148,35 @@ def fitness(result: StoredResult) -> Fitness:
     """How the model of a choice with planted gold chooses.
 
     Raises:
-        BenchError: as of `read_choices`.
+        BenchError: as of `read_replies`.
     """
-    choices = read_choices(result)
+    replies = read_replies(result)
     one = result.of_repeat()
     n_gold = np.array(one.per_query["n_gold"].to_pylist(), dtype=np.int64)
     called = [tools or [] for tools in one.per_query["recommended"].to_pylist()]
     hits, all_shown = one.values("set_hit"), one.values("recall@100")
     rows = [
         i
-        for i, note in enumerate(choices.notes)
+        for i, note in enumerate(replies.notes)
         if note is not None
         and not note.failed
         and n_gold[i]
         # Without a usable reply there is no ranking, but the gold was put in front of what was shown.
-        and (n_gold[i] <= len(note.shown) if choices.outcomes[i] in UNANSWERED else all_shown[i] == 1)
+        and (n_gold[i] <= len(note.shown) if replies.outcomes[i] in UNANSWERED else all_shown[i] == 1)
     ]
-    notes = [note for note in choices.notes if note is not None]
-    unknown = sum("unknown name" in note.faults for note in notes)
-    unreadable = sum(outcome == "unreadable" for outcome in choices.outcomes)
+    unknown, unreadable = replies.summary.faults["unknown name"], replies.summary.counts["unreadable"]
+    same = None if result.manifest.repeats < 2 else same_choices(result.of_repeat(1), result.of_repeat(2))
     if not rows:
-        return Fitness(0, 0.0, 0.0, None, None, (), (), None, unknown, unreadable, _same(result), decided=False)
+        return Fitness(0, 0.0, 0.0, None, None, (), (), None, unknown, unreadable, same, decided=False)
     hit = hits[rows]
-    shown = np.array([len(_shown(choices, i)) for i in rows])
-    chance = chance_of_hit(n_gold[rows], np.array([len(called[i]) for i in rows]), shown)
-    above = hit - chance
-    units = number_units(choices.units[rows])
+    shown = [[] if note is None else note.shown for note in replies.notes]
+    above = hit - chance_of_hit(n_gold[rows], *(np.array([len(each[i]) for i in rows]) for each in (called, shown)))
+    units = number_units(replies.units[rows])
     low, high = (
         (None if math.isnan(end) else float(end))
         for end in bca_intervals(above[:, None], seed=_SEED, units=units, span=SHARE.of_differences())[0]
     )
-    position, single = _positions(result, choices, [i for i in rows if n_gold[i] == 1])
+    position, single = _positions(one, replies.queries, shown, [i for i in rows if n_gold[i] == 1])
     at = hits[single]
     counts = np.bincount(position)
     shares = np.bincount(position, at, minlength=len(counts)) / np.maximum(counts, 1)
@@ -152,46 +191,26 @@ def fitness(result: StoredResult) -> Fitness:
         position_p=position_test(position, at) if len(single) else None,
         unknown=unknown,
         unreadable=unreadable,
-        same=_same(result),
+        same=same,
         decided=enough_units(units),
     )
 
 
-def _shown(choices: Choices, query: int) -> list[str]:
-    note = choices.notes[query]
-    return [] if note is None else note.shown
-
-
-def _positions(result: StoredResult, choices: Choices, rows: list[int]) -> tuple[NDArray[np.int64], list[int]]:
-    """(queries,) the place among the shown tools of the only gold tool of each of these queries, and which they are."""
-    one = result.of_repeat()
+def _positions(
+    result: StoredResult, queries: list[str], shown: list[list[str]], rows: list[int]
+) -> tuple[NDArray[np.int64], list[int]]:
+    """(queries,) the position among the shown tools of the only gold tool of each of these rows, and which they are."""
     ranked: dict[str, list[str]] = {}
-    for query, tool in zip(one.run["query_id"].to_pylist(), one.run["tool_id"].to_pylist(), strict=True):
+    for query, tool in zip(result.run["query_id"].to_pylist(), result.run["tool_id"].to_pylist(), strict=True):
         ranked.setdefault(query, []).append(tool)
-    first = one.values("mrr@100")
-    places, kept = [], []
-    for i in rows:
-        # With one gold tool, 1 / mrr is its rank.
-        if first[i] > 0:
-            gold = ranked[choices.queries[i]][round(1 / first[i]) - 1]
-            places.append(_shown(choices, i).index(gold))
-            kept.append(i)
-    return np.array(places, dtype=np.int64), kept
+    first = result.values("mrr@100")
+    # With one gold tool, 1 / mrr is its rank.
+    rows = [i for i in rows if first[i] > 0]
+    positions = [shown[i].index(ranked[queries[i]][round(1 / first[i]) - 1]) for i in rows]
+    return np.array(positions, dtype=np.int64), rows
 
 
-def _same(result: StoredResult) -> float | None:
-    return None if result.manifest.repeats < 2 else _agreement(result.of_repeat(1), result.of_repeat(2))
-
-
-def same_in_another_order(one: StoredResult, other: StoredResult) -> float:
-    """The share of queries for which two choices called the same set: of the same tools in two orders, what order does.
-
-    Args:
-        one, other: on the same queries.
-    """
-    return _agreement(one.of_repeat(), other.of_repeat())
-
-
-def _agreement(one: StoredResult, other: StoredResult) -> float:
+def same_choices(one: StoredResult, other: StoredResult) -> float:
+    """The share of queries for which two results on the same queries, or two repeats of one, called the same tools."""
     sets = (each.per_query["recommended"].to_pylist() for each in (one, other))
     return float(np.mean([set(a or ()) == set(b or ()) for a, b in zip(*sets, strict=True)]))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.choices.fitness import position_test
 from bench.metrics.measures import chance_of_hit
-from bench.results.picker import position_test
 
 
 @given(st.integers(1, 7), st.integers(0, 7), st.integers(0, 9))

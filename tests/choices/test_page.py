@@ -13,12 +13,12 @@ import pytest
 from kit.results import another, edit, folder_of, id_of, manifest, rehash
 from kit.sites import Built
 
-from bench.leaderboard.boards.choices import PickerBoard
+from bench.choices.fitness import fitness
+from bench.choices.outcomes import GROUPS, read_replies
+from bench.choices.page import PickerBoard
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.choices import PARTS
 from bench.leaderboard.site import build_site
-from bench.results.choices import is_choice, read_choices
-from bench.results.picker import fitness
+from bench.results.choices import is_choice
 from bench.results.store import NOTES, NOTES_SCHEMA, StoredResult, find_results
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -50,17 +50,17 @@ def test_the_page_says_what_the_results_do(choice_site: Built) -> None:
         ("the gold alone", None),
     }
     for row in reads.rows:
-        choices = read_choices(row.row.result)
-        assert row.accuracy.mean == np.mean([outcome == "right" for outcome in choices.outcomes])
-        assert sum(row.counts.values()) == 40
+        choices = read_replies(row.row.result)
+        assert row.summary.accuracy.mean == np.mean([outcome == "right" for outcome in choices.outcomes])
+        assert sum(row.summary.counts.values()) == 40
         assert f"r/{row.row.id}.html" in page.links
     spec = "choose(base=planted(base=random), llm=reads)"
     test = fitness(by_spec[spec])
-    assert (reads.faults, dict(reads.calibration)["random tools"]) == ((), test)
+    assert (reads.calibration.faults, reads.calibration.tests["random"]) == ([], test)
     assert f"{test.hit:.3f}" in page.texts
     assert {"random tools", "hard tools", "nothing else"} <= set(page.texts)
     # Best first, and what knows the gold after all others.
-    ranked = [row.accuracy.mean for row in reads.rows if not row.row.oracle]
+    ranked = [row.summary.accuracy.mean for row in reads.rows if not row.row.oracle]
     assert ranked == sorted(ranked, reverse=True)
     assert [row.row.oracle for row in reads.rows] == [False] * 4 + [True] * 4
     # Each row says which model chose.
@@ -71,16 +71,16 @@ def test_another_order_of_the_tools_is_a_part_of_the_calibration(choice_site: Bu
     (board,) = choice_site.made.choices
     assert [item.picker.model for item in board.pickers] == ["first", "reads"]
     first, reads = board.pickers
-    assert first.same_reordered is not None
-    assert first.same_reordered < 0.6
-    assert reads.same_reordered == 1.0
+    assert first.calibration.same_reordered is not None
+    assert first.calibration.same_reordered < 0.6
+    assert reads.calibration.same_reordered == 1.0
     assert "called in another order of the hard tools for 1.00 of the queries" in choice_site.page("choices.html").text
 
 
 def test_an_unfit_picker_has_no_ranks(choice_site: Built) -> None:
     by_model = pickers(choice_site)
     assert by_model["first"].standing is None
-    assert "it does not find the gold more often than chance" in by_model["first"].faults
+    assert "it does not find the gold more often than chance" in by_model["first"].calibration.faults
     assert by_model["reads"].standing is not None
     assert set(by_model["reads"].standing.ids) == {row.row.id for row in by_model["reads"].rows if not row.row.oracle}
     text = choice_site.page("choices.html").text
@@ -108,7 +108,7 @@ def test_without_calibration_there_are_no_ranks(results: Path, tmp_path: Path) -
     shutil.rmtree(folder_of(results, "choose(base=planted(base=random), llm=reads)"))
     (board,) = build_site(results, tmp_path / "site").choices
     (reads,) = (item for item in board.pickers if item.picker.model == "reads")
-    assert reads.faults == ("it was not calibrated on these queries",)
+    assert reads.calibration.faults == ["it was not calibrated on these queries"]
     assert reads.standing is None
 
 
@@ -137,11 +137,6 @@ def test_the_first_page_and_that_of_the_dataset_lead_to_it(choice_site: Built) -
     (link,) = (link for link in choice_site.only("d/*.html").links if "choices.html" in link)
     assert link.removeprefix("../choices.html#") in choice_site.page("choices.html").ids
     assert "choices.html" in choice_site.page("index.html").links
-
-
-def test_without_choices_there_is_no_page(begun_site: Built) -> None:
-    assert not (begun_site.folder / "choices.html").exists()
-    assert not any("choices.html" in link for page in begun_site.pages() for link in page.links)
 
 
 def test_a_build_with_nothing_to_do_makes_the_same_page(results: Path, tmp_path: Path) -> None:
@@ -175,7 +170,7 @@ def test_hostile_names_are_escaped(results: Path, tmp_path: Path) -> None:
 def test_what_was_wrong_with_right_replies_stands_beside_the_outcomes(results: Path, tmp_path: Path) -> None:
     folder = folder_of(results, "choose(base=oracle(), llm=reads, shown=100)")
     (result,) = (item for item in find_results(results) if isinstance(item, StoredResult) and item.folder == folder)
-    before = read_choices(result)
+    before = read_replies(result)
     read = zip(before.queries, before.outcomes, before.notes, strict=True)
     marked = [query for query, outcome, note in read if outcome == "right" and note is not None][:3]
     assert len(marked) == 3
@@ -187,8 +182,8 @@ def test_what_was_wrong_with_right_replies_stands_beside_the_outcomes(results: P
     rehash(folder, NOTES)
     site = Built(tmp_path / "site", build_site(results, tmp_path / "site"))
     (row,) = (row for row in pickers(site)["reads"].rows if row.base == "the gold alone")
-    assert row.counts == before.counts()
-    assert row.faults["unknown name"] == 3
+    assert row.summary.counts == before.summary.counts
+    assert row.summary.faults["unknown name"] == 3
     # Of both calibrations, and of the rows of the one picker that has any.
     assert site.page("choices.html").texts.count("unknown names") == 2 + 1
 
@@ -215,7 +210,7 @@ def test_damaged_notes_leave_a_result_out_and_are_told(results: Path, tmp_path: 
 
 def test_a_bar_has_a_part_for_each_count() -> None:
     bars = [("a", [3, 1, 0, 0, 0, 0]), (HOSTILE, [0, 0, 0, 0, 2, 2]), ("nothing", [0] * 6)]
-    svg = charts.shares("t", bars, list(PARTS), "key")
+    svg = charts.shares("t", bars, list(GROUPS), "key")
     assert HOSTILE not in svg
     assert "a: right 3 of 4" in svg
     assert ">75<" in svg
@@ -224,4 +219,4 @@ def test_a_bar_has_a_part_for_each_count() -> None:
     assert "nothing" not in svg
     widths = [float(part.split('"')[0]) for part in svg.split('width="')[1:] if "." in part.split('"')[0]]
     assert widths[-4] == pytest.approx(3 * widths[-3], abs=0.3)
-    assert charts.shares("t", [("nothing", [0] * 6)], list(PARTS), "key") == ""
+    assert charts.shares("t", [("nothing", [0] * 6)], list(GROUPS), "key") == ""

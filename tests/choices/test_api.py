@@ -25,6 +25,7 @@ def test_choices_are_results_with_what_became_of_each(tmp_path: Path, chat_serve
     # Who calls whatever stands first does not find the gold more often than chance, and order decides all.
     calibration = made.calibration["starter"]
     assert calibration.faults
+    assert calibration.same_reordered is not None
     assert calibration.same_reordered < 0.9
     table = made.table
     assert table[["method", "shown", "queries"]].values.tolist() == [["bm25", 1, 12], ["bm25", 3, 12]]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.choices.costs import CachedBreakEven, cost_of_100, tokens_per_byte
+from bench.choices.outcomes import ChoiceNote, Replies
 from bench.models.llm.settings import Price
-from bench.results.choice_costs import CachedBreakEven, cost_of_100, tokens_per_byte
-from bench.results.choices import ChoiceNote, Choices
 
 #: Per million: 2 in, 0.20 from the cache, 2.50 to the cache, 10 out.
 PRICE = Price(2e-6, 10e-6, 0.2e-6, 2.5e-6)
@@ -37,10 +37,10 @@ def test_a_search_against_the_library() -> None:
     assert with_tools(23).library_cost < FIVE.search_cost < with_tools(24).library_cost
 
 
-def choices(**prompts: tuple[str, int]) -> Choices:
+def choices(**prompts: tuple[str, int]) -> Replies:
     """Choices of `prompts`: query -> letters of the shown tools, and input tokens."""
     notes: list[ChoiceNote | None] = [ChoiceNote(shown=list(s), input_tokens=n) for s, n in prompts.values()]
-    return Choices(list(prompts), ["right"] * len(notes), notes, np.arange(len(notes)))
+    return Replies(list(prompts), ["right"] * len(notes), notes, np.arange(len(notes)))
 
 
 def test_tokens_of_a_byte_by_hand() -> None:

@@ -1,82 +1,20 @@
-"""From ranking to choice: does a language model, shown the first tools of a method, call the right ones?"""
+"""`bench.choose`: does a language model, shown the first tools of a method, call the right ones?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from bench.api.arguments import check_choices, whole_number
+from bench.api.arguments import check_choice, whole_number
 from bench.api.results import Result, open_stored_result
 from bench.base.config import config_context, current_session
 from bench.base.paths import expand_path, results_folder
-from bench.comparison.choices import ChoiceReport, estimate, priced_model
-from bench.evaluation.choosing import Arm, Chooser, Form, make_choices
+from bench.choices.costs import estimate, priced_model
+from bench.choices.report import Choices
+from bench.choices.runs import Form, Picker, make_choices
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
-from bench.results.choices import OUTCOMES
-from bench.show.objects import Shown, frame
-from bench.show.tables import Table
-
-if TYPE_CHECKING:
-    import pandas
-
-_COLUMNS = ("method", "dataset", "arm", "shown", "queries", "accuracy", "low", "high", *OUTCOMES)
-
-
-class Choices(Shown):
-    """What `bench.choose` found.
-
-    Attributes:
-        calibration: dataset -> how the model chooses where the gold is shown; `calibration[dataset].faults` says why it
-            is not fit to judge rankings there, and is empty if it is.
-    """
-
-    def __init__(self, report: ChoiceReport) -> None:
-        self.calibration = dict(report.calibration)
-        self._report = report
-        self._choices = report.choices
-
-    @property
-    def results(self) -> list[Result]:
-        """The choices as results, for `bench.compare` and `bench.gate`."""
-        return [Result(choice.result) for choice in self._choices]
-
-    @cached_property
-    def table(self) -> pandas.DataFrame:
-        """One row a choice: what was shown, the share of right choices with its 95% interval, and counts of outcomes.
-
-        Raises:
-            UnavailableError: pandas is not installed.
-        """
-        rows: list[dict[str, object]] = []
-        for choice in self._choices:
-            right = choice.choices.accuracy()
-            rows.append(
-                {
-                    "method": choice.run.source.manifest.method.label,
-                    "dataset": choice.result.manifest.dataset.spec,
-                    "arm": choice.run.arm,
-                    "shown": choice.run.shown,
-                    "queries": right.n,
-                    "accuracy": right.mean,
-                    "low": right.low,
-                    "high": right.high,
-                    **{str(outcome): count for outcome, count in choice.choices.counts().items()},
-                }
-            )
-        return frame(rows, _COLUMNS)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as `bench choose --json` prints it."""
-        return self._report.to_dict()
-
-    def _line(self) -> str:
-        return f"of {len(self._choices)} rankings on {', '.join(self.calibration)}"
-
-    def _tables(self) -> list[Table]:
-        return [table for _, table, _ in self._report.parts() if table is not None]
+from bench.results.choices import Arm
 
 
 def choose(
@@ -126,9 +64,9 @@ def choose(
     """
     given = [rankings] if isinstance(rankings, Result | str | Path) else list(rankings)
     numbers = [shown] if isinstance(shown, int) else list(shown)
-    check_choices(form=form)
+    check_choice("form", form, Form)
     for arm in arms:
-        check_choices(arm=arm)
+        check_choice("arm", arm, Arm)
     progress = current_session().progress
     runner = Runner(
         results_folder() if results is None else expand_path(results),
@@ -138,14 +76,15 @@ def choose(
         overwrite="missing",
     )
     priced = priced_model(model, price)
+    sources = [open_stored_result(item, results) for item in given]
     with config_context(budget=budget):
         calibration, choices = make_choices(
             runner,
-            [open_stored_result(item, results) for item in given],
-            Chooser(model, form),
+            sources,
+            Picker(model, form),
             [whole_number("shown", number) for number in numbers],
             tuple(arms),
             None if limit is None else whole_number("limit", limit),
-            lambda runs, plans: progress.note(estimate(runs, plans, priced)),
+            lambda plans: progress.note(estimate(sources, plans, priced)),
         )
-    return Choices(ChoiceReport(calibration, choices, priced))
+    return Choices(calibration, choices, priced)

@@ -4,45 +4,104 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bench.models.llm.settings import Price
-from bench.results.choices import Choices
+from bench.choices.outcomes import Replies
+from bench.evaluation.plan import Plan
+from bench.models.llm.local import is_file_model
+from bench.models.llm.prices import listed_price, price_table
+from bench.models.llm.settings import Price, chat_settings
+from bench.results.store import StoredResult
 
 #: The share of requests whose prompt is found in the cache, where a reader is told of one.
 HIT_SHARE = 0.9
+#: Tokens of a reply, for an estimate.
+_REPLY = 40
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Prices, and where they are from."""
+
+    price: Price
+    told: dict[str, str]
+
+    def __str__(self) -> str:
+        return ", ".join(self.told.values())
+
+
+def priced_model(model: str, named: str | None = None) -> Priced | None:
+    """The prices of the model that is named, else those of the environment, else of the model's own row of the table.
+
+    Args:
+        model: the language model that chooses.
+        named: a model of the table of prices (`bench.models.llm.prices`).
+
+    Returns:
+        None for a model without a known price.
+
+    Raises:
+        UsageError: the table has no such model, or is damaged.
+    """
+    own = None if is_file_model(model) else chat_settings().price
+    if named is None and own is not None:
+        return Priced(own, {"source": "BENCH_LLM_PRICE"})
+    row = price_table().of(model) if named is None else listed_price(named)
+    if row is None:
+        return None
+    told = {"model": row.model, "currency": row.currency, "date": str(row.date), "source": row.source}
+    return Priced(row.price, told)
+
+
+def estimate(sources: Sequence[StoredResult], plans: Sequence[Plan], price: Priced | None) -> str:
+    """What is about to be asked, at most: calls, tokens of the definitions, and their cost where prices are known."""
+    known = {source.manifest.dataset.spec: source for source in sources}
+    calls = tokens = 0.0
+    for plan in plans:
+        source = known[str(plan.dataset)]
+        data, arguments = source.manifest.dataset, dict(plan.method.arguments)
+        queries = min(plan.limit or data.queries, data.queries) * plan.repeats
+        # Lists in a prompt have no schemas.
+        counted = "definitions_top_5" if arguments["form"] == "calls" else "top_5"
+        each = source.metrics.tokens.get(counted, 0.0) / min(5, data.tools)
+        shown = 1 if arguments["base"] == "oracle" else arguments["shown"] or data.tools
+        calls += queries
+        tokens += queries * each * min(float(str(shown)), data.tools)
+    cost = "" if price is None else f", about {price.price.of(tokens, calls * _REPLY):.2g} by {price}"
+    return f"at most {calls:,.0f} calls, with about {tokens:,.0f} tokens of tools{cost}; what the journal has is free"
 
 
 def cost_of_100(tokens: tuple[float, float, float], price: Price) -> float:
     """The price of 100 queries.
 
     Args:
-        tokens: mean input, cached and output tokens of one, as `Choices.mean_tokens` gives them.
+        tokens: mean input, cached and output tokens of one, as `Summary.tokens` has them.
         price: for a token.
     """
     given, cached, made = tokens
     return 100 * price.of(given, made, cached)
 
 
-def tokens_per_byte(replies: Iterable[Choices], sizes: Mapping[str, int]) -> float | None:
+def tokens_per_byte(choices: Iterable[Replies], sizes: Mapping[str, int]) -> float | None:
     """Input tokens for each byte of the definitions in a model's prompts, as the model's endpoint counts them.
 
     Prompts for one request differ in their tools alone: this is the slope of input tokens on bytes within requests
     (least squares with an intercept for each request).
 
     Args:
-        replies: choices of one model, asked in one form, on one dataset.
+        choices: choices of one model, asked in one form, on one dataset.
         sizes: tool id -> bytes of its definition.
 
     Returns:
         None where no request was put to the model with definitions of several sizes.
     """
     prompts = defaultdict(list)
-    for choices in replies:
-        for query, note in zip(choices.queries, choices.notes, strict=True):
+    for replies in choices:
+        for query, note in zip(replies.queries, replies.notes, strict=True):
             if note is not None and note.input_tokens:
                 prompts[query].append((sum(sizes[tool] for tool in note.shown), note.input_tokens))
     spread = joint = 0.0
@@ -109,3 +168,12 @@ class CachedBreakEven:
             return None
         # A hair below a whole number is that number: prices are decimal.
         return math.floor(round(self.shown * self.price.input / one, 9)) + 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Costs of 100 queries, for JSON."""
+        return {
+            "hit_share": self.hit_share,
+            "search_cost_of_100": 100 * self.search_cost,
+            "library_cost_of_100": 100 * self.library_cost,
+            "search_cheaper_from_tools": self.from_tools,
+        }

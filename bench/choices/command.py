@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from bench.base.bars import progress
+from bench.base.config import config_context
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
 from bench.base.text import terminal_text
@@ -16,7 +17,8 @@ from bench.cli.options import complete_results
 from bench.cli.output import console, print_json
 
 if TYPE_CHECKING:
-    from bench.evaluation.choosing import Arm, Form
+    from bench.choices.runs import Form
+    from bench.results.choices import Arm
 
 _ARMS = ("retrieved", "gold", "library", "sample", "with-gold", "without-gold")
 
@@ -73,39 +75,28 @@ def command(
     Before any row, the model is calibrated on the same queries: it is shown the gold among random tools, and among hard
     ones. Choices are results: `bench compare`, `bench gate` and the site take them like any other.
     """
-    from bench.comparison.choices import ChoiceReport, estimate, priced_model
-    from bench.evaluation.choosing import Chooser, make_choices
-    from bench.evaluation.runner import Runner
-    from bench.registry import build_method, load_dataset
+    from bench.api.results import Result
+    from bench.choices.api import choose
     from bench.results.finding import find_result
 
-    bars = progress(quiet)
     folder = results or results_folder()
-    price = priced_model(model, priced)
-    runner = Runner(
-        folder,
-        load=lambda spec: load_dataset(spec, bars),
-        build=lambda spec: build_method(spec, progress=bars),
-        progress=bars,
-        overwrite="missing",
-    )
-    tested, chosen = make_choices(
-        runner,
-        [find_result(folder, name) for name in names],
-        Chooser(model, cast("Form", form)),
-        shown,
-        cast("tuple[Arm, ...]", arms),
-        limit,
-        lambda runs, plans: bars.note(estimate(runs, plans, price)),
-    )
-    report = ChoiceReport(tested, chosen, price)
+    with config_context(progress=progress(quiet)):
+        chosen = choose(
+            [Result(find_result(folder, name)) for name in names],
+            model,
+            shown=shown,
+            arms=cast("tuple[Arm, ...]", arms),
+            form=cast("Form", form),
+            limit=limit,
+            price=priced,
+            results=folder,
+        )
     if as_json:
-        print_json(report.to_dict())
+        print_json(chosen.to_dict())
         return
-    for title, table, sentences in report.parts():
+    for title, table, sentences in chosen.parts():
         if title:
             click.echo(terminal_text(title))
-        if table is not None:
-            console().print(table)
+        console().print(table)
         for sentence in sentences:
             click.echo(terminal_text(sentence))

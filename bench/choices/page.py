@@ -1,0 +1,241 @@
+"""The page of choices: for each dataset, by who chooses and how it is asked.
+
+A choice orders tools by the calls of a model, and some of its arms know the gold. So it is on no board of retrieval:
+its own numbers are the share of right choices, and what became of the others. The build of the site asks for
+`choice_board` by name, and finds `PAGE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from markupsafe import Markup
+
+from bench.base.errors import BenchError
+from bench.base.spec import parse
+from bench.base.text import label, one_line
+from bench.choices.fitness import AMONG, CALIBRATION_TOOLS, Calibration, Fitness, Part, fitness, same_choices
+from bench.choices.outcomes import BESIDE, GROUPS, MEANINGS, Replies, Summary, read_replies
+from bench.choices.runs import Picker
+from bench.leaderboard.boards.board import Board, Rejected, Row
+from bench.leaderboard.boards.names import method_name
+from bench.leaderboard.boards.standings import RankedSystems, rank_systems
+from bench.leaderboard.pages import charts
+from bench.leaderboard.pages.registry import ChoiceBoard, Content, Page
+from bench.leaderboard.pages.rendering import anchor, picture
+from bench.results.choices import ShownTools, shown_tools
+from bench.results.costs import money_per_query
+from bench.results.units import number_units
+from bench.show.figures import Sized
+from bench.stats.bounded import SHARE
+from bench.stats.noninferiority import FEWEST_UNITS
+
+PATH = "choices.html"
+_FORMS = {"calls": "tool calls", "json": "a JSON object of names", "names": "one name on each line"}
+#: No reply has more tokens or takes more seconds; notes may come from strangers.
+_MOST = 1e9
+
+
+@dataclass(frozen=True)
+class ChoiceRow:
+    """The choices of a picker among the tools of one ranking.
+
+    Attributes:
+        row: the result.
+        base: the method whose tools are shown, or what else is.
+        shown: how many tools; None for the whole library, and for the gold alone.
+        summary: what the replies come to.
+        cost: of 100 queries; None where no price is known.
+        same_as: the base of the row that shows the same tools for every query, so that this one is no evidence of its
+            own; empty where there is none.
+    """
+
+    row: Row
+    base: str
+    shown: int | None
+    summary: Summary
+    cost: float | None
+    same_as: str = ""
+
+    @property
+    def name(self) -> str:
+        """What is shown to the model, as a chart names it."""
+        return self.base if self.shown is None else f"{self.base}, {self.shown}"
+
+
+@dataclass(frozen=True, eq=False)
+class PickerBoard:
+    """What a picker chose on the queries of a dataset.
+
+    Attributes:
+        picker: who.
+        calibration: how it chooses where the gold is shown; without the hard tools in another order.
+        rows: best first, those that know the gold last; of an unfit picker by base and number of tools.
+        standing: tests and ranks of the rows that do not know the gold, but for those that repeat another one; None for
+            an unfit picker.
+    """
+
+    picker: Picker
+    calibration: Calibration
+    rows: tuple[ChoiceRow, ...]
+    standing: RankedSystems | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """A result as it is read: `part` and `tested` of a part of a calibration."""
+
+    picker: Picker
+    row: ChoiceRow
+    replies: Replies
+    part: Part | None
+    tested: Fitness | None
+
+
+def choice_board(board: Board) -> tuple[ChoiceBoard, list[Rejected]]:
+    """What pickers chose.
+
+    Args:
+        board: results that are choices (`bench.results.choices.is_choice`).
+
+    Returns:
+        The choices; which results have notes that cannot be read, and are left out.
+    """
+    read: dict[Picker, list[_Read]] = {}
+    rejected = []
+    queries: list[str] | None = None
+    for row in board.rows:
+        try:
+            made = _read(row)
+        except (BenchError, pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            reason = one_line(str(error).splitlines()[0]) if str(error) else type(error).__name__
+            rejected.append(Rejected(f"{board.name}, {row.id}", f"its choices cannot be read: {reason}"))
+            continue
+        queries = made.replies.queries if queries is None else queries
+        if made.replies.queries == queries:
+            read.setdefault(made.picker, []).append(made)
+        else:
+            rejected.append(Rejected(f"{board.name}, {row.id}", "its choices are of other queries."))
+    # The hard tools in another order are no picker, but a part of the calibration of one.
+    reordered = {who.reordered for who in read if all(one.part == "hard" for one in read.get(who.reordered, ()))}
+    pickers = [_picker_board(who, read[who], read.get(who.reordered, ())) for who in sorted(read.keys() - reordered)]
+    return ChoiceBoard(board, f"{PATH}#{anchor(board.slug)}", pickers), rejected
+
+
+def _read(row: Row) -> _Read:
+    spec = parse(row.result.manifest.method.full_spec)
+    given, shown, replies = dict(spec.arguments), shown_tools(spec), read_replies(row.result)
+    picker = Picker(str(given["llm"]), str(given["form"]), str(given["order"]), int(str(given["seed"])))
+    part = _part_of_calibration(shown)
+    if shown.tools is not None and not 0 < shown.tools <= _MOST:
+        raise ValueError(f"{shown.tools} is no number of tools.")
+    summary = replies.summary
+    if not all(number < _MOST for number in (summary.seconds or 0.0, *summary.tokens)):
+        raise ValueError("its notes count more tokens or seconds than there can be.")
+    base, money = shown.words(method_name), money_per_query(row.result.manifest)
+    base = label(f"{base}, {row.setting}" if row.setting else base)
+    choice_row = ChoiceRow(row, base, shown.tools, summary, None if money is None else 100 * money)
+    return _Read(picker, choice_row, replies, part, None if part is None else fitness(row.result))
+
+
+def _part_of_calibration(shown: ShownTools) -> Part | None:
+    """Which part of a calibration a choice is (`calibration_plans`), in whatever order it shows the tools."""
+    if shown.arm == "gold":
+        return "alone"
+    if shown.arm != "with-gold" or shown.tools != CALIBRATION_TOOLS:
+        return None
+    parts: dict[str, Part] = {"random": "random", "dense": "hard"}
+    return parts.get(shown.base.name)
+
+
+def _picker_board(picker: Picker, read: Sequence[_Read], reordered: Sequence[_Read]) -> PickerBoard:
+    found = {one.part: one.tested for one in read if one.tested is not None}
+    hard = [one.row.row.result.of_repeat() for each in (read, reordered) for one in each if one.part == "hard"]
+    tests = {part: found[part] for part in AMONG if part in found}
+    calibration = Calibration(tests, same_choices(*hard) if len(hard) == 2 else None)
+    # The gold alone is an upper bound of the rows, too.
+    kept = _mark_repeated([one for one in read if one.part in {None, "alone"}])
+    right = {one.row.row.id: one.replies.right for one in kept if not one.row.row.oracle and not one.row.same_as}
+    standing, order = None, dict[str, int]()
+    if right and not calibration.faults:
+        units = number_units(kept[0].replies.units)
+        standing = rank_systems(list(right), np.column_stack(list(right.values())), units, span=SHARE.of_differences())
+        order = {name: int(best) for name, best in zip(standing.ids, standing.ranks[:, 0], strict=True)}
+
+    def place(row: ChoiceRow) -> tuple[object, ...]:
+        told = (row.base.casefold(), row.shown is None, row.shown or 0, row.row.id)
+        best = () if calibration.faults else (order.get(row.row.id, 0), -row.summary.accuracy.mean)
+        return row.row.oracle, *best, *told
+
+    return PickerBoard(picker, calibration, tuple(sorted((one.row for one in kept), key=place)), standing)
+
+
+def _mark_repeated(read: Sequence[_Read]) -> list[_Read]:
+    """The same, each row that shows what another one shows marked with the first of them."""
+    bases: dict[tuple[object, ...], str] = {}
+    marked = []
+    for one in sorted(read, key=lambda one: (one.row.base.casefold(), one.row.row.id)):
+        prompts = tuple(None if note is None else tuple(note.shown) for note in one.replies.notes)
+        base = bases.setdefault((one.row.shown, prompts), one.row.base)
+        marked.append(one if base == one.row.base else replace(one, row=replace(one.row, same_as=base)))
+    return marked
+
+
+def _values(content: Content) -> dict[str, Any] | None:
+    if not content.choices:
+        return None
+    retrieval = {board.slug for board in content.boards}
+    sections = [
+        {
+            "board": item.board,
+            "anchor": anchor(item.board.slug),
+            "linked": item.board.slug in retrieval,
+            "pickers": [_picker_values(item, one) for one in item.pickers],
+        }
+        for item in content.choices
+    ]
+    return {"sections": sections, "meanings": MEANINGS, "fewest": FEWEST_UNITS}
+
+
+def _picker_values(choices: ChoiceBoard, made: PickerBoard) -> dict[str, Any]:
+    """What the template says of one picker."""
+    place = anchor(f"{choices.board.slug} {made.picker}")
+    bars = [(row.name, list(row.summary.groups().values())) for row in made.rows]
+    return {
+        "made": made,
+        "anchor": place,
+        "among": AMONG,
+        "how": _how(made.picker),
+        "outcomes": picture(
+            charts.shares(f"What became of the queries, {made.picker.model}", bars, list(GROUPS), place)
+        ),
+        "beside": {f: told for f, told in BESIDE.items() if any(row.summary.faults[f] for row in made.rows)},
+        "curve": _curve(made),
+        "paid": any(row.cost is not None for row in made.rows),
+    }
+
+
+def _how(picker: Picker) -> str:
+    """How a picker is asked, for a reader."""
+    order = "in random order" if picker.order == "shuffled" else "in the order of the ranking"
+    return f"{_FORMS.get(picker.form, picker.form)}, tools {order}" + (f", seed {picker.seed}" if picker.seed else "")
+
+
+def _curve(made: PickerBoard) -> Markup:
+    lines: dict[str, list[tuple[int, float, float | None, float | None]]] = {}
+    for row in made.rows:
+        if row.shown is not None and not row.row.oracle and not row.same_as:
+            right = row.summary.accuracy
+            lines.setdefault(row.base, []).append((row.shown, right.mean, right.low, right.high))
+    sized = [Sized(base, tuple(sorted(points, key=itemgetter(0)))) for base, points in lines.items()]
+    return picture(
+        charts.sizes(f"Right choices by tools shown, {made.picker.model}", sized, "right choices", "tools shown")
+    )
+
+
+PAGE = Page("choices", PATH, values=_values)
