@@ -139,7 +139,7 @@ def methods_page() -> str:
     parts = [
         "# Methods",
         "Every method that is built in, with its parameters; `bench list methods` also lists those of your plug-ins. "
-        "[Methods](../methods.md) explains them and has measured numbers.",
+        "[Methods](../methods.md) explains them, and [studies](../studies/index.md) have measured numbers.",
     ]
     for name in method_names():
         kind = method_class(name)

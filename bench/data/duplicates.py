@@ -10,7 +10,8 @@ another one if
 The rule reads texts alone and no model, so that the same files give the same tools on every machine. Words are runs of
 letters and digits after case folding, in every script: another rule would change what datasets with distractors hold.
 The limits were set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them
-nearly all pairs do the same, below them most do not. `docs/datasets.md` has the shares and their intervals.
+nearly all pairs do the same, below them most do not. `docs/studies/2026-11-library-size.md` has the shares and their
+intervals.
 """
 
 from __future__ import annotations

@@ -95,6 +95,48 @@ def test_a_dataset_is_told_with_its_unit_of_independence(site: Path) -> None:
     assert text.count("| unit of independence | ") == len(dataset_entries())
 
 
+def names_in_table(page: Path, head: str) -> list[set[str]]:
+    """The names in the first column of a table, row by row."""
+    lines = page.read_text("utf-8").splitlines()
+    first = lines.index(head) + 2
+    return [set(re.findall(r"`([\w-]+)`", line.split("|")[1])) for line in lines[first : lines.index("", first)]]
+
+
+def test_the_guide_to_methods_lists_every_method() -> None:
+    rows = names_in_table(ROOT / "docs" / "methods.md", "| methods | idea |")
+    assert sorted(name for row in rows for name in row) == sorted(method_names())
+
+
+def test_the_guide_to_datasets_lists_every_dataset_with_the_tools_that_its_card_counts() -> None:
+    page = ROOT / "docs" / "datasets.md"
+    head = "| datasets | what they are |"
+    rows = names_in_table(page, head)
+    assert sorted(name for row in rows for name in row) == sorted(dataset_entries())
+    lines = page.read_text("utf-8").splitlines()
+    told = 0
+    for names, line in zip(rows, lines[lines.index(head) + 2 :], strict=False):
+        counts = {str(entry.card.counts.tools) for name in names if (entry := dataset_entries()[name]).card.counts}
+        for number in re.findall(r"([\d,]+) tools", line):
+            assert number.replace(",", "") in counts, line
+            told += 1
+    assert told > 5
+
+
+def test_the_index_of_studies_lists_each_once_with_its_question() -> None:
+    folder = ROOT / "docs" / "studies"
+    listed = re.findall(r"^\| (.*\?) \| \[.*\]\((.*)\) \|$", (folder / "index.md").read_text("utf-8"), re.MULTILINE)
+    headings_of = {path.name: path.read_text("utf-8").splitlines()[0] for path in folder.glob("2*.md")}
+    assert {name: f"# {question}" for question, name in listed} == headings_of
+    assert len(listed) == len(headings_of)
+
+
+@pytest.mark.parametrize("study", sorted(path.name for path in (ROOT / "docs" / "studies").glob("2*.md")))
+def test_a_study_has_the_date_and_commit_of_its_numbers(study: str) -> None:
+    text = (ROOT / "docs" / "studies" / study).read_text("utf-8")
+    assert re.match(r"# .*\?\n\n\*Measured \d{4}-\d\d-\d\d.*\b[0-9a-f]{8}\b.*\*\n", text)
+    assert "**Result.**" in text
+
+
 def test_every_public_name_is_on_a_page_of_the_api(site: Path) -> None:
     text = "".join(page.read_text("utf-8") for page in (site / "api").glob("*.md"))
     assert sorted(re.findall(r"^::: bench\.(?:api\.listing\.)?(\w+)$", text, re.MULTILINE)) == sorted(bench._exports())

@@ -199,7 +199,7 @@ def test_training_with_a_cluster_that_is_not_there_is_told(tmp_path: Path, capsy
 
 def test_little_work_latencies_and_endpoints_stay_here(folder: Path, tiny_models: dict[str, str]) -> None:
     class Elsewhere:
-        def rows(self, model: CachedModel[Any], inputs: Any, progress: Progress) -> Any:
+        def rows(self, model: Any, inputs: Any, progress: Progress) -> Any:
             raise AssertionError("spread")
 
         def searched(self, search: Any, index: Any, parts: Any) -> Any:
