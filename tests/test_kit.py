@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kit.near import changed_lines, fold, nearest, read_map
+from kit.near import changed_lines, nearest
 from kit.once import changed, makes_once
 
 TESTS = Path(__file__).parent
@@ -40,31 +40,30 @@ def last(x):
 '''
 
 
+FILES = {
+    "bench/room/boxes.py": SOURCE,
+    "bench/room/labels.txt": "words\n",
+    "bench/hall/shelf.py": "from bench.room.boxes import Box\n",
+    "bench/attic/trunk.py": "one = 1\n",
+    "tests/room/test_boxes.py": "from bench.room.boxes import Box, first, last\n\n\n"
+    + "\n\n".join(f"def test_{name}():\n    assert {name}\n" for name in ("first", "half", "last")),
+    "tests/room/test_other.py": "def test_other():\n    pass\n",
+    "tests/hall/test_wide.py": "import bench.room.boxes\n\n\nclass TestAll:\n    def test_everything(self):\n        pass\n",
+    "tests/hall/test_shelf.py": "from bench.hall.shelf import Box\n\n\ndef test_shelf():\n    pass\n",
+    "tests/test_far.py": "def test_far():\n    pass\n",
+}
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A repository with one module, two files of tests and a map."""
+    """A repository with three rooms and their tests."""
     root = tmp_path / "checkout"
-    files = {
-        "bench/room/boxes.py": SOURCE,
-        "bench/room/notes.txt": "words\n",
-        "tests/room/test_boxes.py": "\n\n".join(
-            f"def test_{name}():\n    pass\n" for name in ("first", "half", "last")
-        ),
-        "tests/room/test_wide.py": "class TestAll:\n    def test_everything(self):\n        pass\n",
-    }
-    boxes, wide = "tests/room/test_boxes.py", "tests/room/test_wide.py::TestAll::test_everything"
-    near = {
-        "first": [f"{boxes}::test_first", wide],
-        "Box.half": [f"{boxes}::test_half", f"{boxes}::test_gone", wide],
-        "last": [f"{boxes}::test_last", wide],
-    }
-    rows = [f"bench/room/boxes.py:{name}\t{fold(tests)}\n" for name, tests in near.items()]
-    for name, text in {**files, "tests/near.txt": "".join(rows)}.items():
+    for name, text in FILES.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     git(root, "init", "-q")
     git(root, "add", ".")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+    commit(root)
     return root
 
 
@@ -72,81 +71,69 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
 
 
+def commit(root: Path) -> None:
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first", "--allow-empty")
+
+
 def names(root: Path) -> list[str]:
-    return [test.rpartition("::")[2] for test in nearest(root).tests if "::" in test]
-
-
-def test_the_map_is_read_as_it_was_written(checkout: Path) -> None:
-    result = read_map(checkout / "tests/near.txt")
-    assert result["bench/room/boxes.py:Box.half"] == [
-        "tests/room/test_boxes.py::test_half",
-        "tests/room/test_boxes.py::test_gone",
-        "tests/room/test_wide.py::TestAll::test_everything",
-    ]
+    return [test.rpartition("::")[2] for test in nearest(root).tests]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
+    ("old", "new", "first"),
     [
-        ("x + 1", "x + 2", ["test_first", "test_everything", "test_half", "test_last"]),
-        ("x - 1", "x - 2", ["test_last", "test_everything", "test_first", "test_half"]),
-        # A line that went; a name of the map that is no test any more is passed over.
-        ("\n        return inner()\n", "\n", ["test_half", "test_everything", "test_first", "test_last"]),
-        ("    @property\n", "    @cached\n", ["test_half", "test_everything", "test_first", "test_last"]),
-        ("self.size / 2", "self.size / 3", ["test_half", "test_everything", "test_first", "test_last"]),
-        ("size = 2", "size = 3", ["test_first", "test_half", "test_last", "test_everything"]),
-        # What is no Python any more: the function that was there, and what all are near to.
-        ("def last", "def (", ["test_last", "test_first", "test_everything", "test_half"]),
-        # Two functions take turns.
-        ("1\n", "2\n", ["test_first", "test_last", "test_everything", "test_half"]),
-        # What is outside of all functions is near to what any of them is near to.
-        ("LIMIT = 3", "LIMIT = 4", ["test_first", "test_half", "test_last", "test_everything"]),
-        (
-            "def last",
-            "def newer(x):\n    return x\n\n\ndef last",
-            ["test_first", "test_half", "test_last", "test_everything"],
-        ),
+        ("x + 1", "x + 2", "test_first"),
+        ("x - 1", "x - 2", "test_last"),
+        # A line that went, a decorator, a function in a function.
+        ("\n        return inner()\n", "\n", "test_half"),
+        ("    @property\n", "    @cached\n", "test_half"),
+        ("self.size / 2", "self.size / 3", "test_half"),
+        # What is no Python any more.
+        ("def last", "def (", "test_last"),
     ],
 )
-def test_the_tests_of_what_has_changed_come_in_their_order(
-    checkout: Path, old: str, new: str, expected: list[str]
+def test_of_a_room_the_tests_that_speak_of_what_has_changed_come_first(
+    checkout: Path, old: str, new: str, first: str
 ) -> None:
     path = checkout / "bench/room/boxes.py"
     path.write_text(SOURCE.replace(old, new))
-    assert names(checkout) == expected
+    order = names(checkout)
+    assert order[0] == first
+    # Its room's tests, what imports it elsewhere, what imports an importer; not what has no part in it.
+    assert sorted(order[:3]) == ["test_first", "test_half", "test_last"]
+    assert sorted(order[3:5]) == ["test_everything", "test_other"]
+    assert order[5:] == ["test_shelf"]
     # Also when the change is staged.
     git(checkout, "add", ".")
-    assert names(checkout) == expected
+    assert names(checkout) == order
 
 
-def test_the_file_of_tests_of_that_name_comes_after_those_that_run_the_function(checkout: Path) -> None:
-    place = checkout / "bench/room/boxes.py"
-    place.write_text(place.read_text().replace("x - 1", "x - 2"))
-    tests = nearest(checkout).tests
-    assert tests[2:4] == ["tests/room/test_boxes.py", "tests/room/test_boxes.py::test_first"]
+def test_tests_near_to_two_changes_take_turns(checkout: Path) -> None:
+    for name, old in (("bench/room/boxes.py", "x - 1"), ("bench/hall/shelf.py", "Box")):
+        path = checkout / name
+        path.write_text(path.read_text().replace(old, f"{old} # changed"))
+    assert {names(checkout)[0], names(checkout)[1]} == {"test_shelf", "test_last"}
 
 
 def test_changed_tests_are_near_themselves(checkout: Path) -> None:
     path = checkout / "tests/room/test_boxes.py"
-    path.write_text(path.read_text().replace("def test_half():\n    pass", "def test_half():\n    assert True"))
+    path.write_text(path.read_text().replace("assert half", "assert not half"))
     assert nearest(checkout).tests == ["tests/room/test_boxes.py::test_half"]
     (checkout / "tests/room/test_new.py").write_text("import os\n\n\ndef test_new():\n    pass\n")
-    assert "tests/room/test_new.py" in nearest(checkout).tests
+    assert "tests/room/test_new.py::test_new" in nearest(checkout).tests
 
 
-def test_data_is_near_to_what_the_code_beside_it_is_near_to(checkout: Path) -> None:
-    (checkout / "bench/room/notes.txt").write_text("other words\n")
-    assert names(checkout) == ["test_first", "test_half", "test_last", "test_everything"]
+def test_data_is_near_to_the_tests_of_its_room(checkout: Path) -> None:
+    (checkout / "bench/room/labels.txt").write_text("other words\n")
+    assert {"test_first", "test_other"} <= {*names(checkout)}
+    assert "test_far" not in names(checkout)
 
 
-def test_a_checkout_without_changes_or_map_says_so(checkout: Path) -> None:
+def test_a_checkout_without_changes_or_near_tests_says_so(checkout: Path) -> None:
     assert changed_lines(checkout) == {}
     assert nearest(checkout) == ((), "Nothing has changed since the last commit: no test is near.")
-    (checkout / "tests/near.txt").unlink()
-    (checkout / "bench/room/alone.py").write_text("one = 1\n")
-    result = nearest(checkout)
-    assert not result.tests
-    assert "No test is known to be near to tests/near.txt, bench/room/alone.py" in result.told
+    (checkout / "bench/attic/trunk.py").write_text("one = 2\n")
+    assert nearest(checkout) == ((), "No test is near to bench/attic/trunk.py: `make test` runs all.")
 
 
 # Slow tests ---------------------------------------------------------------------------------------------------------
@@ -187,8 +174,8 @@ def suite(tmp_path: Path) -> Callable[..., str]:
             env=environment,
             capture_output=True,
             text=True,
-            check=True,
         )
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     return suite
@@ -212,6 +199,18 @@ def test_slow_tests_are_left_out_unless_they_are_meant(
     said = suite(*options)
     assert f"{passed} passed" in said
     assert said.count(LEFT) == left
+
+
+def test_near_tests_that_have_no_time_are_counted_and_fail_nothing(suite: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_near.py").write_text("def test_near():\n    pass\n")
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    assert "1 passed" in suite("--near")
+    (tmp_path / "conftest.py").write_text(
+        'pytest_plugins = ["kit.selection"]\nimport kit.selection\nkit.selection.NEAR_SECONDS = 0\n'
+    )
+    assert "No time was left for 1 of the near tests: `make test` runs them." in suite("--near")
 
 
 # What is made once --------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ _FAILED_TYPES = frozenset({"error-text", "error-json", "execution-denied"})
 _RETURNED = ("response", "output", "tool_output", "content", "blocks", "result")
 #: The one field around what a tool returned, of Vercel's SDK, Gemini and FastMCP.
 _WRAPPERS = ({"value"}, {"output"}, {"result"})
-#: Results that are the text of an error, as docs/import.md lists them: one line after `Error:`, as tools and agents
+#: Results that are the text of an error, as docs/traffic.md lists them: one line after `Error:`, as tools and agents
 #: write it, and what frameworks return in place of a result. A text in which an error stands later is none.
 _FAILURES = (
     re.compile(r"error:[^\n]*", re.IGNORECASE),

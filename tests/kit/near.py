@@ -14,7 +14,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,7 +95,7 @@ class Checkout:
         text = self.text(file)
         starts = [match.start() for match in _TEST.finditer(text)]
         tests, group = [], ""
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        for start, end in pairwise([*starts, len(text)]):
             part = text[start:end]
             kind, name = part.split(None, 2)[:2]
             name = re.split(r"\W", name)[0]
