@@ -146,7 +146,7 @@ def command(
     elif what == ("all",):
         print_parts(summary_parts(report))
     else:
-        print_parts([*claim_parts(report.claims), Part(table=paper_table(report, columns=2))])
+        print_parts([*claim_parts(report.claims), Part(table=paper_table(report))])
 
 
 def _chosen(what: Sequence[str]) -> tuple[list[str], list[Claim]]:

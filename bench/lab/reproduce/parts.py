@@ -8,7 +8,7 @@ from itertools import groupby
 
 from bench.cli.output import console
 from bench.lab.reproduce.cells import papers
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS, DIFFERENCES, DIRECTION_COUNTS, SAME
+from bench.lab.reproduce.outcomes import CELL_VERDICTS, DIFFERENCES, DIRECTION_COUNTS, SAME
 from bench.lab.reproduce.report import (
     Block,
     CellReport,
@@ -39,9 +39,8 @@ from bench.show.tables import markdown as markdown_table
 
 #: The columns of a cell.
 VALUES = ("metric", "published", "measured", "95% interval", "difference", "verdict")
-#: The columns of counts: of tables, and of papers.
+#: The columns of counts.
 COUNTS = ("cells", *CELL_VERDICTS, *(f"direction {outcome}" for outcome in DIRECTION_COUNTS))
-PAPERS = ("paper", "what holds", *COUNTS, *(f"claims: {verdict}" for verdict in CLAIM_VERDICTS))
 _LEGEND = (
     f"reproduced: ours is shown to be within {MARGIN} of the published number ({DIFFERENCE_MARGIN} of a published "
     "difference) by two one-sided tests at 5%: its 90% interval lies inside the margin. The published number counts as "
@@ -304,7 +303,7 @@ def summary_parts(report: Reproduction) -> list[Part]:
     if report.claims:
         parts.append(claim_table(report.claims))
     how = f"{duration(report.seconds)}; `bench reproduce TABLE` shows its cells, --out FOLDER writes all of them"
-    return [*parts, Part(table=paper_table(report, columns=2), notes=[how])]
+    return [*parts, Part(table=paper_table(report), notes=[how])]
 
 
 def verdict_table(report: Reproduction) -> Table:
@@ -317,13 +316,11 @@ def verdict_table(report: Reproduction) -> Table:
     return table
 
 
-def paper_table(report: Reproduction, columns: int = len(PAPERS)) -> Table:
-    """What holds of each paper: a sentence and counts, the first `columns` of `PAPERS`."""
-    table = Table(PAPERS[:columns], right=range(2, columns), whole=(0,))
+def paper_table(report: Reproduction) -> Table:
+    """A sentence on what holds of each paper."""
+    table = Table(["paper", "what holds"], whole=(0,))
     for paper in report.papers:
-        counts = _counts([cell for cell in report.cells if cell.paper == paper.paper])
-        counts += [str(paper.claims.get(name, 0)) for name in CLAIM_VERDICTS]
-        table.add(*[paper.paper, paper.sentence, *counts][:columns])
+        table.add(paper.paper, paper.sentence)
     return table
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UsageError
-from bench.lab.reproduce.outcomes import CELL_VERDICTS, CLAIM_VERDICTS
 from bench.lab.reproduce.page import read_reproduction
 from bench.lab.reproduce.parts import (
     block_parts,
@@ -80,11 +79,8 @@ def test_counts_of_tables_and_papers_are_those_of_the_report(report: Reproductio
     for table, row in zip(report.tables, shown, strict=False):
         assert row[: 2 + len(table.verdicts)] == [table.table, str(table.cells), *map(str, table.verdicts.values())]
     assert shown[-1][:2] == ["all", str(len(report.cells))]
-    for paper, found in zip(report.papers, paper_table(report).rows, strict=True):
-        verdicts = [paper.verdicts.get(name, 0) for name in CELL_VERDICTS]
-        counts = [paper.cells, *verdicts, paper.directions["as published"], paper.directions["opposite"]]
-        claims = [paper.claims.get(name, 0) for name in CLAIM_VERDICTS]
-        assert [cell.text for cell in found.cells[2:]] == [*map(str, counts), *map(str, claims)]
+    sentences = [[cell.text for cell in row.cells] for row in paper_table(report).rows]
+    assert sentences == [[paper.paper, paper.sentence] for paper in report.papers]
 
 
 def test_claims_of_the_kept_report_about_what_a_stand_in_replaced_are_not_tested(report: Reproduction) -> None:
