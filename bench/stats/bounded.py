@@ -115,8 +115,13 @@ def bounded_intervals(
     distinct, twins = np.unique(values, axis=1, return_inverse=True)
     intervals = np.empty((distinct.shape[1], 2))
     tail = (1 - level) / 2
+    # Values that are their own mirror image have no sign, and resamples favour one side by chance.
+    ordered = np.sort(distinct, axis=0)
+    symmetric = (ordered == -ordered[::-1]).all(axis=0) & (span.low == -span.high)
     for column, (mean, sign, low, high) in enumerate(_draws(distinct, codes, span, resamples, seed)):
         ends = min(_quantile(low, tail), mean), max(_quantile(high, 1 - tail), mean)
+        if symmetric[column]:
+            ends = (ends[0] - ends[1]) / 2, (ends[1] - ends[0]) / 2
         # Rounded, since logarithms may differ in the last bits from one processor to the next.
         intervals[column] = sorted(round(sign * end, 12) for end in ends)
     return span.clip(intervals[twins.reshape(-1)])
@@ -152,7 +157,7 @@ def _draws(
     weights = [random.standard_exponential(resamples)]
     extra = weights[0] * float((sizes * sizes).sum() / queries)
     gammas: dict[float, NDArray[np.float64]] = {}
-    signs = np.where(as_integers(values)[0].sum(axis=0) < 0, -1.0, 1.0)
+    signs = _signs(values)
     values = values * signs
     for column, rare in enumerate(_rare(values).T):
         sign = float(signs[column])
@@ -179,6 +184,17 @@ def _draws(
         mean = common + float(apart[rare_units].sum()) / queries
         low, high = (common + (weighted + extra * (end - common)) / total for end in (least, most))
         yield mean, sign, low, high
+
+
+def _signs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(columns,) the signs that make means positive; of a mean of zero, those that put the larger values first."""
+    whole, _ = as_integers(values)
+    totals = whole.sum(axis=0)
+    signs = np.where(totals < 0, -1.0, 1.0)
+    for column in np.flatnonzero(totals == 0).tolist():
+        ordered = np.sort(whole[:, column])
+        signs[column] = -1.0 if ordered.tolist() < (-ordered[::-1]).tolist() else 1.0
+    return signs
 
 
 def _quantile(values: NDArray[np.float64], share: float) -> float:
