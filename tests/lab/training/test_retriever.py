@@ -340,7 +340,7 @@ def test_what_a_training_is_identified_by_reaches_its_modules(
     cut_off("retriever", 0)
     with pytest.raises(KeyboardInterrupt):
         trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
-    parts = ("train", "loop", "checkpoints", "trainer", "retriever", "mining", "pretrained")
+    parts = ("train", "loop", "trainer", "retriever", "mining", "pretrained")
     assert {f"bench.lab.training.{part}" for part in parts} < modules_of(hashed[0])
 
 
