@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bench.api.results import Result as Result, Results as Results, load_result as load_result
     from bench.api.running import run as run
     from bench.api.scoring import score as score
-    from bench.api.trying import audit as audit, tune as tune
+    from bench.api.tuning import tune as tune
     from bench.base.config import config_context as config_context
     from bench.base.errors import BenchError as BenchError
     from bench.base.parameters import MethodSpec as MethodSpec, ParameterSet as ParameterSet
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from bench.search.scoring import EmbeddingMethod as EmbeddingMethod, ScoringMethod as ScoringMethod
     from bench.search.topk import top_k as top_k
     from bench.traces.traces import Traffic as Traffic, read_traffic as read_traffic
+    from bench.validation.api import audit as audit
     from bench.validation.audit import Audit as Audit
 
 __version__ = "0.3.0"

@@ -78,7 +78,7 @@ def readers() -> dict[str, list[str]]:
 #: Why modules need no way in: they read nothing from outside, or somebody else answers for it.
 INSIDE: dict[str, tuple[str, ...]] = {
     "it reads what is installed, a text that is passed on, or a manifest that `StoredResult.read` checks next": (
-        *("bench/base/packages", "bench/evaluation/ray_cluster"),
+        *("bench/base/packages", "bench/cluster/cluster"),
     ),
     "others call it to parse, and are here": (
         *("bench/base/reading", "bench/base/records", "bench/base/strict_json", "bench/importing/reading"),

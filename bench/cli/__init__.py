@@ -26,7 +26,6 @@ _VERBS: dict[str, tuple[str, str]] = {
     "list": ("list", "List datasets, methods, metrics, stored results or schemas."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
     "tune": ("tune", "Tune a method's parameters on dev or train queries."),
-    "check": ("check", "Run conformance tests on a method."),
 }
 
 
