@@ -62,6 +62,7 @@ def test_it_runs_compares_and_gates(alone: Alone) -> None:
     assert "--ray cannot be used: this installation of bench lacks" in ray
     assert "there is no command 'train'" in bench("train", code=2).stderr
     assert "there is no command 'choose'" in bench("choose", "bm25@starter", code=2).stderr
+    assert "there is no command 'curve'" in bench("curve", "sizes.toml", code=2).stderr
     assert "there is no command 'explain'" in bench("explain", "bm25@starter", "0001", code=2).stderr
     assert "there is no command 'check'" in bench("check", "method", "bm25", code=2).stderr
     assert "No such command 'audit'" in bench("data", "audit", "starter", code=2).stderr

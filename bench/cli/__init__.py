@@ -19,7 +19,6 @@ _VERBS: dict[str, tuple[str, str]] = {
     "score": ("score", "Score the run file of any system and store it as a result."),
     "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
     "compare": ("compare", "Compare systems: differences, intervals, corrected tests, ranks."),
-    "curve": ("curve", "Show a metric against the size of the library."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
     "results": ("stored", "Rename and remove stored results."),
