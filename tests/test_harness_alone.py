@@ -61,13 +61,14 @@ def test_it_runs_compares_and_gates(alone: Alone) -> None:
     ray = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4).stderr
     assert "--ray cannot be used: this installation of bench lacks" in ray
     assert "there is no command 'train'" in bench("train", code=2).stderr
+    assert "there is no command 'tune'" in bench("tune", "-m", "bm25", code=2).stderr
     assert "there is no command 'choose'" in bench("choose", "bm25@starter", code=2).stderr
     assert "there is no command 'curve'" in bench("curve", "sizes.toml", code=2).stderr
     assert "there is no command 'explain'" in bench("explain", "bm25@starter", "0001", code=2).stderr
     assert "there is no command 'check'" in bench("check", "method", "bm25", code=2).stderr
     assert "No such command 'audit'" in bench("data", "audit", "starter", code=2).stderr
     assert "No such command 'from-traffic'" in bench("data", "from-traffic", "log.jsonl", code=2).stderr
-    names = {"audit", "Audit", "choose", "Choices", "explain", "Explained", "read_traffic", "ToolsReport"}
+    names = {"audit", "Audit", "tune", "choose", "Choices", "explain", "Explained", "read_traffic", "ToolsReport"}
     public = f"import bench; print({names} & {{*bench.__all__}})"
     assert alone("-c", public).stdout == "set()\n"
     asked = alone("-c", "import bench; bench.load_result('bm25@starter').tools()", code=1).stderr
@@ -92,6 +93,11 @@ def test_validation_needs_no_other_building(alone: Alone) -> None:
     findings = json.loads(bench("data", "audit", "starter", "--json"))["findings"]
     assert any(finding["check"] == "duplicate-description" for finding in findings)
     assert "FAIL" not in bench("check", "method", "random")
+
+
+def test_tuning_needs_no_other_building(alone: Alone) -> None:
+    grid = ("tune", "-m", "bm25", "-d", "starter", "-g", "k1=0.5,1.5", "--json")
+    assert len(json.loads(alone("-m", "bench", *grid, beside=("bench/tuning",)).stdout)["points"]) == 2
 
 
 def test_diagnosis_needs_no_board_but_for_a_page(alone: Alone) -> None:

@@ -26,13 +26,13 @@ from kit.trafficlogs import chat_log
 from bench.__main__ import run
 from bench.base import plugins, strict_json
 from bench.base.errors import BenchError
+from bench.choices.prices import price_table
 from bench.data.card import read_cards
 from bench.evaluation.experiment import read_experiment
 from bench.gating.baseline import read_baseline
-from bench.gating.ledger import read_ledgers
 from bench.gating.policy import read_policy
+from bench.leaderboard.boards.ledger import read_ledgers
 from bench.models.llm.journal import Journal, JournalLine, JournalMessage, JournalRequest
-from bench.models.llm.prices import price_table
 from bench.models.trainingcard import read_card
 from bench.remote.servers import servers_in
 
@@ -402,7 +402,7 @@ DOORS: dict[str, Door] = {
         in_toml("set.toml", "version", "\nversion", '\nsystems = ["(", "bm25"]\nversion', "systems"),
     ),
     "a table of prices": Door(
-        ("bench/models/llm/prices",), {"p.toml": text("bench/models/llm/prices.toml")}, function(prices, "p.toml"),
+        ("bench/choices/prices",), {"p.toml": text("bench/choices/prices.toml")}, function(prices, "p.toml"),
         in_toml("p.toml", "input", "\noutput =", '\noutput = "x"\nwas =', "prices.0.output"),
     ),
     "a plug-in": Door(

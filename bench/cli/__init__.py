@@ -24,7 +24,6 @@ _VERBS: dict[str, tuple[str, str]] = {
     "results": ("stored", "Rename and remove stored results."),
     "list": ("list", "List datasets, methods, metrics, stored results or schemas."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
-    "tune": ("tune", "Tune a method's parameters on dev or train queries."),
 }
 
 

@@ -20,10 +20,10 @@ from bench.data.dataset import Dataset
 from bench.gating.baseline import Baseline, label_of
 from bench.gating.candidate import Candidate
 from bench.gating.judge import baseline_side, judge, side_of
-from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.ledger import Ledger, Version, read_ledgers
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
 from bench.results.finding import FIRST_DATE, moment

@@ -8,10 +8,10 @@ from bench.api.catalogue import DatasetLike, MethodLike, ensure_loaded, method_s
 from bench.base.config import current_session
 from bench.base.errors import UsageError
 from bench.data.template import Template
-from bench.evaluation.tune import Tuning, tune_method
 from bench.metrics import parse_metric
 from bench.registry import methods as registered
 from bench.results.settings import check_setting
+from bench.tuning.tune import Tuning, tune_method
 
 
 def tune(
