@@ -61,6 +61,7 @@ def test_it_runs_compares_and_gates(alone: Alone) -> None:
     ray = bench("run", "-m", "random", "-d", "starter", "--ray", "local", code=4).stderr
     assert "--ray cannot be used: this installation of bench lacks" in ray
     assert "there is no command 'train'" in bench("train", code=2).stderr
+    assert "there is no command 'init'" in bench("init", code=2).stderr
     assert "there is no command 'tune'" in bench("tune", "-m", "bm25", code=2).stderr
     assert "there is no command 'choose'" in bench("choose", "bm25@starter", code=2).stderr
     assert "there is no command 'curve'" in bench("curve", "sizes.toml", code=2).stderr

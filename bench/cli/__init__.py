@@ -13,7 +13,6 @@ from bench.cli.help import Group, answer_old
 
 #: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
-    "init": ("init", "Write an example to start from: tools, queries, policy, workflow."),
     "run": ("run", "Run methods on datasets and store the results."),
     "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
     "score": ("score", "Score the run file of any system and store it as a result."),

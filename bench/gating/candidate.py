@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -80,24 +79,6 @@ class Candidate:
     marks: Sequence[Mark] = ()
     not_given: str = ""
     failures: Sequence[str] = ()
-
-    @staticmethod
-    def of_baseline(baseline: Baseline) -> Candidate:
-        """A result as a baseline has it: a new baseline is held against the one that it replaces."""
-        columns: dict[str, Any] = {
-            "query_id": baseline.query_ids,
-            "unit": [f"{unit:09}" for unit in baseline.units],
-            "n_gold": baseline.n_gold,
-        }
-        columns |= {name: values.array() for name, values in baseline.values.items()}
-        # What both have under the same name.
-        shared = {item.name for item in fields(Candidate)} & {"label", *Baseline.model_fields}
-        return Candidate(
-            **{name: getattr(baseline, name) for name in shared},
-            method_hash=baseline.method.hash,
-            per_query=pa.table(columns),
-            snapshot=baseline.asked,
-        )
 
     @staticmethod
     def of(result: StoredResult) -> Candidate:

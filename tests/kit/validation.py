@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.registry import build_method
 from bench.validation.dataset import audit
 from bench.validation.method import check_method
 
 
-def assert_conforms(method: str, dataset: Dataset, skipped: Sequence[str] | None = None) -> None:
+def assert_conforms(method: str | Spec, dataset: Dataset, skipped: Sequence[str] | None = None) -> None:
     """Fail if a method, named by its spec, fails a conformance check, or if other checks than `skipped` are skipped."""
     checks = list(check_method(lambda: build_method(method), dataset))
     assert {check.name: check.problem for check in checks if check.problem} == {}

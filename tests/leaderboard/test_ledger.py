@@ -15,9 +15,9 @@ from kit.baselines import make_baseline
 
 from bench.base.errors import ResultError
 from bench.gating.baseline import Baseline, Blessing, write_baseline
-from bench.gating.candidate import Candidate
 from bench.gating.judge import judge
 from bench.gating.policy import Policy
+from bench.leaderboard.boards.gates import candidate_of
 from bench.leaderboard.boards.ledger import MOST_VERSIONS, read_ledgers
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -184,7 +184,7 @@ def test_the_newest_versions_are_read(
 def test_a_baseline_is_judged_like_the_result_that_it_holds(now: float, version: Callable[..., Baseline]) -> None:
     policy = Policy.model_validate({"rule": [{"metric": "recall@5", "margin": 0.02, "floor": 0.3, "max_broken": 2}]})
     before, after = version(0.5), version(now)
-    candidate = Candidate.of_baseline(after)
+    candidate = candidate_of(after)
     assert candidate.units == after.units
 
     def none(at_hand: bool) -> Any:

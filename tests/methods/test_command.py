@@ -173,7 +173,7 @@ def test_where_readings_are_not_recorded_it_is_not_known_whether_the_tools_were_
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a file system that is mounted with `noatime`.
-    monkeypatch.setattr("bench.methods.command.was_read", lambda file: None)
+    monkeypatch.setattr("bench.methods.command.method.was_read", lambda file: None)
     (mark,) = run(tmp_path, example, 3, revision="1").manifest.marks
     assert mark.text == CATALOGUE_NOT_KNOWN
     assert "it is not known whether the command" in mark.why
