@@ -37,7 +37,6 @@ _SEED = 0
 
 HeldOut = Literal["queries", "bundles"]
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-BestTools = Callable[[NDArray[np.float32]], list[int | None]]
 
 
 @dataclass(frozen=True)
