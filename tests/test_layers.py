@@ -19,12 +19,11 @@ BESIDE = ("methods", "datasets", "leaderboard")
 #: Who may import what is else found by name through the registry.
 BY_NAME: dict[str, set[str]] = {"methods": {"lab"}, "datasets": set()}
 #: The buildings beside the harness; `tests/` has a folder of the same name for each.
-BUILDINGS = {path.parent.name for top in (ROOT, ROOT / "bench") for path in top.glob("*/plugin.toml")}
+BUILDINGS = {path.parent.name for top in (ROOT, ROOT / "bench") for path in top.glob("*/plugin.toml")} - {"bench"}
 
-#: Circles that are left; none may be added. Errors hide keys, keys are told from paths, and paths raise errors.
-#: A method that a person makes by keywords and fits to a name asks the registry, which makes methods.
+#: Circles that are left; none may be added. A method that a person makes by keywords and fits to a name asks the
+#: registry, which makes methods.
 CIRCLES = {
-    frozenset({"bench.base.errors", "bench.base.paths", "bench.base.secrets"}),
     frozenset(
         {
             *{"bench.api.catalogue", "bench.interface", "bench.interface.construction", "bench.interface.method"},

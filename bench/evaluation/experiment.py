@@ -19,8 +19,8 @@ from typing import Annotated, Any, get_type_hints
 from pydantic import AfterValidator, Field, create_model
 
 from bench.base.errors import UsageError
+from bench.base.keys import refuse
 from bench.base.records import StrictRecord, read_toml
-from bench.base.secrets import refuse
 from bench.base.spec import parse
 from bench.evaluation.plan import Plan
 from bench.results.settings import RunSettings, Setting, known_settings

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import UsageError
+from bench.base.keys import refuse
 from bench.base.progress import QUIET, Progress
-from bench.base.secrets import refuse
 from bench.base.spec import Spec
 from bench.data.dataset import Dataset
 from bench.data.template import Template

@@ -11,7 +11,8 @@ from traceback import walk_tb
 from types import CodeType
 
 from bench.base.errors import BenchError, MethodError, raised_at
-from bench.base.secrets import mask, mask_json, refuse
+from bench.base.keys import refuse
+from bench.base.secrets import mask, mask_json
 from bench.interface import Method, Part
 from bench.interface.parts import facts_of, hidden, marks_of, merge_told, methods_of, name_of, revisions_of, tree
 from bench.interface.ranking import Violation

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from bench.base.config import Meter, config_context, current_session, meter_requests
 from bench.base.errors import BenchError, MethodError, ResultError, UnresolvedError, UsageError
+from bench.base.keys import refuse
 from bench.base.locks import recover
 from bench.base.paths import write_text
 from bench.base.progress import QUIET, Progress
 from bench.base.protocol import DEFAULT_DEPTH
-from bench.base.secrets import publish, refuse
+from bench.base.secrets import publish
 from bench.base.spec import Spec, parse
 from bench.base.text import slug
 from bench.data.dataset import Dataset

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from bench.base.errors import ResultError
+from bench.base.keys import refuse
 from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Sparing, StrictRecord
-from bench.base.secrets import refuse
 from bench.base.text import slug
 from bench.results.across_catalogues import Ranked, Snapshot, gold_ranks
 from bench.results.comparability import without_code

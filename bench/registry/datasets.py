@@ -23,10 +23,10 @@ import importlib.util
 from pathlib import Path
 
 from bench.base.errors import BenchError, DataError, UnavailableError, UsageError
+from bench.base.keys import refuse
 from bench.base.parameters import ParameterSet, check_parameters, short_spec
 from bench.base.paths import cache_folder
 from bench.base.progress import QUIET, Progress
-from bench.base.secrets import refuse
 from bench.base.spec import Spec, parse
 from bench.data.card import MANIFEST, Card, UnitSizes
 from bench.data.dataset import Dataset

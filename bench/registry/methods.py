@@ -17,10 +17,10 @@ from pathlib import Path
 import bench
 from bench.base.config import join_session
 from bench.base.errors import BenchError, MethodError, UsageError, raised_at
+from bench.base.keys import refuse
 from bench.base.parameters import check_parameters, full_spec, short_spec, suggestion
 from bench.base.plugins import installed_points
 from bench.base.progress import QUIET, Progress
-from bench.base.secrets import refuse
 from bench.base.spec import Spec, Value, parse
 from bench.identity.used import user_file, watch_use
 from bench.interface.method import Context, Method

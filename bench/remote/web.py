@@ -16,7 +16,8 @@ from pydantic import AfterValidator
 
 from bench.base.errors import UsageError
 from bench.base.http import Answered, BrokenOff, Connections, TooLong, retry_after
-from bench.base.secrets import keep, keep_variable, mask, mask_bytes
+from bench.base.keys import keep_variable
+from bench.base.secrets import keep, mask, mask_bytes
 from bench.base.text import one_line
 from bench.remote.answers import Unusable
 

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from bench.base.errors import UsageError
+from bench.base.keys import refuse
 from bench.base.locks import lock, recover
 from bench.base.paths import write_text
-from bench.base.secrets import refuse
 from bench.base.text import one_line
 from bench.registry import method_names
 from bench.results.commands import settings_of

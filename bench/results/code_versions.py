@@ -59,7 +59,7 @@ CALLED = frozenset({"Parameters", "batch_size", "fit", "index", "rank", "recomme
 #: makes a method and tries it; which template there is besides the own.
 _NO_PART = (
     *("bench.base.errors", "bench.base.progress", "bench.base.bars", "bench.base.secrets", "bench.base.locks"),
-    *("bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
+    *("bench.base.keys", "bench.interface.explanation", "bench.interface.construction", "bench.models.llm.budget"),
     "bench.data.tables:TOOL_TEXTS",
 )
 #: What is checked of a method before it runs changes no set.

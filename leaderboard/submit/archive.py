@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from bench.base import strict_json
 from bench.base.errors import ResultError
+from bench.base.keys import refuse
 from bench.base.reading import Reader
-from bench.base.secrets import refuse
 from bench.leaderboard.submit.code import FOLDER, LARGEST_CODE, LARGEST_FILE, MOST_FILES, is_code
 from bench.leaderboard.submit.submission import PARTS, SUBMISSION, Submission, parts_of
 from bench.results.manifest import Manifest
