@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import bench
 from bench.base.errors import UsageError
+from bench.base.plugins import function
 from bench.base.spec import Spec, format_value
 from bench.base.text import one_line
 from bench.data.dataset import Dataset
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.scope import keep_sets_in_scope, rank_in_scope
-from bench.interface.views import History, Library, Queries
-
-if TYPE_CHECKING:
-    from bench.interface.method import Context
+from bench.interface.views import Library, Queries
 
 #: Longest text of one method in a line.
 _MOST_SHOWN = 200
@@ -52,8 +49,8 @@ class ByKeywords(ABCMeta):
     def __call__(cls, *arguments: Any, **parameters: Any) -> Any:
         if arguments or _fits(cls, parameters):
             return super().__call__(*arguments, **parameters)
-        # By the public face of bench: names and the registry lie above this room.
-        return bench.build_method(cls, **parameters)
+        # By name: the registry lies above this room.
+        return function("build-method", "a method cannot be made by keywords")(cls, **parameters)
 
 
 def _fits(kind: Any, given: Mapping[str, Any]) -> bool:
@@ -71,7 +68,7 @@ def _accept_dataset(fit: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fit)
     def fit_to(self: Usable, history: Any, *arguments: Any, **named: Any) -> Any:
         if isinstance(history, str | Dataset):
-            return _fit_to_dataset(self, history)
+            return function("fit-method", "a method cannot be fitted to a dataset")(self, history)
         return fit(self, history, *arguments, **named)
 
     return fit_to
@@ -104,29 +101,6 @@ def _within_scope_sets(recommend: Callable[..., ToolSets]) -> Callable[..., Tool
     return recommend_within
 
 
-def _fit_to_dataset(method: Usable, data: str | Dataset) -> Usable:
-    """Learn from the past queries of a dataset as a run does, and index its library."""
-    from bench.interface.method import Method  # it derives from what stands here
-    from bench.interface.parts import is_oracle, needs_history, preflight
-
-    assert isinstance(method, Method)
-    dataset = bench.load_dataset(data) if isinstance(data, str) else data
-    library = Library.of(dataset, dataset.card.template)
-    history = History.of(dataset, library, dataset.rows(dataset.card.split))
-    if is_oracle(method):
-        raise UsageError(
-            f"{method} is shown the gold of the queries, so that it can only be run: bench.run({method!r})."
-        )
-    if needs_history(method) and not history.gold.counts.any():
-        raise UsageError(f"{method} needs past queries, and {dataset.spec} has none.")
-    preflight(method, library, history)
-    if len(history):
-        method.fit(history)
-    method.index(library)
-    method._searched = library
-    return method
-
-
 class Usable(metaclass=ByKeywords):
     """What people do with a method; `Method` derives from it."""
 
@@ -136,10 +110,10 @@ class Usable(metaclass=ByKeywords):
 
     if TYPE_CHECKING:
         parameters: Any
-        context: Context
+        context: Any
 
         # Keywords are taken by `ByKeywords.__call__`, which mypy does not ask.
-        def __init__(self, parameters: Any = ..., context: Context = ..., **named: Any) -> None: ...
+        def __init__(self, parameters: Any = ..., context: Any = ..., **named: Any) -> None: ...
         @property
         def spec(self) -> Spec: ...
         def fit(self, history: Any) -> Any: ...
@@ -148,7 +122,7 @@ class Usable(metaclass=ByKeywords):
 
     else:
 
-        def __init__(self, parameters: Any, context: Context) -> None:
+        def __init__(self, parameters: Any, context: Any) -> None:
             self.parameters = parameters
             self.context = context
 

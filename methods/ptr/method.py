@@ -148,7 +148,7 @@ class PrecisionDrivenToolRecommendation(Method):
             drawn = RandomBundle(check_parameters(RandomBundle.Parameters, spec, "method"), Context(self.context.build))
             drawn.name = "random-bundle"
             return drawn
-        built = self.context.build(spec)
+        built: Method = self.context.build(spec)
         if is_oracle(built) or needs_llm(built):
             raise UsageError(f"ptr cannot use retriever={spec}: it must find past bundles by query text only.")
         if isinstance(built, RecommendingMethod) and needs_history(built):
