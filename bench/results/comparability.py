@@ -66,21 +66,10 @@ _LONGEST_TOLD = 40
 ORDER_DEPENDS_ON_GOLD = "order depends on gold"
 
 
-@dataclass(frozen=True)
-class ResultQuestion:
-    """What a result answers. Depth and tool text are choices of a method's user, and may differ: `marks` names them."""
-
-    content_hash: str
-    split: str
-    limit: int | None
-    protocol: str
-    unit: str
-
-    @staticmethod
-    def of(item: ScoredResult) -> ResultQuestion:
-        """The question of a manifest, a baseline or a candidate."""
-        data = item.dataset
-        return ResultQuestion(data.content_hash, data.split, data.limit, item.protocol, data.unit)
+def comparison_key(item: ScoredResult) -> tuple[object, ...]:
+    """What results must share to compare. Depth and tool text may differ, as methods do: marks name them."""
+    data = item.dataset
+    return data.content_hash, data.split, data.limit, item.protocol, data.unit
 
 
 @dataclass(frozen=True)
@@ -113,11 +102,12 @@ def differences(first: ScoredResult, second: ScoredResult, *, across: bool = Fal
 
     With `across`, they may be on other contents: `bench.results.across_catalogues` says whether their queries agree.
     """
-    one, other = ResultQuestion.of(first), ResultQuestion.of(second)
+    one, other = first.dataset, second.dataset
     reasons = data_differences(first, second)
     if across:
         # Versions that have the same rules do not differ: a catalogue may have lost all alternatives of its gold.
-        reasons = [] if {one.protocol, other.protocol} <= CURRENT_VERSIONS else _protocol_difference(one, other)
+        same_rules = {first.protocol, second.protocol} <= CURRENT_VERSIONS
+        reasons = [] if same_rules else _protocol_difference(first, second)
     return [
         *reasons,
         *_differing("the split", one.split, other.split, _SAME_QUERIES),
@@ -127,19 +117,18 @@ def differences(first: ScoredResult, second: ScoredResult, *, across: bool = Fal
 
 def data_differences(first: ScoredResult, second: ScoredResult) -> list[ResultDifference]:
     """Why two results are not about the same data: its content, or the protocol by which it was used."""
-    one, other = ResultQuestion.of(first), ResultQuestion.of(second)
-    specs = first.dataset.spec, second.dataset.spec
+    one, other = first.dataset, second.dataset
     reasons = []
     # Of one content under two names, the content decides.
-    if one.content_hash != other.content_hash and specs[0] != specs[1]:
-        reasons += _differing("the dataset", *specs, "name results on the same data")
+    if one.content_hash != other.content_hash and one.spec != other.spec:
+        reasons += _differing("the dataset", one.spec, other.spec, "name results on the same data")
     else:
         again = "the data has changed between them: run the older one again"
         reasons += _differing("the content of the dataset", one.content_hash[:12], other.content_hash[:12], again)
-    return reasons + _protocol_difference(one, other)
+    return reasons + _protocol_difference(first, second)
 
 
-def _protocol_difference(one: ResultQuestion, other: ResultQuestion) -> list[ResultDifference]:
+def _protocol_difference(one: ScoredResult, other: ScoredResult) -> list[ResultDifference]:
     return _differing("the version of the protocol", one.protocol, other.protocol, _RESCORE)
 
 
@@ -223,9 +212,9 @@ def same_scoring() -> dict[str, dict[str, Any]]:
 
 def comparable(results: Sequence[S]) -> list[list[S]]:
     """Groups of results on one dataset that answer the same question, in the order in which they come."""
-    groups: defaultdict[tuple[str, ResultQuestion], list[S]] = defaultdict(list)
+    groups: defaultdict[tuple[str, tuple[object, ...]], list[S]] = defaultdict(list)
     for result in results:
-        groups[result.manifest.dataset.spec, ResultQuestion.of(result.manifest)].append(result)
+        groups[result.manifest.dataset.spec, comparison_key(result.manifest)].append(result)
     return list(groups.values())
 
 

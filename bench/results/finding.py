@@ -21,7 +21,7 @@ from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
 from bench.results.commands import command, contradictions
-from bench.results.comparability import ResultQuestion
+from bench.results.comparability import comparison_key
 from bench.results.current import Built, Today, adopt_name, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
@@ -303,4 +303,4 @@ def question_of(manifest: Manifest) -> tuple[object, ...]:
     data, method = manifest.dataset, manifest.method
     # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
     conditions = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
-    return data.spec, ResultQuestion.of(manifest), *conditions
+    return data.spec, comparison_key(manifest), *conditions
