@@ -20,15 +20,16 @@ from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
+from bench.lookup.aliases import check_free, read_alias, set_alias
+from bench.lookup.consistency import contradictions
+from bench.lookup.finding import name_result
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.aliases import check_free, read_alias, set_alias
 from bench.results.commands import command as command_of
-from bench.results.commands import contradictions, settings_of
+from bench.results.commands import settings_of
 from bench.results.failures import result_to_dict
-from bench.results.finding import name_result
 from bench.results.settings import check_settings
 from bench.results.store import StoredResult
 

@@ -42,9 +42,11 @@ from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
 from bench.interface.marks import FLAKY, REMOTE, RESUMED
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
+from bench.lookup.consistency import resolved_settings
+from bench.lookup.unfinished import begin_run, end_run
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages, method_use
-from bench.results.commands import print_command, resolved_settings, stored_settings
+from bench.results.commands import print_command, stored_settings
 from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
@@ -60,7 +62,6 @@ from bench.results.store import (
     result_lock,
     write_result,
 )
-from bench.results.unfinished import begin_run, end_run
 from bench.results.units import unit_counts
 
 Overwrite = Literal["never", "missing", "remote", "always"]

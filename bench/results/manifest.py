@@ -177,7 +177,7 @@ class MethodIdentity(Record, Sparing):
     #: How a set was cut from the ranking, when the method recommends none: `size=3`, `threshold=0.41`, ...
     cut: str | None = None
     #: The hash of the code that made the ranking, where that is older: `code` is known to give the same, and the result
-    #: was renamed (`bench.results.current.adopted`).
+    #: was renamed (`bench.lookup.current.adopt_name`).
     ranked_by: str = ""
     #: What the code of a user's method has used (`bench.identity.used`), which `code` is taken over.
     used: Used | None = None

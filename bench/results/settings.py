@@ -1,7 +1,7 @@
-"""The settings of a run: how any method is run on any dataset, each said once.
+"""The settings of a run: how a method is run on a dataset.
 
 `RunSettings` is the one list. The options of `bench run`, the keys of an experiment file, the settings in a manifest
-and what the id of a result covers follow from it; a plan is the settings with a method and a dataset. To add a setting:
+and what the id of a result covers follow from it, and a plan is settings, a method and a dataset. To add a setting, add
 a field of `RunSettings`, its line in `Keywords` below, and what uses it.
 """
 

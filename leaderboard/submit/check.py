@@ -46,8 +46,9 @@ from bench.leaderboard.submit.tables import (
     repeats_faults,
     run_faults,
 )
+from bench.lookup.consistency import contradictions
 from bench.metrics import parse_metrics
-from bench.results.commands import contradictions, settings_of
+from bench.results.commands import settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics, seal_fault
 from bench.results.store import (

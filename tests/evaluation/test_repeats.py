@@ -21,9 +21,9 @@ from bench.evaluation.rescore import repeated_answers, rescore, score_again
 from bench.evaluation.scoring import score
 from bench.interface import Context, Library, Method, Queries, Ranking, ToolSets
 from bench.interface.parts import has_chance
+from bench.lookup.finding import latest
 from bench.registry import build_method
 from bench.results.code_versions import template_hash
-from bench.results.finding import latest
 from bench.results.ids import RANKING_RULES, method_hash, result_id
 from bench.results.store import StoredResult, omit_ranking
 from bench.stats.repeats import decompose

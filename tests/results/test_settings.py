@@ -17,13 +17,8 @@ from bench.base.spec import parse
 from bench.cli.run import command
 from bench.evaluation.experiment import Experiment
 from bench.evaluation.plan import Plan
-from bench.results.commands import (
-    contradictions,
-    print_command,
-    resolved_settings,
-    settings_of,
-    stored_settings,
-)
+from bench.lookup.consistency import contradictions, resolved_settings
+from bench.results.commands import print_command, settings_of, stored_settings
 from bench.results.manifest import StoredSettings
 from bench.results.settings import (
     Keywords,

@@ -21,7 +21,7 @@ from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Record
 from bench.base.spec import Spec, Value, parse
-from bench.results.commands import resolved_settings
+from bench.lookup.consistency import resolved_settings
 from bench.results.manifest import Manifest, Mark
 from bench.results.settings import RunSettings
 from bench.results.store import StoredResult, result_folder

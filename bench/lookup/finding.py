@@ -16,13 +16,14 @@ from bench.base.paths import read_regular
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import parse
 from bench.base.text import one_line, slug
+from bench.lookup.consistency import contradictions
+from bench.lookup.current import Built, Today, adopt_name, is_of_today, today
 from bench.registry import method_names
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
 from bench.registry.versions import current_content
-from bench.results.commands import command, contradictions
+from bench.results.commands import command
 from bench.results.comparability import comparison_key
-from bench.results.current import Built, Today, adopt_name, is_of_today, today
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 

@@ -17,10 +17,10 @@ from bench.base.errors import BenchError
 from bench.base.spec import Spec, Value, parse
 from bench.interface import Method
 from bench.interface.parts import revisions, tree
+from bench.lookup.consistency import resolved_settings
 from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
 from bench.results.code_versions import method_code, same_methods, template_hash
-from bench.results.commands import resolved_settings
 from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.manifest import Manifest
 from bench.results.settings import RunSettings
