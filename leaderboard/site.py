@@ -27,8 +27,8 @@ from bench.leaderboard.pages.registry import ChoiceBoard, Content, pages
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
+from bench.lookup.current import Built, is_of_today
 from bench.results.choices import is_choice
-from bench.results.current import Built, is_of_today
 from bench.results.store import RUN, StoredResult
 
 #: Folders of a site.

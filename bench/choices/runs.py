@@ -119,7 +119,7 @@ def choice_plans(
         depth=max(result.manifest.depth, *shown),
     )
     return {
-        (arm, k): replace(plan, method=arm_spec(picker, parse(method.spec), arm, k))
+        (arm, k): plan.model_copy(update={"method": arm_spec(picker, parse(method.spec), arm, k)})
         for arm in arms
         for k in ([0] if arm in {"gold", "library"} else [min(k, data.tools) for k in shown])
     }
@@ -143,7 +143,9 @@ def calibration_plans(plan: Plan, picker: Picker) -> dict[Part, Plan]:
         "alone": arm_spec(picker, random, "gold", CALIBRATION_TOOLS),
     }
     repeats = {"hard": CALIBRATION_REPEATS}
-    return {part: replace(plan, method=spec, repeats=repeats.get(part, 1)) for part, spec in specs.items()}
+    return {
+        part: plan.model_copy(update={"method": spec, "repeats": repeats.get(part, 1)}) for part, spec in specs.items()
+    }
 
 
 @dataclass(frozen=True)

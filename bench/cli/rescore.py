@@ -13,9 +13,9 @@ from bench.cli.help import VerbCommand
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import rescore, up_to_date
+from bench.lookup.current import Built, adopt_name
+from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.results.current import Built, adopt_name
-from bench.results.finding import find_result
 from bench.results.store import StoredResult, find_results, rename_result, result_lock
 from bench.show.tables import Table
 

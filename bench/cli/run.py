@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,17 @@ from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
+from bench.lookup.aliases import check_free, read_alias, set_alias
+from bench.lookup.consistency import contradictions
+from bench.lookup.finding import name_result
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.aliases import check_free, read_alias, set_alias
-from bench.results.commands import chosen as chosen_of
 from bench.results.commands import command as command_of
-from bench.results.commands import contradictions, settings_of
+from bench.results.commands import settings_of
 from bench.results.failures import result_to_dict
-from bench.results.finding import name_result
+from bench.results.settings import check_settings
 from bench.results.store import StoredResult
 
 _DEFAULT_METHOD, _DEFAULT_DATASET = "tgr", "starter"
@@ -103,7 +103,7 @@ def command(
                 "methods": list(_with_parameters(methods or (_DEFAULT_METHOD,), parameters)),
                 "datasets": list(datasets or (_DEFAULT_DATASET,)),
                 "metrics": list(metrics),
-                **{name: value for name, value in settings.items() if value is not None},
+                **check_settings({name: value for name, value in settings.items() if value is not None}).non_defaults(),
             }
         )
     bars = progress(quiet)
@@ -166,7 +166,7 @@ def _read_settings(name: str, results: Path) -> Any:
     # Those that were added since among them.
     metrics = [metric for metric in result.metrics.metrics if metric not in {*DEFAULT_METRICS, *FURTHER_METRICS}]
     given = {"methods": [asked.method], "datasets": [asked.dataset], "metrics": metrics}
-    return Experiment.model_validate(given | chosen_of(asked))
+    return Experiment.model_validate(given | asked.non_defaults())
 
 
 def _with_parameters(methods: tuple[str, ...], parameters: tuple[str, ...]) -> tuple[str, ...]:
@@ -201,4 +201,4 @@ def _check_alias(name: str, results: Path, plans: list[Plan]) -> str:
 def _check_plan(plan: Plan) -> Plan:
     """The plan with canonical specs: parameters are checked before anything is loaded."""
     _, _, dataset = resolve(plan.dataset)
-    return replace(plan, dataset=parse(dataset), method=check_spec(plan.method))
+    return plan.model_copy(update={"dataset": parse(dataset), "method": check_spec(plan.method)})

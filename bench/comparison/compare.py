@@ -32,9 +32,12 @@ from bench.comparison.report import (
     SystemCatalogue,
     SystemDifference,
 )
+from bench.comparison.rows import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.comparison.systems import Field, MetricValues, across_catalogues, by_dataset
 from bench.comparison.tried import Variants, add_tried
+from bench.comparison.variants import stored_variants
 from bench.data.dataset import Dataset
+from bench.lookup.unfinished import unfinished_marks
 from bench.registry import load_dataset
 from bench.registry.versions import load_version
 from bench.results.across_catalogues import (
@@ -45,12 +48,9 @@ from bench.results.across_catalogues import (
     unreached_sentence,
     why_not_given,
 )
-from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.results.manifest import DatasetIdentity
 from bench.results.slices import values_of
 from bench.results.store import StoredResult, span_of
-from bench.results.tries import stored_variants
-from bench.results.unfinished import unfinished_marks
 from bench.results.units import unit_counts
 from bench.show.numbers import number_or_none, several
 from bench.stats.bootstrap import bca_intervals

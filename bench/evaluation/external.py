@@ -24,10 +24,10 @@ from bench.evaluation.run_files import read_run_file
 from bench.interface import version_for
 from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
+from bench.lookup.finding import find_result, is_alias
 from bench.metrics import Metric
 from bench.registry import load_dataset
 from bench.results.commands import print_command, stored_settings
-from bench.results.finding import find_result, is_alias
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Mark, MethodIdentity

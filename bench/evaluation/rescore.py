@@ -23,10 +23,10 @@ from bench.metrics import Metric, Scores, parse_metric
 from bench.metrics.ties import Beyond, tie_band
 from bench.models.tokens import can_count_tokens
 from bench.results.code_versions import lenient_hash, ties_hash
-from bench.results.comparability import code_of, current_code, has_same_code
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import DatasetIdentity, Metrics
 from bench.results.repeats import variations
+from bench.results.scoring_code import code_of, current_code, has_same_code
 from bench.results.store import PER_QUERY_SCHEMA, StoredResult, replace_metrics, write_result
 from bench.results.units import unit_counts
 

@@ -42,12 +42,15 @@ from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
 from bench.interface.marks import FLAKY, REMOTE, RESUMED
 from bench.interface.parts import has_chance, is_oracle, learns, methods_of, models, needs_history, needs_llm
+from bench.lookup.consistency import resolved_settings
+from bench.lookup.unfinished import begin_run, end_run
 from bench.metrics import Metric
 from bench.results.code_versions import method_code, method_packages, method_use
-from bench.results.commands import conditions_of, print_command, stored_settings
-from bench.results.ids import Conditions, hashed_spec, method_hash, result_id
+from bench.results.commands import print_command, stored_settings
+from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import DatasetIdentity, Environment, Manifest, Mark, MethodIdentity, ModelUse
+from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
     PER_QUERY,
@@ -59,7 +62,6 @@ from bench.results.store import (
     result_lock,
     write_result,
 )
-from bench.results.unfinished import begin_run, end_run
 from bench.results.units import unit_counts
 
 Overwrite = Literal["never", "missing", "remote", "always"]
@@ -70,9 +72,10 @@ _ANEW = "begun-anew"
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan that can run, what it asks, the method made for it, and where its result belongs.
+    """A plan that can run, the method made for it, and where its result belongs.
 
     Attributes:
+        settings: of the plan, with the split and the template of its dataset named.
         code: the hash of the method's code; of a user's, of what it has used by now.
         provisional: the id of the result by that code.
         identifier: that of a stored result of a user's method, if all that it had used is unchanged; else provisional.
@@ -80,7 +83,7 @@ class Prepared:
     """
 
     plan: Plan
-    conditions: Conditions
+    settings: RunSettings
     method: Method
     code: str
     provisional: str
@@ -176,9 +179,8 @@ class Runner:
         for item in prepared:
             if not self.keeps(item):
                 self._begun.add(item.identifier)
-                begin_run(
-                    self.results, item.plan.method, item.plan.dataset, item.conditions, item.plan.command(self.metrics)
-                )
+                command = item.plan.command(self.metrics)
+                begin_run(self.results, item.plan.method, item.plan.dataset, item.settings, command)
 
     def _begin_rest(self, prepared: Iterable[Prepared], plans: Sequence[Plan]) -> None:
         """The same where a plan, the first of `plans`, cannot run, so that none does.
@@ -193,8 +195,8 @@ class Runner:
                     self._begin([self._prepare(plan, self.build(plan.method))])
                 except BenchError:
                     dataset = self.dataset(plan.dataset)
-                    conditions = plan.normal(dataset).conditions(dataset)
-                    begin_run(self.results, plan.method, plan.dataset, conditions, plan.command(self.metrics))
+                    settings = plan.normal(dataset).resolve(dataset)
+                    begin_run(self.results, plan.method, plan.dataset, settings, plan.command(self.metrics))
 
     def _has_older(self, plan: Plan) -> bool:
         return any(self.results.glob(f"{slug(str(plan.dataset))}/{slug(plan.method.name)}-*"))
@@ -208,9 +210,9 @@ class Runner:
         except ResultError:
             return False
 
-    def end(self, plan: Plan, conditions: Conditions) -> None:
+    def end(self, plan: Plan, settings: RunSettings) -> None:
         """Write down that a run has ended with a result that is today's."""
-        end_run(self.results, plan.method, plan.dataset, conditions)
+        end_run(self.results, plan.method, plan.dataset, settings)
 
     def forget(self) -> None:
         """Let go of the datasets in memory."""
@@ -234,26 +236,27 @@ class Runner:
                 raise UsageError(f"{metric} needs a deeper ranking: give --depth {metric.cutoff} or more.")
         if plan.repeats > 1 and not has_chance(method):
             self.progress.note(f"{method.spec}: chance has no part in its answers, so it runs once")
-            plan = dataclasses.replace(plan, repeats=1)
+            plan = plan.model_copy(update={"repeats": 1})
         library, history = views(plan, dataset)
         check_plan(plan, method, dataset, history)
         check(method, library, history)
-        conditions, code = plan.conditions(dataset), method_code(method)
-        provisional = result_id(conditions, method_hash(method, code))
-        return self._place(Prepared(plan, conditions, method, code, provisional, "", Path()))
+        settings, code = plan.resolve(dataset), method_code(method)
+        provisional = result_id(dataset.content_hash, settings, method_hash(method, code))
+        return self._place(Prepared(plan, settings, method, code, provisional, "", Path()))
 
     def _place(self, item: Prepared) -> Prepared:
         """A prepared plan with the id and the folder of its result."""
-        spec, method, found = self.dataset(item.plan.dataset).spec, item.method, item.provisional
+        dataset, method, found = self.dataset(item.plan.dataset), item.method, item.provisional
         if method_use(method) is not None:
-            place = result_folder(self.results, spec, method.name, "*")
+            place = result_folder(self.results, dataset.spec, method.name, "*")
             for manifest in sorted(place.parent.glob(f"{place.name}/{MANIFEST}"), reverse=True):
                 with suppress(BenchError):
                     stored = StoredResult.read(manifest.parent).manifest
                     code = method_code(method, stored.method.used)
-                    if result_id(item.conditions, method_hash(method, code)) == stored.result_id:
-                        found = stored.result_id
-        return dataclasses.replace(item, identifier=found, folder=result_folder(self.results, spec, method.name, found))
+                    known = result_id(dataset.content_hash, item.settings, method_hash(method, code))
+                    found = known if known == stored.result_id else found
+        folder = result_folder(self.results, dataset.spec, method.name, found)
+        return dataclasses.replace(item, identifier=found, folder=folder)
 
     def _run(self, item: Prepared) -> StoredResult:
         with result_lock(self.results, item.begun, self.progress):
@@ -269,7 +272,7 @@ class Runner:
                 else:
                     if self.overwrite == "missing" or not _asks_elsewhere(kept):
                         if self.overwrite != "missing" or item.identifier in self._begun:
-                            self.end(item.plan, item.conditions)
+                            self.end(item.plan, item.settings)
                         return self._bring_up_to_date(kept, item.plan)
                     self.progress.note(
                         f"{kept.label}: run again, because it asks what may have changed; --overwrite missing keeps it"
@@ -400,20 +403,21 @@ class Runner:
         with result_lock(self.results, folder, self.progress) if folder != item.begun else nullcontext():
             result = write_result(folder, manifest, scored.metrics, *tables)
         forget(batches)
-        self.end(plan, item.conditions)
+        self.end(plan, item.settings)
         if manifest.method.used is not None:
             self._tell_same(result)
         return result
 
     def _tell_same(self, result: StoredResult) -> None:
         """Say where a user's older code has given the same rankings: what was edited since has changed none."""
-        asked, made = conditions_of(result.manifest), list[Manifest]()
+        data, asked, made = result.manifest.dataset, resolved_settings(result.manifest), list[Manifest]()
         for folder in result.folder.parent.glob(f"{result.folder.name.rpartition('-')[0]}-*"):
             with suppress(ResultError):
                 made.append(StoredResult.read(folder).manifest)
         for other in sorted(made, key=lambda manifest: manifest.environment.created, reverse=True):
             same = all(other.files.get(name) == result.manifest.files[name] for name in (RUN, PER_QUERY))
-            if same and other.result_id != result.manifest.result_id and conditions_of(other) == asked:
+            same = same and other.dataset.content_hash == data.content_hash and resolved_settings(other) == asked
+            if same and other.result_id != result.manifest.result_id:
                 self.progress.note(
                     f"{result.label}: its rankings are those of {other.result_id}, made at "
                     f"{other.environment.created}: what was edited since has changed none"
@@ -520,13 +524,12 @@ def _identify(item: Prepared, dataset: Dataset) -> str:
     Raises:
         UsageError: its code or models are not those that it began with.
     """
-    conditions, method = item.plan.conditions(dataset), item.method
-    code = method_code(method)
+    method, code = item.method, method_code(item.method)
     # What a user's code has used is known only now; its models and parameters were known, and so was bench's code.
     begun = code if method_use(method) is None else item.code
-    if result_id(conditions, method_hash(method, begun)) != item.provisional:
+    if result_id(dataset.content_hash, item.settings, method_hash(method, begun)) != item.provisional:
         raise UsageError("run it again: its models, or its code, are others now.")
-    return result_id(conditions, method_hash(method, code))
+    return result_id(dataset.content_hash, item.settings, method_hash(method, code))
 
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:

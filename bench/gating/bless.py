@@ -16,12 +16,12 @@ from bench.base.errors import BenchError, ResultError, UsageError
 from bench.base.locks import lock, lock_in_cache
 from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
+from bench.lookup.unfinished import unfinished_marks
 from bench.registry.versions import is_added, load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
-from bench.results.comparability import code_of
 from bench.results.failures import sentences
+from bench.results.scoring_code import code_of
 from bench.results.store import StoredResult
-from bench.results.unfinished import unfinished_marks
 from bench.show.numbers import format_fixed
 from bench.show.objects import Shown
 from bench.show.tables import Table, table_of

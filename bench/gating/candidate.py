@@ -27,10 +27,10 @@ from bench.interface import Ranking, version_for
 from bench.metrics import Metric
 from bench.metrics.ties import Beyond
 from bench.results.across_catalogues import Snapshot, why_not_given
-from bench.results.comparability import without_code
 from bench.results.failures import sentences
 from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, Mark, ScoringCode
+from bench.results.scoring_code import without_code
 from bench.results.store import StoredResult
 
 #: What a project's own search is: the text of a query in, ids of tools out, best first.

@@ -16,12 +16,12 @@ from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.interface import version_for
 from bench.interface.marks import RESUMED
+from bench.lookup.unfinished import unfinished_marks
 from bench.metrics import parse_metrics
 from bench.registry import load_dataset
 from bench.registry.versions import is_added, load_version
 from bench.results.manifest import DatasetIdentity
 from bench.results.store import StoredResult
-from bench.results.unfinished import unfinished_marks
 
 
 def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: str = "candidate") -> GateReport:

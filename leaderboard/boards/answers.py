@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED
 from bench.leaderboard.boards.overall import Overall, OverallRow
 from bench.leaderboard.boards.traits import learns
-from bench.results.comparability import competes
 from bench.stats.noninferiority import LEVEL
 
 #: Seconds in which one query must be answered to be quick.

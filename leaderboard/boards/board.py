@@ -16,29 +16,20 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import label, one_line, unique_slug
+from bench.comparison.rows import Usual, competes, doubtful_leads, marks, order_results, reversal_marks, usual
+from bench.comparison.variants import best_marks
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
 from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.names import Title, apart, title_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
+from bench.lookup.finding import latest, question_of
 from bench.results.commands import command
-from bench.results.comparability import (
-    Usual,
-    comparable,
-    competes,
-    current_code,
-    doubtful_leads,
-    marks,
-    metric_difference,
-    order_results,
-    reversal_marks,
-    usual,
-)
-from bench.results.finding import latest, question_of
+from bench.results.comparability import comparable, metric_difference
 from bench.results.manifest import Mark
+from bench.results.scoring_code import current_code
 from bench.results.store import MANIFEST, METRICS, NOTES, PER_QUERY, REPEATS, RUN, StoredResult, find_results, span_of
-from bench.results.tries import best_marks
 from bench.results.units import number_units
 from bench.show.numbers import count
 

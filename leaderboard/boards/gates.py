@@ -24,9 +24,9 @@ from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
+from bench.lookup.finding import FIRST_DATE, moment
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
-from bench.results.finding import FIRST_DATE, moment
 from bench.results.intervals import means_and_intervals
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult

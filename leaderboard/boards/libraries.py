@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, parse
 from bench.comparison.library_sizes import SizePoint, without_size
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.comparability import competes, metric_difference
+from bench.results.comparability import metric_difference
 from bench.results.store import PER_QUERY
 
 #: What is drawn against the size: the metric that boards are ordered by.

@@ -17,7 +17,7 @@ from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
-from bench.results.aliases import caseless
+from bench.lookup.aliases import caseless
 from bench.results.manifest import MethodIdentity
 
 #: Where the names are declared.

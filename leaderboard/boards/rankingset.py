@@ -26,11 +26,11 @@ from bench.base.paths import write_text
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.records import StrictRecord, read_toml, toml_table
 from bench.base.text import label
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
 from bench.leaderboard.boards.libraries import standalone
 from bench.registry import method_names
 from bench.results.choices import is_choice
-from bench.results.comparability import competes
 from bench.results.store import MANIFEST, StoredResult
 
 #: The set that boards are ranked by where no other is given.

@@ -15,6 +15,7 @@ from contextlib import suppress
 from operator import attrgetter
 
 from bench.base.errors import UsageError
+from bench.comparison.variants import variants_of
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, slug_of
 from bench.leaderboard.boards.names import title_of
@@ -35,7 +36,6 @@ from bench.leaderboard.exports.schema import (
 from bench.metrics import parse_metric
 from bench.results.costs import money_per_query
 from bench.results.store import StoredResult
-from bench.results.tries import variants_of
 from bench.show.numbers import number_or_none
 
 

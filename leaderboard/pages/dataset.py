@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from bench.base.text import label
+from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
 from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.libraries import base_of
@@ -22,7 +23,6 @@ from bench.leaderboard.pages.libraries import libraries_path
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import per_thousand, picture, render
 from bench.leaderboard.writer import Writer
-from bench.results.comparability import competes
 from bench.show import numbers
 from bench.show.figures import MOST_SERIES
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL

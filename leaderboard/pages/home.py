@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from bench.comparison.best import best_sentence
+from bench.comparison.rows import competes
 from bench.interface import PROTOCOL_VERSION
 from bench.leaderboard.boards.answers import answers, latency_of, tokens_of
 from bench.leaderboard.boards.board import RANKED, Board, titles, variants
@@ -21,7 +22,6 @@ from bench.leaderboard.pages.nomatch import no_match_path
 from bench.leaderboard.pages.registry import Content, Page, pages
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
-from bench.results.comparability import competes
 from bench.show import numbers
 from bench.stats.macro import FEWEST_SOURCES
 

@@ -18,6 +18,7 @@ from bench.base.errors import ResultError
 from bench.evaluation.run_files import write_trec
 from bench.leaderboard.boards.board import RANKED, Board, Row, family_of
 from bench.leaderboard.boards.names import title_of
+from bench.leaderboard.boards.risk_coverage import risk_coverage
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import picture, render
@@ -28,7 +29,6 @@ from bench.results.commands import command
 from bench.results.costs import break_even
 from bench.results.failures import reasons
 from bench.results.repeats import chance_sentence, repeats_line
-from bench.results.risk_coverage import risk_coverage
 from bench.results.store import PER_QUERY, RUN, StoredResult
 from bench.results.units import number_units
 from bench.show.numbers import significant

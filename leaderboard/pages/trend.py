@@ -19,8 +19,8 @@ from bench.leaderboard.pages import charts
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import anchor, picture, render
 from bench.leaderboard.writer import Writer
+from bench.lookup.finding import moment
 from bench.results.comparability import metric_difference
-from bench.results.finding import moment
 from bench.results.manifest import MetricValue
 from bench.results.store import StoredResult, span_of
 from bench.stats.noninferiority import LEVEL, pair_verdict

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.base.text import one_line
 from bench.leaderboard.submit.numbers import value_faults
-from bench.results.finding import question_of
+from bench.lookup.finding import question_of
 from bench.results.manifest import Manifest
 from bench.results.store import PER_QUERY, RUN, StoredResult
 

@@ -46,11 +46,11 @@ from bench.leaderboard.submit.tables import (
     repeats_faults,
     run_faults,
 )
+from bench.lookup.consistency import contradictions
 from bench.metrics import parse_metrics
-from bench.results.commands import contradictions, settings_of
+from bench.results.commands import settings_of
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.manifest import Manifest, Metrics, seal_fault
-from bench.results.settings import RunSettings
 from bench.results.store import (
     MANIFEST,
     METRICS,
@@ -357,9 +357,14 @@ def _content_faults(
             raise UsageError(f"the limit of {data.limit} queries leaves none.")
         asked, depth = settings_of(manifest), max(1, manifest.depth)
         parse_metrics(asked.metrics)
-        settings = RunSettings(split=data.split, limit=data.limit, template=data.template, depth=depth)
-        settings = dataclasses.replace(settings, cut=asked.cut, cut_at=asked.cut_at, repeats=manifest.repeats)
-        plan = Plan(Spec.of(data.spec), Spec.of("m"), **vars(settings))
+        settings = asked.non_defaults() | {
+            "split": data.split,
+            "limit": data.limit,
+            "template": data.template,
+            "depth": depth,
+            "repeats": manifest.repeats,
+        }
+        plan = Plan(Spec.of(data.spec), Spec.of("m"), **settings)
         rows = plan.rows(dataset)
         plan = plan.normal(dataset)
     except UsageError as error:

@@ -25,8 +25,8 @@ from bench.leaderboard.submit.check import CheckedSubmission
 from bench.leaderboard.submit.check_path import archive_name, check_place
 from bench.leaderboard.submit.code import source_files
 from bench.leaderboard.submit.sandbox import Limits, check_sandbox
+from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.results.finding import find_result
 from bench.results.store import StoredResult, find_results
 from bench.show.numbers import several
 from bench.show.numbers import size as octets

@@ -23,10 +23,9 @@ from bench.base.records import StrictRecord
 from bench.data.arrowtables import SCHEMAS, arrow_tables, rows_from
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
-from bench.data.template import Template
 from bench.interface import History, Library, Queries, Ranking, ToolSets
 from bench.interface.ranking import validate, validate_sets
-from bench.results.settings import CutKind
+from bench.results.settings import RunSettings, TemplateText
 
 _REQUEST = "request.json"
 _TOOLS, _EDGES, _HISTORY, _QUERIES = "tools.parquet", "edges.parquet", "history.parquet", "queries.parquet"
@@ -37,24 +36,18 @@ _LONGEST_HEADER = 1 << 16
 LONGEST_ERROR = 2000
 
 
-class SandboxRequest(StrictRecord):
-    """Which method to run, and how deep.
+class SandboxRequest(StrictRecord, RunSettings):
+    """Which method to run, and by which settings.
 
     Attributes:
         method: its full spec.
         label: its spec, as it is shown.
-        template: the text of a tool.
-        depth: the most tools a query gets.
-        cut: how sets are cut from its rankings.
-        cut_at: where; None to learn it.
+        template: the text of a tool; no default of a dataset is known to the sandbox.
     """
 
     method: str
     label: str
-    template: Template
-    depth: int
-    cut: CutKind
-    cut_at: float | None = None
+    template: TemplateText
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ the data allow. That the method makes this ranking, only a re-run shows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
 from bench.base.spec import Spec, parse
@@ -41,7 +39,7 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
     """
     method = manifest.method
     if method.run_file is not None:
-        known = run_file_id(replace(plan, method=Spec.of(method.spec)), dataset, method.hash)
+        known = run_file_id(plan.model_copy(update={"method": Spec.of(method.spec)}), dataset, method.hash)
         right = manifest.result_id == known
         faults = [] if right else [f"the id of this run file is {known}, not {manifest.result_id}."]
         if method.spec.partition("(")[0].strip().casefold() in method_names():
@@ -75,7 +73,7 @@ def origin_faults(manifest: Manifest, plan: Plan, dataset: Dataset, has_sets: bo
         ("the code hash", method.code[:12], code[:12]),
         ("the models", str(method.revisions), str(models)),
         ("the method hash", method.hash[:12], hashed[:12]),
-        ("the id", manifest.result_id, result_id(plan.conditions(dataset), hashed)),
+        ("the id", manifest.result_id, result_id(dataset.content_hash, plan.resolve(dataset), hashed)),
     )
     others = [
         f"the manifest has {what} {quote(said)}, and {spec.name} has {quote(known)} here: run it with this version of "

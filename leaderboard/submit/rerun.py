@@ -33,7 +33,6 @@ from bench.leaderboard.submit.handover import (
 from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, run_confined
 from bench.leaderboard.submit.tables import MOST_CELLS
 from bench.registry import method_names
-from bench.results.commands import settings_of
 from bench.results.manifest import Manifest
 from bench.results.store import RUN, StoredResult
 
@@ -96,15 +95,8 @@ def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits
     order = asking_order(dataset, rows)
     library, history = views(plan, dataset)
     queries = Queries.of(dataset, rows[order])
-    asked = settings_of(manifest)
-    request = SandboxRequest(
-        method=manifest.method.full_spec,
-        label=manifest.method.spec,
-        template=library.template,
-        depth=plan.depth,
-        cut=asked.cut,
-        cut_at=asked.cut_at,
-    )
+    settings = plan.resolve(dataset).non_defaults()
+    request = SandboxRequest(method=manifest.method.full_spec, label=manifest.method.spec, **settings)
     # The first repeat is what a run without repeats is.
     _, stored = stored_answers(sound.result.of_repeat(1), dataset)
     most = longest_reply(len(rows), len(library), plan.depth, min(len(rows) * len(library), MOST_CELLS))

@@ -14,9 +14,9 @@ from bench.__main__ import run
 from bench.base.errors import ResultError
 from bench.choices.outcomes import FAULTS, MEANINGS, read_replies
 from bench.choices.runs import LONGEST_DESCRIPTION
+from bench.lookup.finding import find_result
 from bench.methods.choose import _LONGEST_DESCRIPTION, Fault
 from bench.registry import load_dataset
-from bench.results.finding import find_result
 from bench.results.store import NOTES, StoredResult, find_results
 
 

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from bench.data.dataset import Dataset
+from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.results.finding import find_result
 from bench.results.units import number_units
 from bench.stats.units import robust_mean
 

@@ -136,11 +136,11 @@ def test_a_card_reads_back(tmp_path: Path) -> None:
 
 def test_marks_stand_on_the_row_and_in_the_notes(tmp_path: Path) -> None:
     from bench.base.spec import Spec
+    from bench.comparison.rows import marks, usual
     from bench.evaluation.plan import Plan
     from bench.evaluation.runner import Runner
     from bench.interface import Context, Library, Method, Queries, Ranking
     from bench.registry import build_method
-    from bench.results.comparability import marks, usual
     from bench.results.store import StoredResult
 
     class Marked(Method):

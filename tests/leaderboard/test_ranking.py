@@ -24,6 +24,7 @@ from bench import compare
 from bench.__main__ import run as command
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.comparison.rows import competes
 from bench.data.entries import dataset_entries
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
@@ -32,7 +33,6 @@ from bench.leaderboard.boards import rankingset, standings, tables
 from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOW, METRIC, P, pairs_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.registry import load_dataset
-from bench.results.comparability import competes
 from bench.results.store import StoredResult
 from bench.stats.differences import sign_flip_intervals
 from bench.stats.noninferiority import pair_verdict

@@ -14,7 +14,7 @@ from kit.results import rehash
 
 import bench
 from bench.data.dataset import Dataset
-from bench.results.risk_coverage import RiskCoverage, risk_coverage
+from bench.leaderboard.boards.risk_coverage import RiskCoverage, risk_coverage
 from bench.results.store import StoredResult
 
 _TOOLS = [{"name": name, "description": name, "input_schema": {"type": "object"}} for name in "abcdefgh"]
