@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bench.base.paths import results_folder
+from bench.base.protocol import MAPPED, UNREAD
 from bench.cli.output import console, say
-from bench.data.tool_names import MAPPED
-from bench.remote.asking import UNREAD
 from bench.results.comparability import Usual, comparable, doubtful_leads, marks, order_results, usual
 from bench.results.failures import sentences
 from bench.results.manifest import Mark, MetricValue

@@ -35,8 +35,6 @@ from bench.comparison.report import (
 from bench.comparison.systems import Field, MetricValues, across_catalogues, by_dataset
 from bench.comparison.tried import Variants, add_tried
 from bench.data.dataset import Dataset
-from bench.registry import load_dataset
-from bench.registry.versions import load_version
 from bench.results.across_catalogues import (
     MovedTool,
     Ranked,
@@ -119,6 +117,8 @@ def compare_results(
     """
 
     def load(spec: str) -> Dataset | None:
+        from bench.registry import load_dataset  # the values are stored
+
         try:
             # Slices need the dataset; the mere texts of queries are not worth a download.
             with config_context(offline=None if question.slices else True):
@@ -129,6 +129,8 @@ def compare_results(
             return None
 
     def version(data: DatasetIdentity) -> Dataset:
+        from bench.registry.versions import load_version
+
         return load_version(data.spec, data.content_hash, progress)
 
     members = list(results)

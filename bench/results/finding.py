@@ -17,9 +17,8 @@ from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import parse
 from bench.base.text import one_line, slug
 from bench.registry import method_names
-from bench.registry.datasets import resolve
+from bench.registry.added import current_content
 from bench.registry.methods import check_spec
-from bench.registry.versions import current_content
 from bench.results.commands import command, contradictions
 from bench.results.comparability import ResultQuestion
 from bench.results.current import Built, Today, adopt_name, is_of_today, today
@@ -178,6 +177,8 @@ def _canonical_method(text: str) -> str:
 
 def _canonical_dataset(text: str) -> str:
     """A dataset as results name it; unchanged if there is none."""
+    from bench.registry.datasets import resolve  # most names are those of results
+
     try:
         return resolve(text)[2]
     except BenchError:

@@ -20,8 +20,8 @@ from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, parse_metric
 from bench.results.code_versions import lenient_hash
 from bench.results.comparability import current_code, has_same_code
-from bench.results.intervals import check_counts, check_values
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats, Ties
+from bench.results.stated import check_counts, check_values
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
 

@@ -19,7 +19,8 @@ from bench.base.errors import UnavailableError, UsageError
 from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.registry import load_dataset
-from bench.registry.versions import MOST_EARLIER, current_content, load_version
+from bench.registry.added import current_content
+from bench.registry.versions import MOST_EARLIER, load_version
 from bench.results.across_catalogues import take_snapshot, values_as_asked
 from bench.results.finding import find_result
 from bench.results.store import StoredResult
