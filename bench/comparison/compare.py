@@ -45,7 +45,6 @@ from bench.results.across_catalogues import (
 )
 from bench.results.comparability import ORDER_DEPENDS_ON_GOLD, competes, lenient_mean, marks, reversals, usual
 from bench.results.manifest import DatasetIdentity
-from bench.results.slices import values_of
 from bench.results.store import StoredResult, span_of
 from bench.results.tries import stored_variants
 from bench.results.unfinished import unfinished_marks
@@ -425,6 +424,8 @@ def _by_slice(
     question: ComparisonQuestion,
     dataset: Dataset | None,
 ) -> list[SliceReport]:
+    from bench.results.slices import values_of  # few comparisons have slices
+
     assert dataset is not None
     groups = values_of(dataset, name, [field.query_ids[row] for row in values.rows])
     parts = [values.take(members) for members in groups.values()]

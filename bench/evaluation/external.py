@@ -20,11 +20,12 @@ from bench.evaluation.observed import observe
 from bench.evaluation.plan import Plan
 from bench.evaluation.run_files import parse_run
 from bench.evaluation.runner import dataset_identity, environment
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.scoring import score
 from bench.interface import version_for
 from bench.interface.ranking import PAD
 from bench.interface.scope import keep_in_scope
 from bench.metrics import Metric
+from bench.results.code_versions import scoring_code
 from bench.results.commands import print_command, stored_settings
 from bench.results.ids import RANKING_RULES
 from bench.results.intervals import BOOTSTRAP_SEED

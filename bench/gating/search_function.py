@@ -16,7 +16,7 @@ from bench.evaluation.ask import Answers, asking_order, calls_of
 from bench.evaluation.machine import hardware, package_versions
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import dataset_identity
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.scoring import score
 from bench.gating.baseline import Baseline, answers_digest, read_baseline
 from bench.gating.candidate import Candidate
 from bench.gating.judge import baseline_side, judge, not_comparable
@@ -26,6 +26,7 @@ from bench.interface import Ranking, version_for
 from bench.metrics import Metric, parse_metrics
 from bench.metrics.ties import Beyond
 from bench.registry import load_dataset
+from bench.results.code_versions import scoring_code
 from bench.results.manifest import Latency
 
 #: What a project's own search is: the text of a query in, ids of tools out, best first.

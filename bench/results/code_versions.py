@@ -23,6 +23,8 @@ from bench.data.tables import TOOL_TEXTS, Tool, render_tool
 from bench.identity.reach import Definition, Reached, definition_of, reach, reach_modules
 from bench.identity.used import Used, count_used, definitions_used, use_of, used_now, user_file
 from bench.interface.parts import methods_of
+from bench.metrics import parse_metrics
+from bench.results.manifest import ScoringCode
 
 if TYPE_CHECKING:
     from bench.data.template import Template
@@ -64,7 +66,7 @@ _NO_PART = (
     "bench.data.tables:TOOL_TEXTS",
 )
 #: What is checked of a method before it runs changes no set.
-_CHECKS = ("bench.evaluation.ask:check", "bench.evaluation.method_errors")
+_CHECKS = ("bench.evaluation.method_errors",)
 #: Where answers become numbers; where values of some kinds are made; what makes intervals, and what chance is worth.
 _SCORING = "bench.evaluation.scoring"
 _KINDS = ("bench.metrics.destructive", "bench.metrics.chance", "bench.metrics.ties")
@@ -302,6 +304,12 @@ def lenient_hash() -> str:
     roots = [*_in("data.alternatives", "with_alternatives"), *_in("metrics.evaluate", "evaluate_groups", "mean")]
     roots += [*_GOLD, *_RANKS, *_in("evaluation.lenient", "lenient_gold", "lenient_mean")]
     return reach(roots, without=(*_NO_PART, *_STORED, *_DECLARATIONS)).hash()
+
+
+def scoring_code(metrics: Iterable[str]) -> ScoringCode:
+    """The code of this process that makes such numbers; `metrics` are canonical names."""
+    measures = {metric.measure.name: measure_hash(metric.measure) for metric in parse_metrics(metrics)}
+    return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
 
 
 def _take(function: Callable[..., Any] | None, roots: list[Definition], values: list[object]) -> None:
