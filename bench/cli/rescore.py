@@ -12,7 +12,8 @@ from bench.base.errors import BenchError, CheckFailed, ResultError
 from bench.cli.help import VerbCommand
 from bench.cli.output import console, print_json
 from bench.data.dataset import Dataset
-from bench.evaluation.rescore import rescore, up_to_date
+from bench.evaluation.rescore import rescore
+from bench.evaluation.up_to_date import up_to_date
 from bench.lookup.current import Built, adopt_name
 from bench.lookup.finding import find_result
 from bench.registry import load_dataset

@@ -25,8 +25,6 @@ from bench.base.parameters import ParameterSet
 from bench.base.text import one_line
 from bench.data.card import Card
 from bench.data.dataset import Dataset
-from bench.data.derive import shuffle
-from bench.data.duplicates import near_duplicates
 from bench.data.tables import Query, Tables, Tool
 
 Duplicates = Literal["drop", "right", "keep"]
@@ -117,6 +115,10 @@ def with_library(
         UsageError: the library would be smaller than what queries name, or larger than what there is.
         DataError: the id of a distractor or of an added query is taken in the dataset, or is too long.
     """
+    # Every dataset has these options, and few libraries are drawn.
+    from bench.data.derive import shuffle
+    from bench.data.duplicates import near_duplicates
+
     judged = {tool for query in dataset.queries for tool in (*query.meeting, *query.forbidden)}
     unjudged = shuffle((tool.tool_id for tool in dataset.tools if tool.tool_id not in judged), options.seed)
     tools = {tool.tool_id: tool for tool in dataset.tools}

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bench.base.protocol import MAPPED
 from bench.base.text import one_line
 from bench.data.tables import Tool
 
@@ -37,8 +38,6 @@ _MOST_REMEMBERED = 100_000
 #: Tools that are compared letter by letter with a name that means none.
 _MOST_COMPARED = 2_000
 _SHOWN = 3
-#: The fact of a run that says how names were mapped.
-MAPPED = "mapped_names"
 
 
 class ToolNames:

@@ -26,9 +26,9 @@ from bench.base.records import Sparing, StrictRecord
 from bench.base.secrets import refuse
 from bench.base.text import slug
 from bench.results.across_catalogues import Ranked, Snapshot, gold_ranks
-from bench.results.intervals import check_values
 from bench.results.manifest import DatasetIdentity, Latency, MethodIdentity, ScoringCode
 from bench.results.scoring_code import without_code
+from bench.results.stated import check_values
 from bench.results.store import StoredResult
 
 BASELINE_VERSION = 2

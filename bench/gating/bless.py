@@ -17,7 +17,8 @@ from bench.base.locks import lock, lock_in_cache
 from bench.base.progress import QUIET, Progress
 from bench.gating.baseline import Baseline, Blessing, file_name, is_ours, make_baseline, read_baseline, write_baseline
 from bench.lookup.unfinished import unfinished_marks
-from bench.registry.versions import is_added, load_version
+from bench.registry.added import is_added
+from bench.registry.versions import load_version
 from bench.results.across_catalogues import Snapshot, take_snapshot
 from bench.results.failures import sentences
 from bench.results.scoring_code import code_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError
 from bench.base.protocol import DEFAULT_DEPTH
-from bench.data.dataset import Dataset
 from bench.gating.across import Across, GoldMoves, across_catalogues
 from bench.gating.baseline import DECIMALS, Baseline, rounded_values
 from bench.gating.budgets import latency_rules, token_rules
@@ -32,14 +32,16 @@ from bench.metrics import parse_metric
 from bench.results.across_catalogues import CatalogueChange, QueryChange, unreached_sentence
 from bench.results.comparability import ScoredResult, describe_packages, differences, metric_difference, other_packages
 from bench.results.manifest import MethodIdentity
-from bench.results.slices import NO_VALUE, slice_values
 from bench.results.units import number_units
 from bench.stats.bounded import Span
 from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, enough_units, non_inferiority
 from bench.stats.units import effective_units
 
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
+
 #: Gives the baseline's dataset; `True` where nothing may be downloaded for it.
-Loader = Callable[[bool], Dataset]
+Loader = Callable[[bool], "Dataset"]
 
 #: Where fewer queries have another value than most, the bootstrap knows little of the tails (`benchmarks/gate.py` shows
 #: how little).
@@ -293,6 +295,8 @@ class _RuleRows:
         if slice_of is None:
             return np.ones(queries, dtype=np.bool_)
         if slice_of.name not in self.known:
+            from bench.results.slices import NO_VALUE, slice_values  # few rules have a slice
+
             values = slice_values(self.load(False), slice_of.name)
             column = [values.get(query, NO_VALUE) for query in self.baseline.query_ids]
             self.known[slice_of.name] = np.array(column, dtype=object)

@@ -21,12 +21,12 @@ import bench
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, format_value
 from bench.base.text import one_line
-from bench.data.dataset import Dataset
 from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.scope import keep_sets_in_scope, rank_in_scope
 from bench.interface.views import History, Library, Queries
 
 if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
     from bench.interface.method import Context
 
 #: Longest text of one method in a line.
@@ -70,6 +70,8 @@ def _accept_dataset(fit: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(fit)
     def fit_to(self: Usable, history: Any, *arguments: Any, **named: Any) -> Any:
+        from bench.data.dataset import Dataset
+
         if isinstance(history, str | Dataset):
             return _fit_to_dataset(self, history)
         return fit(self, history, *arguments, **named)

@@ -24,7 +24,6 @@ from bench.base.secrets import refuse
 from bench.base.spec import Spec, Value, parse
 from bench.identity.used import user_file, watch_use
 from bench.interface.method import Context, Method
-from bench.registry.functions import function_method
 
 
 @cache
@@ -98,6 +97,8 @@ def _class_at(name: str) -> type[Method]:
         raise UsageError(f"the module {module_name} has no class or function {class_name!r}.")
     target = getattr(module, class_name)
     if callable(target) and not inspect.isclass(target):
+        from bench.registry.functions import function_method  # most methods are classes
+
         return _check_class(function_method(target, name, module.__name__), name)
     return _check_class(target, name)
 

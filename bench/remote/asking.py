@@ -15,6 +15,7 @@ from pydantic import Field
 
 from bench.base.config import current_session
 from bench.base.errors import MethodError, UnavailableError, UnresolvedError
+from bench.base.protocol import UNREAD
 from bench.data.tool_names import NameRecord, ToolNames
 from bench.interface import History, Library, Method, Queries, Ranking
 from bench.interface.marks import OWN_CATALOGUE, REMOTE
@@ -26,8 +27,6 @@ MOST_IN_A_ROW = 10
 #: Versions that are kept of a retriever that changes while it is asked, and fields that are named.
 _MOST_VERSIONS, _MOST_FIELDS = 5, 20
 
-#: The fact of a run that names fields of answers that mean nothing here.
-UNREAD = "fields_not_read"
 UnknownNames = Annotated[
     Literal["fail", "drop"],
     Field(description="if an answer has a name that the library lacks: `fail` the query, or `drop` the name"),

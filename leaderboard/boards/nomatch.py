@@ -13,7 +13,7 @@ from bench.base.errors import ResultError
 from bench.leaderboard.boards.board import Board, Row, references_of
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.boards.tables import read_columns
-from bench.results.intervals import check_means
+from bench.results.stated import check_means
 from bench.results.store import PER_QUERY, StoredResult
 from bench.results.units import number_units
 from bench.stats.noninferiority import enough_units

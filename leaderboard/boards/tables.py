@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.base.errors import ResultError
 from bench.base.reading import Reader
 from bench.base.text import label
-from bench.results.intervals import check_counts, check_means
+from bench.results.stated import check_counts, check_means
 from bench.results.store import MANIFEST, PER_QUERY, REPEATED_RUN_SCHEMA, REPEATS, RUN, RUN_SCHEMA, StoredResult
 
 _IDS = ("query_id", "tool_id")

@@ -18,8 +18,9 @@ from pathlib import Path
 from bench.base.config import config_context
 from bench.base.errors import BenchError, MethodError
 from bench.base.spec import parse
-from bench.evaluation.ask import ask_queries, check, prepare
+from bench.evaluation.ask import ask_queries, prepare
 from bench.evaluation.cut import Cut, learn_cut
+from bench.evaluation.method_errors import check
 from bench.interface.parts import is_oracle, needs_llm
 from bench.leaderboard.submit.code import FOLDER
 from bench.leaderboard.submit.handover import BEGUN, Given, SandboxReply, error_bytes, read_given, reply_bytes

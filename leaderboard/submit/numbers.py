@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from bench.base.errors import ResultError, UsageError
 from bench.evaluation.lenient import alternative_counts, lenient_gold
 from bench.evaluation.rescore import repeated_answers, repeated_values, score_values
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.scoring import score
 from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.tables import MOST_CELLS, EvaluatedQueries
 from bench.metrics import FURTHER_METRICS, Metric, parse_metric
-from bench.results.code_versions import lenient_hash
-from bench.results.intervals import check_counts, check_values
+from bench.results.code_versions import lenient_hash, scoring_code
 from bench.results.manifest import Lenient, Manifest, Metrics, MetricValue, Repeats, Ties
 from bench.results.scoring_code import current_code, has_same_code
+from bench.results.stated import check_counts, check_values
 from bench.results.store import METRICS, PER_QUERY, REPEATS, REPEATS_SCHEMA, RUN, StoredResult
 from bench.stats.repeats import repeat_means
 

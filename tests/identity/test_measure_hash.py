@@ -26,7 +26,7 @@ def hashes():
     reach._KNOWN.clear()
     for hashed in (measure_hash, interval_hash, token_hash):
         hashed.cache_clear()
-    fresh = importlib.reload(sys.modules["bench.metrics.measures"]).MEASURES
+    fresh = importlib.reload(importlib.import_module("bench.metrics.measures")).MEASURES
     found = {measure.name: measure_hash(measure) for measure in fresh}
     return found | {"-intervals": interval_hash(), "-tokens": token_hash()}
 
