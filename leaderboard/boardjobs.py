@@ -237,7 +237,7 @@ def _make(job: Job) -> Done:
         board.standings[NO_MATCH] = unanswered.standing
     no_match = "" if unanswered is None else no_match_path(board)
     sliced = slices_path(board) if write_slices(board, slices, writer) else ""
-    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, job.choices, writer)
+    write_dataset(board, data, explorer, tools, judged_ids, job.sized, no_match, sliced, job.choices, rejected, writer)
     pairs = pairs_of(board)
     write_pairs(board, pairs, explorer, writer)
     write_trend(board, writer)

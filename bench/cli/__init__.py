@@ -13,20 +13,16 @@ from bench.cli.help import Group, answer_old
 
 #: Verb -> module of this folder, and one line of help: it is here so that `bench --help` imports no verb.
 _VERBS: dict[str, tuple[str, str]] = {
-    "init": ("init", "Write an example to start from: tools, queries, policy, workflow."),
     "run": ("run", "Run methods on datasets and store the results."),
     "show": ("show", "Show a stored result, or export its run as TREC or JSON lines."),
     "score": ("score", "Score the run file of any system and store it as a result."),
     "rescore": ("rescore", "Bring stored results to the newest rules, without running methods."),
     "compare": ("compare", "Compare systems: differences, intervals, corrected tests, ranks."),
-    "curve": ("curve", "Show a metric against the size of the library."),
     "bless": ("bless", "Store a result as a baseline for the regression gate."),
     "gate": ("gate", "Check a result against its baseline, with its own exit codes."),
     "results": ("stored", "Rename and remove stored results."),
     "list": ("list", "List datasets, methods, metrics, stored results or schemas."),
     "data": ("data", "Fetch, inspect, audit, export and add datasets."),
-    "tune": ("tune", "Tune a method's parameters on dev or train queries."),
-    "check": ("check", "Run conformance tests on a method."),
 }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bench.base import plugins
 from bench.base.errors import UsageError
 from bench.base.spec import Spec
 from bench.cli.common import F
@@ -39,7 +40,7 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
 
     Raises:
         UsageError: both are given.
-        UnavailableError: Ray is not installed.
+        UnavailableError: Ray, or the part of bench that uses it, is not installed.
     """
     if address is None:
         if jobs == 1:
@@ -49,7 +50,14 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
         return Processes(jobs)
     if jobs > 1:
         raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
-    from bench.evaluation.ray_cluster import Cluster, import_ray  # most runs have no cluster
+    executor: Executor = join_cluster(address, load)
+    return executor
 
-    import_ray()
-    return Cluster(address, load)
+
+def join_cluster(address: str, load: Callable[[Spec], Dataset]) -> Any:
+    """The `bench.cluster.cluster.Cluster` at an address.
+
+    Raises:
+        UnavailableError: Ray, or the part of bench that uses it, is not installed.
+    """
+    return plugins.function("ray-cluster", "--ray cannot be used")(address, load)

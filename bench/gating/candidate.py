@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.base.protocol import MAPPED
-from bench.gating.baseline import Baseline, answers_digest, in_order, label_of
+from bench.gating.baseline import answers_digest, in_order, label_of
 from bench.results.across_catalogues import Snapshot, why_not_given
 from bench.results.failures import sentences
 from bench.results.manifest import DatasetIdentity, Latency, Mark, ScoringCode
@@ -63,24 +62,6 @@ class Candidate:
     marks: Sequence[Mark] = ()
     not_given: str = ""
     failures: Sequence[str] = ()
-
-    @staticmethod
-    def of_baseline(baseline: Baseline) -> Candidate:
-        """A result as a baseline has it: a new baseline is held against the one that it replaces."""
-        columns: dict[str, Any] = {
-            "query_id": baseline.query_ids,
-            "unit": [f"{unit:09}" for unit in baseline.units],
-            "n_gold": baseline.n_gold,
-        }
-        columns |= {name: values.array() for name, values in baseline.values.items()}
-        # What both have under the same name.
-        shared = {item.name for item in fields(Candidate)} & {"label", *Baseline.model_fields}
-        return Candidate(
-            **{name: getattr(baseline, name) for name in shared},
-            method_hash=baseline.method.hash,
-            per_query=pa.table(columns),
-            snapshot=baseline.asked,
-        )
 
     @staticmethod
     def of(result: StoredResult) -> Candidate:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from bench.base.config import config_context
 from bench.base.errors import BenchError, UsageError
@@ -20,10 +22,10 @@ from bench.data.dataset import Dataset
 from bench.gating.baseline import Baseline, label_of
 from bench.gating.candidate import Candidate
 from bench.gating.judge import baseline_side, judge, side_of
-from bench.gating.ledger import Ledger, Version, read_ledgers
 from bench.gating.policy import Policy, read_policy
 from bench.gating.report import GateReport, Side, not_judged
 from bench.leaderboard.boards.board import RANKED
+from bench.leaderboard.boards.ledger import Ledger, Version, read_ledgers
 from bench.lookup.finding import FIRST_DATE, moment
 from bench.metrics import Scores, parse_metric
 from bench.registry.versions import load_version
@@ -173,7 +175,7 @@ class _Judge:
             return None
         side = Side(label=baseline.label)
         try:
-            candidate = Candidate.of_baseline(stored) if isinstance(stored, Baseline) else Candidate.of(stored)
+            candidate = candidate_of(stored) if isinstance(stored, Baseline) else Candidate.of(stored)
             side = side_of(candidate)
             data = candidate.dataset
             return judge(candidate, baseline, self.policy, lambda at_hand: self.load(data.spec, data.content_hash))
@@ -184,3 +186,21 @@ class _Judge:
     def _load(spec: str, content_hash: str) -> Dataset:
         with config_context(offline=True):
             return load_version(spec, content_hash)
+
+
+def candidate_of(baseline: Baseline) -> Candidate:
+    """A baseline as a candidate: a new baseline is held against the one that it replaces."""
+    columns: dict[str, Any] = {
+        "query_id": baseline.query_ids,
+        "unit": [f"{unit:09}" for unit in baseline.units],
+        "n_gold": baseline.n_gold,
+    }
+    columns |= {name: values.array() for name, values in baseline.values.items()}
+    # What both have under the same name.
+    shared = {item.name for item in fields(Candidate)} & {"label", *Baseline.model_fields}
+    return Candidate(
+        **{name: getattr(baseline, name) for name in shared},
+        method_hash=baseline.method.hash,
+        per_query=pa.table(columns),
+        snapshot=baseline.asked,
+    )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from bench.base.errors import UsageError
 from bench.base.spec import Spec, parse
-from bench.comparison.library_sizes import SizePoint, without_size
 from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
 from bench.leaderboard.boards.tables import read_columns
@@ -65,7 +64,8 @@ def library_of(spec: str) -> LibraryVariant | None:
     if not distractors and given.get("tools") is None:
         return None
     base = Spec.of(read.name, {name: value for name, value in read.arguments if name not in _OPTIONS})
-    return LibraryVariant(str(base), without_size(spec), distractors, duplicates, seed)
+    series = Spec.of(read.name, {name: value for name, value in read.arguments if name != "tools"})
+    return LibraryVariant(str(base), str(series), distractors, duplicates, seed)
 
 
 def base_of(spec: str) -> str:
@@ -88,11 +88,11 @@ def standalone(boards: Sequence[Board]) -> list[Board]:
 
 @dataclass(frozen=True)
 class BoardCurve:
-    """A method over libraries of several sizes: its row and value on each that it has, by size."""
+    """A method over libraries of several sizes: its row on each that it has, by size."""
 
     title: str
     row: Row
-    points: Mapping[int, tuple[Row, SizePoint]]
+    points: Mapping[int, Row]
 
     @property
     def competes(self) -> bool:
@@ -121,7 +121,7 @@ class Curves:
     @property
     def failed(self) -> int:
         """Queries without an answer, over all points."""
-        return sum(point.failed for curve in self.curves for _, point in curve.points.values())
+        return sum(row.result.metrics.n_failed for curve in self.curves for row in curve.points.values())
 
 
 def curves_of(base: str, main: Mapping[str, Board]) -> list[Curves]:
@@ -169,22 +169,22 @@ def _curves(library: LibraryVariant, boards: Sequence[Board]) -> Curves:
     rows = [row for board in sizes.values() for row in board.rows]
     newest = max(rows, key=lambda row: row.result.manifest.environment.created).result.manifest
     older = {row.id for row in rows if metric_difference(newest, row.result.manifest, METRIC) is not None}
-    points: dict[str, dict[int, tuple[Row, SizePoint]]] = {}
+    points: dict[str, dict[int, Row]] = {}
     for size, board in sizes.items():
         for row in board.rows:
             # Of two rows that differ in nothing a reader is told, the better one comes first.
             if row.id not in older and METRIC in row.result.metrics.metrics:
-                points.setdefault(row.key, {}).setdefault(size, (row, SizePoint.of(row.result, METRIC)))
+                points.setdefault(row.key, {}).setdefault(size, row)
     several = sorted((by_size for by_size in points.values() if len(by_size) > 1), key=_order)
-    last = [by_size[max(by_size)][0] for by_size in several]
+    last = [by_size[max(by_size)] for by_size in several]
     curves = [BoardCurve(title, row, by_size) for title, row, by_size in zip(titles(last), last, several, strict=True)]
     return Curves(library, sizes, tuple(curves), len(points) - len(several), len(older))
 
 
-def _order(points: Mapping[int, tuple[Row, SizePoint]]) -> tuple[bool, int, float, str]:
+def _order(points: Mapping[int, Row]) -> tuple[bool, int, float, str]:
     largest = max(points)
-    row, point = points[largest]
-    return row.oracle, -largest, -point.value.mean, row.key
+    row = points[largest]
+    return row.oracle, -largest, -row.result.metrics.metrics[METRIC].mean, row.key
 
 
 def list_series(base: str, boards: Sequence[Board]) -> Iterator[tuple[str, list[Board]]]:

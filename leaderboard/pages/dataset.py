@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from bench.base.errors import UnavailableError
+from bench.base.plugins import function
 from bench.base.text import label
 from bench.comparison.rows import competes
-from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
+from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, Row, variants
 from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.libraries import base_of
 from bench.leaderboard.boards.standings import RankedSystems
@@ -26,7 +28,6 @@ from bench.leaderboard.writer import Writer
 from bench.show import numbers
 from bench.show.figures import MOST_SERIES
 from bench.stats.noninferiority import FEWEST_UNITS, LEVEL
-from bench.validation.ceilings import CUTOFFS, ceilings
 
 #: Metrics that a board shows at first: quality and cost stand side by side on a laptop.
 _SHOWN = ("recall@5", "ndcg@5", "recall@10", "pass@10")
@@ -56,6 +57,7 @@ def write_dataset(
     no_match: str,
     sliced: str,
     choices: str,
+    rejected: list[Rejected],
     writer: Writer,
 ) -> None:
     """Write a board's page, and its explorer's.
@@ -70,6 +72,7 @@ def write_dataset(
         no_match: where the page of its queries that no tool answers is; empty if there is none.
         sliced: where the page of its slices is, likewise.
         choices: where the choices of language models on its queries are, likewise.
+        rejected: takes what the page omits.
         writer: writes.
     """
     standing = board.standings.get(RANKED[0])
@@ -80,12 +83,6 @@ def write_dataset(
     sections += [("Curves", "#curves" if recall["picture"] else ""), ("The dataset", "#card")]
     sections += [("Queries", f"../e/{board.slug}.html" if explorer else "")]
     sections += [("Slices", f"../{sliced}" if sliced else "")]
-    best = None
-    if data.dataset is not None:
-        codes = data.dataset.query_codes
-        query_rows = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
-        templates = [row.result.manifest.dataset.template for row in board.rows]
-        best = ceilings(data.dataset, next(name for name in templates if name == board.template), query_rows)
     columns = [name for name in COLUMNS if any(name in row.result.metrics.metrics for row in board.rows)]
     paid_calls = any(per_thousand(row.result.manifest) for row in board.rows)
     answers = any("answer" in row.result.metrics.tokens for row in board.rows)
@@ -127,8 +124,7 @@ def write_dataset(
         curves=recall,
         why_not=data.why_not,
         repeated=next((known for row in board.rows if (known := row.result.manifest.dataset.repeated_gold)), 0),
-        ceilings=best,
-        few=CUTOFFS[0],
+        ceilings=_ceilings(board, data, query_ids, rejected),
         lenient=next((lenient for row in board.rows if (lenient := row.result.metrics.lenient)), None),
         strict_only=sum(row.result.metrics.lenient is None for row in board.rows),
         explorer=explorer,
@@ -142,6 +138,21 @@ def write_dataset(
     writer.put(f"d/{board.slug}.html", page)
     if explorer is not None:
         writer.put(f"e/{board.slug}.html", render("explorer", "../", board=board, explorer=explorer))
+
+
+def _ceilings(board: Board, data: BoardData, query_ids: Sequence[str], rejected: list[Rejected]) -> Any:
+    """The best means that any ranking reaches; None without the dataset, or without what computes them."""
+    if data.dataset is None:
+        return None
+    try:
+        ceilings = function("ceilings", "ceilings are omitted")
+    except UnavailableError as error:
+        rejected.append(Rejected(board.name, str(error)))
+        return None
+    codes = data.dataset.query_codes
+    query_rows = np.array([codes[name] for name in query_ids if name in codes], dtype=np.int64)
+    templates = [row.result.manifest.dataset.template for row in board.rows]
+    return ceilings(data.dataset, next(name for name in templates if name == board.template), query_rows)
 
 
 def _ranks(board: Board, standing: RankedSystems) -> dict[str, Any]:

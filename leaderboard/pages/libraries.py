@@ -44,12 +44,10 @@ def _note(curves: Curves) -> str:
 
 def _picture(curves: Curves) -> Markup:
     lines = [
-        Sized(
-            curve.title,
-            tuple((size, point.value.mean, point.value.low, point.value.high) for size, (_, point) in points),
-        )
+        Sized(curve.title, tuple((size, mean.mean, mean.low, mean.high) for size, mean in points))
         for curve in curves.curves
-        if curve.competes and (points := sorted(curve.points.items()))
+        if curve.competes
+        and (points := [(size, row.result.metrics.metrics[METRIC]) for size, row in sorted(curve.points.items())])
     ]
     return picture(charts.sizes(f"{METRIC} by tools in the library", lines, METRIC))
 

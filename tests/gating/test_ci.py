@@ -14,12 +14,11 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from kit.commands import write_example
 from kit.comments import Comments, comments
 from kit.jobs import GitHubJob, run_action, run_gitlab
 from kit.once import Once
 from kit.packages import ROOT, build, clean_environment, copied
-
-from bench.gating.example import write_example
 
 yaml = pytest.importorskip("yaml")
 pytestmark = pytest.mark.slow("packages built and installed")

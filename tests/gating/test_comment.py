@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.commands import write_example
 from kit.comments import COMMIT, TOKEN, Comments, comments
 from kit.jobs import GitHubJob, run_gitlab
-
-from bench.gating.example import write_example
 
 yaml = pytest.importorskip("yaml")
 

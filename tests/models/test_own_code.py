@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UsageError
+from bench.methods.late_interaction.tokenvectors import TokenEncoder
 from bench.models.causal import load_causal
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import Encoder
-from bench.models.tokenvectors import TokenEncoder
 
 #: A file of settings, what is put into it, and the key that the sentence names.
 ASKING: list[tuple[str, Any, str]] = [

@@ -22,10 +22,10 @@ from kit.searchservice import Service
 from bench.base.errors import BenchError, MethodError, UsageError
 from bench.base.progress import Progress
 from bench.base.spec import parse
+from bench.cluster.cluster import run_cell
+from bench.cluster.shards import Shards
 from bench.evaluation.executors import side_by_side
 from bench.evaluation.plan import Plan
-from bench.evaluation.ray_cluster import run_cell
-from bench.evaluation.ray_shards import Shards
 from bench.evaluation.runner import Runner
 from bench.evaluation.worker import RunCell
 from bench.registry import build_method, load_dataset
@@ -164,9 +164,9 @@ def test_cells_that_fail_or_die_or_that_no_node_can_take_end_no_other_and_what_i
     # On the only one, no other cell runs beside the one that waits, so that the end of the node ends no other.
     spares = with_spares(ray_cluster, 1)
     Path("odd.py").write_text(ODD)
-    monkeypatch.setattr("bench.evaluation.ray_cluster._PATIENCE", 1.0)
+    monkeypatch.setattr("bench.cluster.cluster._PATIENCE", 1.0)
     # Each retry takes another process seconds to begin and die.
-    monkeypatch.setattr("bench.evaluation.ray_cluster._RETRIES", 1)
+    monkeypatch.setattr("bench.cluster.cluster._RETRIES", 1)
 
     def kill() -> None:
         waiting()
@@ -195,7 +195,7 @@ def test_a_service_is_asked_from_this_machine_and_asked_again_by_a_worker(
 ) -> None:
     first = load_dataset("starter").tools[0].tool_id
     service.answer = lambda request: request.reply([first])
-    monkeypatch.setattr("bench.evaluation.ray_cluster._task", lambda demand: pytest.fail("a node would ask"))
+    monkeypatch.setattr("bench.cluster.cluster._task", lambda demand: pytest.fail("a node would ask"))
     grid = ["-m", f'http(url="{service.url}")', "-d", "starter", "--limit", 4, "--results", "results", "--json"]
     bench("run", *grid, "--ray", ray_cluster.address)
     count = len(service.seen)
@@ -228,7 +228,7 @@ def test_what_cannot_run_is_told_in_a_sentence_before_a_cluster_is_joined(
     for address in ("127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", "nowhere"):
         said = bench(*run, address, code=4)
         assert f"cannot join the Ray cluster at {address!r}" in said.err
-    monkeypatch.setattr("bench.evaluation.ray_cluster.is_installed", lambda module: False)
+    monkeypatch.setattr("bench.cluster.cluster.is_installed", lambda module: False)
     said = bench(*run, "local", code=4)
     assert '--ray needs the package ray, which is not installed; install it with `pip install "' in said.err
     assert not list(Path().glob("results/*/*/manifest.json"))
@@ -236,7 +236,7 @@ def test_what_cannot_run_is_told_in_a_sentence_before_a_cluster_is_joined(
 
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["nothing", "another protocol"])
 def test_what_listens_and_is_no_cluster_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, says: bytes) -> None:
-    monkeypatch.setattr("bench.evaluation.ray_cluster._PATIENCE", 0.5)
+    monkeypatch.setattr("bench.cluster.cluster._PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         lines: list[socket.socket] = []
 

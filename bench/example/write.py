@@ -1,4 +1,4 @@
-"""The example that a team starts from: tools of two servers, queries, a policy, a job of CI."""
+"""Write the example into a folder: tools of two servers, queries, a policy, jobs of CI."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 from bench.base.errors import UsageError
 from bench.base.paths import write_text
-from bench.gating.source import find_source
+from bench.example.source import find_source
 
 #: The files by where they go; a hidden one begins with `dot_`, as packages leave hidden files out.
-_SOURCES = Path(__file__).with_name("example_files")
+_SOURCES = Path(__file__).with_name("files")
 #: In a file of the example, what pip is told to install: the bench that wrote it, as another may have other code.
 _SOURCE = "BENCH_SOURCE"
 #: What the example's README begins with.

@@ -12,8 +12,8 @@ from pydantic import Field
 from bench.base.parameters import ParameterSet
 from bench.interface import Context, Library, Method, Queries, Ranking
 from bench.interface.explanation import Case, Contribution, Explanation, Reason, number
+from bench.methods.late_interaction.tokenvectors import TokenEncoder, Tokens
 from bench.models.encoders import EMBEDDED
-from bench.models.tokenvectors import TokenEncoder, Tokens
 from bench.search.topk import BLOCK, top_k
 
 #: Texts that are encoded at once while their vectors are in single precision.

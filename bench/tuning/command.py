@@ -13,9 +13,9 @@ from bench.cli.options import complete_datasets, complete_methods, settings_opti
 from bench.cli.output import console, print_json, say
 from bench.data.devsplit import hold_out_dev
 from bench.data.template import Template
-from bench.evaluation.tune import tune_method
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
+from bench.tuning.tune import tune_method
 
 
 @click.command("tune", cls=VerbCommand, common=("source", "quiet", "json"))

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bench.base.errors import UnavailableError, UsageError
-from bench.remote import process
+from bench.methods.command import process
+from bench.methods.command.process import ProcessClient
 from bench.remote.answers import Unusable
-from bench.remote.process import ProcessClient
 
 HEAD = "import json, os, sys, time\n"
 ECHO = "for line in sys.stdin:\n    asked = json.loads(line)\n"

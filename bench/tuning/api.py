@@ -1,20 +1,17 @@
-"""Before a run: parameters tuned on dev queries, and datasets audited."""
+"""Parameters tuned on dev queries: `bench.tune`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from bench.api.catalogue import DatasetLike, MethodLike, ensure_loaded, method_spec, value_of
 from bench.base.config import current_session
 from bench.base.errors import UsageError
-from bench.base.paths import expand_path, results_folder
 from bench.data.template import Template
-from bench.evaluation.tune import Tuning, tune_method
 from bench.metrics import parse_metric
 from bench.registry import methods as registered
 from bench.results.settings import check_setting
-from bench.validation.audit import Audit
+from bench.tuning.tune import Tuning, tune_method
 
 
 def tune(
@@ -69,23 +66,3 @@ def tune(
         template=check_setting("template", template),
         progress=progress,
     )
-
-
-def audit(dataset: DatasetLike, *, against: Sequence[DatasetLike] = (), results: str | Path | None = None) -> Audit:
-    """Report problems of a dataset, and what it can show. The same as `bench data audit`.
-
-    Args:
-        dataset: the dataset.
-        against: other datasets, which may share queries and tools with it.
-        results: a folder of results; BENCH_RESULTS or `results` if None.
-
-    Raises:
-        UsageError, UnavailableError, DataError: a dataset cannot be loaded.
-
-    Examples:
-        >>> found = bench.audit("starter")
-        >>> found.table.set_index("check").loc["leaked-query", ["count", "total"]].tolist()
-        [0, 134]
-    """
-    kept = results_folder() if results is None else expand_path(results)
-    return Audit.of(ensure_loaded(dataset), [ensure_loaded(other) for other in against], kept)

@@ -80,7 +80,7 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
         UsageError: the plans are on several datasets or on one size, a result is not there, or one lacks the metric.
     """
     wanted = [(resolve(plan.dataset)[2], str(check_spec(plan.method)), plan) for plan in plans]
-    families = list(dict.fromkeys(without_size(dataset) for dataset, _, _ in wanted))
+    families = list(dict.fromkeys(_without_size(dataset) for dataset, _, _ in wanted))
     if len(families) > 1:
         raise UsageError(
             f"a curve is of one dataset, and the experiment has {len(families)}: {', '.join(families[:3])}. Sizes are "
@@ -119,7 +119,7 @@ def library_sizes(plans: Sequence[Plan], results: Iterable[StoredResult], metric
     )
 
 
-def without_size(dataset: str) -> str:
+def _without_size(dataset: str) -> str:
     """A dataset's spec without the size of its library."""
     spec = parse(dataset)
     return str(Spec.of(spec.name, {key: value for key, value in spec.arguments if key != "tools"}))

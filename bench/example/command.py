@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from bench.cli.help import VerbCommand
+from bench.example.source import find_source
+from bench.example.write import FIRST_COMMAND, write_example
 from bench.show.numbers import several
 
 
@@ -19,9 +21,6 @@ def command(folder: Path) -> None:
     It has the tools of two MCP servers, queries, a gate policy, jobs for GitHub and GitLab, and a README with the
     commands from here to a gate that fails on a worsened description. Nothing is overwritten.
     """
-    from bench.gating.example import FIRST_COMMAND, write_example
-    from bench.gating.source import find_source
-
     written = write_example(folder)
     click.echo(f"wrote {several(len(written), 'file')} to {folder}: start with README.md, or with")
     enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "

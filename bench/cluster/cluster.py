@@ -2,7 +2,7 @@
 
 Each cell is one task. Its dataset goes through Ray's object store once, its result comes back as the bytes of its
 files, and this process puts it into its place among the results: the nodes need no shared folder. The texts that the
-models of a cell compute, and its large searches, are shared among the nodes (`bench.evaluation.ray_shards`). A node
+models of a cell compute, and its large searches, are shared among the nodes (`bench.cluster.shards`). A node
 builds the method by its spec, so bench, the method and the models it names have to be there; the identity of the result
 tells whether they are the same as here.
 """
@@ -28,11 +28,11 @@ from bench.base.paths import env_flag
 from bench.base.progress import Forwarding, Progress, Report
 from bench.base.spec import Spec
 from bench.base.text import clean
+from bench.cluster.shards import Shards, task_options
 from bench.data.dataset import Dataset
 from bench.evaluation.checkpoints import forget
 from bench.evaluation.executors import Processes
 from bench.evaluation.machine import cores
-from bench.evaluation.ray_shards import Shards, task_options
 from bench.evaluation.worker import RunCell, work
 from bench.models.shards import spread_by
 from bench.results.store import MANIFEST, StoredResult, result_lock
@@ -68,19 +68,28 @@ class Cluster:
     Attributes:
         address: of the cluster, as `ray.init` takes it; `local` starts one on this machine for as long as it runs.
         load: gives a dataset for a spec.
+
+    Raises:
+        UnavailableError: Ray is not installed.
     """
 
     address: str
     load: Callable[[Spec], Dataset]
 
+    def __post_init__(self) -> None:
+        # Not `bench.base.errors.require`: its table is part of the identity of every method, and no method uses Ray.
+        if not is_installed("ray"):
+            raise UnavailableError(
+                f"--ray needs the package ray, which is not installed; install it with `{install_command('ray')}`."
+            )
+
     def run(self, cells: Sequence[RunCell], progress: Progress) -> Generator[Path | BenchError]:
         """As `Executor.run`.
 
         Raises:
-            UnavailableError: Ray is not installed, or there is no cluster at the address.
+            UnavailableError: there is no cluster at the address.
             UsageError: no node has what a method needs.
         """
-        import_ray()
         import ray
 
         outcomes: dict[int, Path | BenchError] = {}
@@ -123,7 +132,6 @@ class Cluster:
         Raises:
             UnavailableError: as of `run`.
         """
-        import_ray()
         with self._connect(progress):
             nodes = _nodes()
             demand = _usual(True, nodes)
@@ -175,19 +183,6 @@ def _knock(address: str) -> None:
             # Each side of an HTTP/2 connection begins with a frame of settings, which is type 4.
             if len(frame) < 4 or frame[3] != 4:
                 raise OSError("what listens there is no cluster")
-
-
-def import_ray() -> None:
-    """Check that Ray is installed.
-
-    Raises:
-        UnavailableError: it is not; the sentence has the command that installs it.
-    """
-    # Not `bench.base.errors.require`: its table is a part of the identity of every method, and this is none of theirs.
-    if not is_installed("ray"):
-        raise UnavailableError(
-            f"--ray needs the package ray, which is not installed; install it with `{install_command('ray')}`."
-        )
 
 
 def _demand(cell: RunCell, nodes: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -16,13 +16,11 @@ from bench.base.errors import UsageError
 from bench.base.parameters import ParameterSet
 from bench.base.paths import data_folder
 from bench.base.spec import Spec, Value
-from bench.cli.tune import command
 from bench.data.card import Card, Unit
 from bench.data.dataset import Dataset
 from bench.data.devsplit import HeldOut
 from bench.data.parquet import write_dataset
 from bench.data.tables import SPLITS, Query, Split, Tables, Tool
-from bench.evaluation.tune import Tuning, tune, tune_method
 from bench.interface import Context, History, Library, Method, Queries, Ranking
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
@@ -30,6 +28,8 @@ from bench.results.units import number_units
 from bench.search.topk import top_k
 from bench.stats.bounded import Span
 from bench.stats.paired import compare
+from bench.tuning.command import command
+from bench.tuning.tune import Tuning, tune, tune_method
 
 CARD = Card(id="dials", title="Dials", summary="", licence="CC0-1.0", redistribution=True, template="description")
 RECALL = parse_metrics(["recall@1"])[0]
@@ -340,3 +340,9 @@ def test_a_method_that_learns_is_not_tuned_without_anything_to_learn_from(dials:
     # One that only searches is tuned as before.
     points = tune(models, Spec("bm25"), {"k1": [1, 2]}, Dataset.build("dials", CARD, without), RECALL)
     assert len(points) == 2
+
+
+def test_a_metric_of_destructive_tools_is_no_metric_to_tune_by(tiny: Dataset) -> None:
+    (metric,) = parse_metrics(["excess_destructive@5"])
+    with pytest.raises(UsageError, match=r"excess_destructive@5 is not a ranking metric"):
+        tune(build_method, Spec.of("bm25"), {"k1": [1.0]}, tiny, metric)

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import click
 
+from bench.base.text import one_line
 from bench.cli.common import format_option
 from bench.cli.help import VerbCommand
 from bench.cli.output import console, print_json
+from bench.diagnosis.library_sizes import draw, library_sizes, markdown, sizes_table
+from bench.evaluation.experiment import read_experiment
+from bench.metrics import parse_metrics
+from bench.results.store import StoredResult, find_results
+from bench.results.units import sample
+from bench.show.figures import check_picture, write_picture
 
 
 @click.command("curve", cls=VerbCommand, common=("results", "json"))
@@ -31,14 +38,6 @@ def command(experiment: Path, metric: str, picture: Path | None, layout: str, re
     `bench run EXPERIMENT` makes the results, and this command reads them. Intervals are 95% intervals over groups of
     dependent queries.
     """
-    from bench.base.text import one_line
-    from bench.comparison.library_sizes import draw, library_sizes, markdown, sizes_table
-    from bench.evaluation.experiment import read_experiment
-    from bench.metrics import parse_metrics
-    from bench.results.store import StoredResult, find_results
-    from bench.results.units import sample
-    from bench.show.figures import check_picture, write_picture
-
     if picture is not None:
         check_picture(picture)
     (name,) = (str(each) for each in parse_metrics([metric]))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import bench
-from bench.gating.source import Source, find_source, source_of
+from bench.example.source import Source, find_source, source_of
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NOWHERE = Path("/nowhere/bench")

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit.baselines import make_baseline
 
 from bench.base.errors import ResultError
 from bench.gating.baseline import Baseline, Blessing, write_baseline
-from bench.gating.candidate import Candidate
 from bench.gating.judge import judge
-from bench.gating.ledger import MOST_VERSIONS, read_ledgers
 from bench.gating.policy import Policy
+from bench.leaderboard.boards.gates import candidate_of
+from bench.leaderboard.boards.ledger import MOST_VERSIONS, read_ledgers
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -45,14 +46,13 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def version(make_baseline: Callable[..., Any]) -> Callable[..., Baseline]:
+def version() -> Callable[..., Baseline]:
     """A baseline of 40 queries with this share found, blessed in this year."""
 
     def version(found: float, year: int = 2026, **more: Any) -> Baseline:
         values = (np.arange(40) < 40 * found).astype(float)
         blessing = Blessing(by="someone", at=f"{year}-01-01T00:00:00+00:00", reason=f"{found}", bench="0.1.0")
-        made: Baseline = make_baseline({"recall@5": values}, blessed=blessing, rankings=str(found), **more)
-        return made
+        return make_baseline({"recall@5": values}, blessed=blessing, rankings=str(found), **more)
 
     return version
 
@@ -172,7 +172,7 @@ def test_the_newest_versions_are_read(
     repository: Path, version: Callable[..., Baseline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MOST_VERSIONS > 3
-    monkeypatch.setattr("bench.gating.ledger.MOST_VERSIONS", 3)
+    monkeypatch.setattr("bench.leaderboard.boards.ledger.MOST_VERSIONS", 3)
     for i in range(5):
         write_baseline(repository / "search.json", version(i / 10))
         commit(repository)
@@ -184,7 +184,7 @@ def test_the_newest_versions_are_read(
 def test_a_baseline_is_judged_like_the_result_that_it_holds(now: float, version: Callable[..., Baseline]) -> None:
     policy = Policy.model_validate({"rule": [{"metric": "recall@5", "margin": 0.02, "floor": 0.3, "max_broken": 2}]})
     before, after = version(0.5), version(now)
-    candidate = Candidate.of_baseline(after)
+    candidate = candidate_of(after)
     assert candidate.units == after.units
 
     def none(at_hand: bool) -> Any:

@@ -12,8 +12,8 @@ from bench.base.parameters import ParameterSet
 from bench.interface import History, Library
 from bench.interface.marks import CATALOGUE_NOT_KNOWN
 from bench.interface.method import Context
+from bench.methods.command.process import ProcessClient, offer, was_read
 from bench.remote.asking import Asking, RemoteMethod, RemoteReply, UnknownNames, as_lines, marks_of_remote
-from bench.remote.process import ProcessClient, offer, was_read
 
 
 class Command(RemoteMethod):

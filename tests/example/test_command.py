@@ -16,9 +16,9 @@ import pytest
 from kit.searchservice import Request, Service
 
 import bench as api
-from bench.gating.example import FIRST_COMMAND, write_example
+from bench.example.source import find_source
+from bench.example.write import FIRST_COMMAND, write_example
 from bench.gating.policy import read_policy
-from bench.gating.source import find_source
 
 Bench = Callable[..., Any]
 

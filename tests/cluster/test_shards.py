@@ -17,9 +17,9 @@ from bench.__main__ import run
 from bench.base.config import config_context, time_without_cache
 from bench.base.errors import UnavailableError
 from bench.base.progress import QUIET, Progress
-from bench.evaluation import ray_shards as shards
-from bench.evaluation.ray_cluster import Cluster
-from bench.evaluation.ray_shards import Shards, compute_shard
+from bench.cluster import shards
+from bench.cluster.cluster import Cluster
+from bench.cluster.shards import Shards, compute_shard
 from bench.interface.method import Similarity
 from bench.models.cache import CachedModel, Row
 from bench.models.encoders import Encoder
