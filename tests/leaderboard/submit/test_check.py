@@ -332,7 +332,7 @@ def test_what_is_said_of_the_data_must_be_so(made: Any, checked: Checked, name: 
 def test_a_template_of_somebody_s_own_is_not_run(made: Any, checked: Checked) -> None:
     endless = "{% for a in name %}{% for b in description %}{{ description * 99999 }}{% endfor %}{% endfor %}"
     sentences = reasons(checked(made.members(manifest=put("dataset", "template", value=endless))))
-    assert "its tool text is a template of its own; a submission uses one of description, name_description" in sentences
+    assert "its tool text is a custom template; a submission uses one of description, name_description" in sentences
 
 
 @pytest.mark.parametrize("depth", [0, -1, 5])

@@ -210,7 +210,7 @@ def test_doctored_sets_differ(result: Any, again: Again, of_result: Any) -> None
     [
         (
             {"spec": "mine", "needs_llm": True},
-            "the method asks a language model, and the sandbox has no network",
+            "the method calls a language model, but the sandbox has no network",
         ),
         (
             {"spec": "nowhere:Class", "full_spec": "nowhere:Class"},
@@ -225,7 +225,7 @@ def test_what_cannot_run_says_why(made: Any, again: Again, changes: dict[str, An
     assert verdict.rerun is not None
     assert verdict.rerun.verdict == "could not run"
     (told,) = verdict.reasons
-    assert told.startswith("the method could not run again: ")
+    assert told.startswith("the method could not be run again: ")
     assert reason in told
     assert told.endswith(".")
 
