@@ -35,8 +35,8 @@ def test_a_file_that_was_changed_after_packing_is_named(made: Any, checked: Chec
     members = made.members()
     members[name] = members[name] + b" "
     sentences = reasons(checked(members))
-    assert f"{name} is not the file that was packed" in sentences
-    assert (f"{name} is not the file that was made" in sentences) == (name != "manifest.json")
+    assert f"{name} was changed after packing" in sentences
+    assert (f"{name} was changed: its sha256" in sentences) == (name != "manifest.json")
 
 
 def test_a_result_made_without_a_tokenizer_has_no_token_counts(made: Any, checked: Checked) -> None:
@@ -166,7 +166,7 @@ def test_a_mean_that_is_no_number_is_refused(made: Any, checked: Checked, number
         (put("files", "extra.sh", value="0" * 64), "names the file 'extra.sh'"),
         (put("result_id", value="../../../etc"), "is not twelve hexadecimal digits"),
         (put("result_id", value="0123456789ab\n"), "is not twelve hexadecimal digits"),
-        (put("result_id", value="0123456789ac"), "of another result"),
+        (put("result_id", value="0123456789ac"), "to another result"),
         (put("unknown", value=1), "schema"),
         (put("environment", "created", value="yesterday"), "not a date with a time zone"),
         (put("environment", "created", value="2026-01-01T00:00:00"), "not a date with a time zone"),
