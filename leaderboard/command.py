@@ -135,9 +135,8 @@ def references(path: Path, methods: tuple[str, ...], results: Path) -> None:
     """List reference systems in FILE, a ranking set. All other results are compared with these.
 
     By default, every registered method at its defaults is listed; name METHODs to list only these. Only results with
-    the
-    usual settings are used. bench cannot verify that a method made the result that has its name: use only results that
-    you made or that `bench submit check --rerun` accepted, and read the changes before you commit FILE.
+    the usual settings are used. bench cannot verify that a method made the result that has its name: use only results
+    that you made or that `bench submit check --rerun` accepted, and read the changes before you commit FILE.
     """
     listed, rejected = list_references(results, [str(parse(text)) for text in methods])
     for item in rejected:

@@ -154,8 +154,7 @@ class Writer:
 
     def _write(self, place: Path, data: bytes) -> None:
         # Rename into place, so that no reader sees half a page. Unlike results, pages are not flushed to disk: a site
-        # can be
-        # rebuilt, and thousands of flushes take longer than the rest of the build.
+        # can be rebuilt, and thousands of flushes take longer than the rest of the build.
         with storage_errors(str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
             temporary = place.with_name(f".{place.name[:80].lstrip('.')}.{os.getpid()}.tmp")

@@ -10,11 +10,10 @@ query was written for. Two tools are alternatives of each other if
 name of its tool, as in imported BEIR data, does not count as a parent.
 
 Tools without words have no alternatives. A similarity below equality does not show an alternative: two tools often
-differ in
-often one word of many, such as the country in descriptions of 26 words. In ToolBench and ToolLens, the sets of words of
-47 pairs of a gold tool and a tool of another parent have a Jaccard index from 0.7 to below 1; 34 of these pairs do
-different things by our reading. The rule above finds 41 groups of tools around their gold; 5 of them do different
-things, such as two services that each return their version.
+differ in one word of many, such as the country in descriptions of 26 words. In ToolBench and ToolLens, the sets
+of words of 47 pairs of a gold tool and a tool of another parent have a Jaccard index from 0.7 to below 1; 34 of these
+pairs do different things by our reading. The rule above finds 41 groups of tools around their gold; 5 of them do
+different things, such as two services that each return their version.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ def with_alternatives(gold: Gold, tools: Sequence[Tool], read: NDArray[np.int64]
     """Judgements that a gold tool or one of its alternatives satisfies; a group starts with its gold tool.
 
     A tool that is gold for a query is not an alternative of another of its gold tools. If gold has alternatives of its
-    own,
-    a group has those of all its tools.
+    own, a group has those of all its tools.
 
     Args:
         gold: judgements of the queries.

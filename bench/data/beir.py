@@ -185,9 +185,8 @@ def import_beir(folder: Path, *, drop_unknown_gold: bool = False, notes: list[st
     """Read a folder in BEIR format.
 
     A query without a split (it is in no qrels, and its metadata name no split) is left out, and so is one whose gold
-    was
-    all dropped; the tables list both. A judgement of 0 assigns a split but is not gold, and a relevance below 0 is read
-    as 0.
+    was all dropped; the tables list both. A judgement of 0 assigns a split but is not gold, and a relevance below 0 is
+    read as 0.
 
     Args:
         folder: holds corpus.jsonl, queries.jsonl and at least one of qrels/{train,dev,test}.tsv.

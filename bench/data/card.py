@@ -70,8 +70,7 @@ class UnitSizes(StrictRecord):
     """How dependent the queries of a dataset are, from the sizes of its units of independence.
 
     `queries` are the judged queries of the default split, `units` their units, `largest` the queries of the largest
-    unit.
-    `effective` is the number of independent queries with the same information, to one decimal
+    unit. `effective` is the number of independent queries with the same information, to one decimal
     (`bench.stats.units.effective_units`).
     """
 
@@ -146,8 +145,7 @@ class Card(StrictRecord):
     known_issues: list[str] = []
     unit: Unit = DEFAULT_UNIT
     # The pool of queries. Datasets with the same source share queries or draw them from one pool, so their results are
-    # not
-    # independent. Empty if no other dataset has these queries.
+    # not independent. Empty if no other dataset has these queries.
     source: DatasetId | Literal[""] = ""
     # Non-empty if the files cannot be fetched one by one and the user must supply them: which files, and from where.
     # `bench data add ID --from FOLDER` then reads them with the folder's importer.

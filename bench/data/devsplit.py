@@ -39,8 +39,7 @@ def hold_out_dev(dataset: Dataset, seed: int = 0) -> tuple[Dataset, HeldOut | No
     """The dataset itself if it has judged dev queries, else a copy in which a fifth of the judged train queries is dev.
 
     Units are taken in the order of the sha256 of `SEED:` and the id of their first query until they hold a fifth; a
-    unit that
-    would bring the share above a half is skipped. No held-out query depends on a remaining one.
+    unit that would bring the share above a half is skipped. No held-out query depends on a remaining one.
 
     Args:
         dataset: any.

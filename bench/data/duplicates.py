@@ -8,10 +8,10 @@ one if
 - their names are equal up to case, and the cosine is at least `COSINE_OF_NAMESAKES`.
 
 The rule reads only texts and no model, so the same files give the same tools on every machine. Words are runs of
-letters
-and digits after case folding, in every script; another rule would change the content of datasets with distractors. The
-limits were set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`: above them nearly
-all pairs do the same, below them most do not. `docs/studies/2026-11-library-size.md` has the shares and intervals.
+letters and digits after case folding, in every script; another rule would change the content of datasets with
+distractors. The limits were set by reading pairs of LiveMCPBench's gold tools and tools of the dataset `mcp-servers`:
+above them nearly all pairs do the same, below them most do not. `docs/studies/2026-11-library-size.md` has the shares
+and intervals.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def near_duplicates(tools: Sequence[Tool], judged: Sequence[Tool]) -> dict[str, 
     """Find tools that are near-duplicates of a judged tool.
 
     The weights of words come from both whole collections, so the answer for a tool does not depend on which tools are
-    drawn
-    later.
+    drawn later.
 
     Args:
         tools: a catalogue.

@@ -19,10 +19,8 @@ class Gold:
     relevance `grades[...]` (int32, at least 1).
 
     Each gold tool is a requirement. `groups` lists, in the same order, the tools that meet it, the gold tool first;
-    None if
-    every requirement is met only by its gold tool. `forbidden` has the tools that look right but do harm (with
-    relevance 1);
-    None if no query has any.
+    None if every requirement is met only by its gold tool. `forbidden` has the tools that look right but do harm (with
+    relevance 1); None if no query has any.
 
     Examples:
         >>> gold = bench.Gold.of([{7: 1, 2: 3}, {}, {5: 1}])

@@ -18,10 +18,8 @@ def destructive_tools(tools: Sequence[Tool]) -> NDArray[np.bool_] | None:
     """Find the tools of a library that may destroy something.
 
     A read-only tool destroys nothing; any other may, unless its `destructiveHint` is false. These are the defaults of
-    MCP's
-    `ToolAnnotations` (protocol version 2025-03-26 and later), by which a tool without annotations may destroy too. A
-    hint
-    that is not a JSON boolean is ignored.
+    MCP's `ToolAnnotations` (protocol version 2025-03-26 and later), by which a tool without annotations may destroy
+    too. A hint that is not a JSON boolean is ignored.
 
     Returns:
         (tools,) whether it may; None if less than half of the tools have either hint, because the result would mostly

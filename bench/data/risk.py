@@ -35,8 +35,7 @@ def with_risk(tables: Tables, files: Files, name: str, options: RiskOptions) -> 
     """The tables with the levels of a label file (tool -> level) as annotations of the tools.
 
     Level 1 becomes `readOnlyHint`, levels from `options.destructive` on become `destructiveHint`, and `risk` is the
-    level
-    itself. Remarks count tools without a label, and labels without a tool.
+    level itself. Remarks count tools without a label, and labels without a tool.
 
     Raises:
         DataError: the file does not contain labels.

@@ -49,8 +49,7 @@ class Sources:
     """Where upstream files come from.
 
     With `mirror`, files are only read from there. With `offline`, a file that is in neither the mirror nor the cache is
-    an
-    error at once.
+    an error at once.
     """
 
     mirror: Path | None = None

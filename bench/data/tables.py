@@ -1,8 +1,7 @@
 """The normalised rows that loaders return, and the templates of tool text.
 
 A loader turns upstream's files into `Tables`; `bench.data.dataset.Dataset.build` checks, sorts and encodes them. Rows
-are
-used only at I/O boundaries; all other code uses integer codes.
+are used only at I/O boundaries; all other code uses integer codes.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class Tool:
     """One retrievable tool and its place in the hierarchy category > parent > tool.
 
     `returns` is the response schema as JSON text (None if unknown). `source` is the tool's text in the upstream corpus,
-    if
-    it has one.
+    if it has one.
 
     Tools of an imported catalogue also have a `title`, `annotations` (an object, as JSON text), the whole
     `input_schema` (JSON Schema, as JSON text; `parameters` are its top-level properties), and the mark `deprecated`.
@@ -263,14 +261,12 @@ class Query:
 
     Each entry of `gold` is a requirement. `any_of` gives further tools that meet it (gold tool -> tool_ids). A tool of
     `forbidden` looks right but does harm. `searches` are the texts that a model typed into its tool search for this
-    query,
-    `context` the earlier turns of the conversation, oldest first. `origin` says who wrote the query: empty for people,
-    `traces` for one taken from logs, `model NAME` for a language model.
+    query, `context` the earlier turns of the conversation, oldest first. `origin` says who wrote the query: empty for
+    people, `traces` for one taken from logs, `model NAME` for a language model.
 
     `calls` are the texts of a query with several calls, whose rankings are merged (see `bench.data.queryviews`); empty
-    for a
-    query with one text. `scope` names the tools that the request may see, for gateways that show each user only some
-    servers; empty for the whole library.
+    for a query with one text. `scope` names the tools that the request may see, for gateways that show each user only
+    some servers; empty for the whole library.
     """
 
     query_id: str
@@ -312,11 +308,9 @@ class Tables:
     """What a loader returns.
 
     `unknown_gold` are upstream's (query_id, tool_id) pairs with tools outside the library that the user chose to drop;
-    they
-    are kept for the audit. `left_out` are ids of unused queries: no split contains them, or all of their gold was
-    dropped.
-    `remarks` are (place in the source, what) pairs of an imported catalogue: skipped tools with reasons, and references
-    without a target.
+    they are kept for the audit. `left_out` are ids of unused queries: no split contains them, or all of their gold was
+    dropped. `remarks` are (place in the source, what) pairs of an imported catalogue: skipped tools with reasons, and
+    references without a target.
     """
 
     tools: Sequence[Tool]

@@ -1,11 +1,9 @@
 """Templates of tool text that users write in Jinja.
 
 A template is its own source: plans, manifests and hashes contain the text, so a result says exactly what was indexed
-and
-can be scored again without the file. A template runs in a sandbox and sees only one tool. The sandbox prevents
+and can be scored again without the file. A template runs in a sandbox and sees only one tool. The sandbox prevents
 accidents; it does not limit a template's time. Overlong constants are found before a template is compiled, because
-Jinja
-evaluates them then (`_find_endless`).
+Jinja evaluates them then (`_find_endless`).
 """
 
 from __future__ import annotations

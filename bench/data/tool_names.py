@@ -1,10 +1,9 @@
 """Resolve tools by the names that people, gateways and clients use.
 
 A gateway in front of several servers puts the server's name before the tool's, in its own way, and clients add their
-own
-prefix: `fs:read`, `fs__read`, `mcp__fs__read`, `fs.read`, `fs/read`, `fs-read`, `functions.fs_read`, `_read`. A library
-may have the longer name and a query the shorter one, or the other way round. Imports, queries, run files, live answers
-and traces all resolve names here, so a name has the same meaning everywhere.
+own prefix: `fs:read`, `fs__read`, `mcp__fs__read`, `fs.read`, `fs/read`, `fs-read`, `functions.fs_read`, `_read`. A
+library may have the longer name and a query the shorter one, or the other way round. Imports, queries, run files, live
+answers and traces all resolve names here, so a name has the same meaning everywhere.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ class ToolNames:
         """Codes of the tools that the name may stand for; empty if none.
 
         An id stands for its tool. Otherwise the library's own names count (the tool's name, `server/name`, `METHOD
-        /path`), then
-        these names as gateways and clients write them, ignoring case.
+        /path`), then these names as gateways and clients write them, ignoring case.
         """
         if (code := self._codes.get(name)) is not None:
             return (code,)

@@ -1,9 +1,9 @@
 """Units of independence: which queries of a dataset are dependent.
 
 Tests and intervals that treat queries as independent are too narrow if queries share what decides whether a method
-finds
-their gold (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", section II). A card names the
-relations that link queries of its dataset; queries that are linked, directly or through others, form one unit.
+finds their gold (Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", section II). A card
+names the relations that link queries of its dataset; queries that are linked, directly or through others, form one
+unit.
 
 The relations:
 
@@ -220,8 +220,7 @@ def _near(sets: Sequence[frozenset[str]]) -> Iterator[tuple[NDArray[np.int64], N
     """Positions of all pairs of distinct sets with a Jaccard index of at least 4/5, in blocks.
 
     Prefix filtering (Chaudhuri et al. 2006; Bayardo et al. 2007) is exact: with words sorted from rare to common, such
-    a pair
-    of sets shares one of the first n - ceil(4n/5) + 1 words of each, n being its size.
+    a pair of sets shares one of the first n - ceil(4n/5) + 1 words of each, n being its size.
     """
     from scipy.sparse import csr_array  # takes half a second to import, and only the relation `text` needs it
 

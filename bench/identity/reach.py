@@ -2,14 +2,12 @@
 
 A hash over whole files changes with a comment, and with a definition that nothing uses. This one covers single
 definitions: functions, classes and constants at the top of modules, and the members of classes one by one. It starts
-from
-some roots and follows
+from some roots and follows
 
 - the names that a definition uses, through imports anywhere, to their definitions;
 - members of these classes whose name occurs anywhere in the reached code, as an attribute or as a text. The object of
-an
-attribute is unknown, so it counts for every class. Members that are called without a name always count: `__special__`
-ones, decorated ones, and all members of a class with a base from another package;
+an attribute is unknown, so it counts for every class. Members that are called without a name always count:
+`__special__` ones, decorated ones, and all members of a class with a base from another package;
 - statements with an effect when their module is imported, for every imported module: calls, assignments to a part of
 something (`TABLE["a"] = b`), functions that a decorator registers, classes that notify their base
 (`__init_subclass__`);
@@ -19,9 +17,8 @@ If a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a va
 
 Of a definition, its syntax tree counts, without docstrings, annotations of functions, texts of raised errors and of
 parameters' descriptions, and names of local variables; and, for each name that it uses, the definition that it stands
-for.
-Location and order of definitions, and where they are imported, do not count. Of other packages, names count but not
-code: their versions are in the manifest. Sources are read, never run.
+for. Location and order of definitions, and where they are imported, do not count. Of other packages, names count but
+not code: their versions are in the manifest. Sources are read, never run.
 
 This holds for code written in bench's style. Users' code is watched instead (`bench.identity.used`). Ids of results use
 it.
@@ -68,8 +65,7 @@ _BY_NAME = {"vars", "locals", "eval", "exec", "dir"}
 #: Texts that may name a file or a module.
 _NAMED = re.compile(r"(?=.{1,200}$)\w[\w.-]*(/\w[\w.-]*)*")
 #: Shared by threads, such as those that build the pages of a site. (Up to Python 3.12, two threads that parse at the
-#: same
-#: time fail: the interpreter counts the depth of both trees together.)
+#: same time fail: the interpreter counts the depth of both trees together.)
 _ONE_AT_A_TIME = threading.RLock()
 #: Seconds for which files of packages are assumed unchanged: checking them takes some milliseconds.
 _GLANCE = 0.1
@@ -665,8 +661,7 @@ _VARIABLES: dict[type[ast.AST], str] = {
     ast.Nonlocal: "names",
 }
 #: Names in a function, a comprehension or a class -> what stands for each in the text; and the meaning of these names
-#: for code
-#: inside, which looks up global names and class names further out.
+#: for code inside, which looks up global names and class names further out.
 _Scope = tuple[dict[str, str], set[str]]
 
 
@@ -674,10 +669,8 @@ class _Writer:
     """Write a piece of code as text, and note the outer names that it uses (see `_Piece`).
 
     Local variables are numbered in the order of their binding. Imports are left out, because what they bring counts
-    where it
-    is used. Parameters, and functions, classes and imports inside a function, keep their names, and so does everything
-    in a
-    function that may access variables by name (`locals`, `eval`, ...).
+    where it is used. Parameters, and functions, classes and imports inside a function, keep their names, and so does
+    everything in a function that may access variables by name (`locals`, `eval`, ...).
     """
 
     def __init__(self) -> None:

@@ -26,8 +26,7 @@ def with_destructive(
     sets: ToolSets | None = None,
     unanswered: NDArray[np.bool_] | None = None,
 ) -> Scores:
-    """The values of `evaluate`, with those of the metrics of destructive tools.
-    scores: scores of the same rankings.
+    """The values of `evaluate`, with those of the metrics of destructive tools. scores: scores of the same rankings.
         Args:
             scores: of the same rankings.
             tools, gold, sets, unanswered: as for `evaluate`.
@@ -63,8 +62,7 @@ def excess(
     """Sizes for a measure of destructive tools: of what is returned, and of the unneeded destructive tools in it.
 
     A tool is needed if it meets any requirement of the query. A failed query counts as one that returned as many
-    unneeded
-    destructive tools as possible.
+    unneeded destructive tools as possible.
     """
     needed = gold.members()
     owners = np.repeat(np.arange(len(gold)), needed.counts)

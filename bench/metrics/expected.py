@@ -1,12 +1,10 @@
 """The expected value of a metric over all orders of tied tools, in closed form. `ties` calls it.
 
 Tools of equal score form a block, and all orders within a block are equally likely (McSherry and Najork 2008,
-"Computing
-information retrieval performance measures efficiently in the presence of tied scores"). Three quantities give the
-metrics of the protocol: the number of requirements met within a cut-off (recall, precision, hit, pass, and all measures
-of the first k as a set), the requirements met at each rank (ndcg, map, mrr, rbp), and the generating function of the
-sum
-of ranks (mmrr). If several tools of a block meet a requirement, the foremost counts.
+"Computing information retrieval performance measures efficiently in the presence of tied scores"). Three quantities
+give the metrics of the protocol: the number of requirements met within a cut-off (recall, precision, hit, pass, and all
+measures of the first k as a set), the requirements met at each rank (ndcg, map, mrr, rbp), and the generating function
+of the sum of ranks (mmrr). If several tools of a block meet a requirement, the foremost counts.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ from bench.metrics.measures import (
 
 _CELLS_AT_ONCE = 1 << 20
 #: Limits of the closed form of mmrr: larger sums of ranks, or more requirements if one of them has alternatives, would
-#: take
-#: too long.
+#: take too long.
 _LARGEST_SUM = 1 << 14
 _MOST_WITH_ALTERNATIVES = 6
 
@@ -159,8 +156,7 @@ def _counts_of_split(tied: TiedRanks, cut: Counts) -> NDArray[np.float64]:
     """(queries, most + 1) the same for the requirements in the block that the cut-off splits.
 
     The tools of the block that meet them are dealt one after another: the next one is within the cut-off with a
-    probability
-    equal to the share of places left there (for single tools, the hypergeometric distribution).
+    probability equal to the share of places left there (for single tools, the hypergeometric distribution).
     """
     splits = (tied.first <= cut[:, None]) & (tied.first + tied.size - 1 > cut[:, None])
     most = int(splits.sum(axis=1).max(initial=0))
@@ -317,11 +313,9 @@ def _mean_reciprocal(expected: _ByRank, k: Counts) -> Values:
     """E[1 / S] for S the sum over requirements of min(rank, k + 1); NaN if that takes too long.
 
     1 / S is the integral of x ** (S - 1) from 0 to 1, and E[x ** S] is the product over blocks of their generating
-    functions.
-    That of the sum of h distinct places of t, all sets of them equally likely, is a Gaussian binomial coefficient (the
-    distribution of Wilcoxon's rank sum). The integrand is a polynomial, for which Gauss-Legendre quadrature is exact up
-    to
-    rounding.
+    functions. That of the sum of h distinct places of t, all sets of them equally likely, is a Gaussian binomial
+    coefficient (the distribution of Wilcoxon's rank sum). The integrand is a polynomial, for which Gauss-Legendre
+    quadrature is exact up to rounding.
     """
     # The variants of mmrr differ only in the numerator.
     return expected.once(("mmrr", k.tobytes()), lambda: _mean_reciprocal_of(expected.tied, k))
@@ -412,8 +406,7 @@ def _of_alternatives(block: _Block, points: _Quadrature) -> NDArray[np.float64]:
     """(queries, points) the same if several tools meet a requirement, place by place.
 
     The next place has a tool of an unmet requirement with a probability equal to the share of its tools among those
-    left,
-    whatever came before: a Markov chain on the set of unmet requirements.
+    left, whatever came before: a Markov chain on the set of unmet requirements.
     """
     tools = -np.sort(-block.tools, axis=1)[:, :_MOST_WITH_ALTERNATIVES]
     width = int((tools > 0).any(axis=0).sum())

@@ -106,12 +106,10 @@ def any_of(tools: NDArray[np.int32], groups: GoldGroups) -> GoldRanks:
 
     A ranked tool satisfies at most one judgement of its query. If groups share tools, ranked tools and judgements are
     matched: at every depth, the satisfied judgements are those with the largest total relevance that the tools so far
-    can
-    satisfy together. A satisfied judgement stays satisfied at greater depths, and its rank is the depth at which it is
-    first satisfied (sets of judgements that some tools can satisfy together are the independent sets of a transversal
-    matroid, Edmonds and Fulkerson 1965, so augmenting paths in the order of the ranking are optimal). No other choice
-    gives
-    a higher value of a metric at any cut-off.
+    can satisfy together. A satisfied judgement stays satisfied at greater depths, and its rank is the depth at which it
+    is first satisfied (sets of judgements that some tools can satisfy together are the independent sets of a
+    transversal matroid, Edmonds and Fulkerson 1965, so augmenting paths in the order of the ranking are optimal). No
+    other choice gives a higher value of a metric at any cut-off.
 
     Args:
         tools: (queries, depth) ranked tool codes, padded with -1.

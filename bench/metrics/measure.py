@@ -1,8 +1,7 @@
 """`Measure` and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
 A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and is the key
-in
-every file and table. Parameters at their defaults are left out. `measures` declares them, `evaluate` computes them.
+in every file and table. Parameters at their defaults are left out. `measures` declares them, `evaluate` computes them.
 """
 
 from __future__ import annotations
@@ -166,8 +165,7 @@ class Measure:
             return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
         if self.kind in {"destructive", "chance"}:
             # Properties of tools and the size of the library are not part of the gold: other modules compute these
-            # values
-            # (`bench.metrics.destructive`, `bench.metrics.chance`).
+            # values (`bench.metrics.destructive`, `bench.metrics.chance`).
             return np.zeros(len(gold), dtype=np.bool_)
         if self.kind == "confidence":
             # It needs queries of both kinds.

@@ -232,12 +232,9 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     """Area under the risk-coverage curve, plus each query's influence on it.
 
     Queries are answered from the most to the least confident, those with equal scores together. An answer is wrong if
-    no gold
-    tool is among its first k or, without gold, if there is an answer at all. With query weights w, the area is the mean
-    of
-    the risk at each query's own score. A value is the area plus its derivative by the query's weight at equal weights
-    (the
-    infinitesimal jackknife of Jaeckel 1972), so the mean of the values is the area.
+    no gold tool is among its first k or, without gold, if there is an answer at all. With query weights w, the area is
+    the mean of the risk at each query's own score. A value is the area plus its derivative by the query's weight at
+    equal weights (the infinitesimal jackknife of Jaeckel 1972), so the mean of the values is the area.
     """
     # A failed query counts as a wrong answer with the highest confidence: failing is not abstaining.
     score = np.where(answers.failed, np.inf, answers.score)
@@ -269,10 +266,8 @@ def bits_over_random(draws: Draws, k: Counts) -> Values:
     """log2 of the share of queries with a hit over that of random draws, plus each query's influence on it.
 
     With hits h and their chances c, the statistic is log2(mean h / mean c); a value is the statistic plus its
-    derivative by
-    the query's weight, (h / mean h - c / mean c) / ln 2, so the mean of the values is the statistic. If all queries
-    have a
-    hit, or none has, the values equal the statistic: they carry no uncertainty.
+    derivative by the query's weight, (h / mean h - c / mean c) / ln 2, so the mean of the values is the statistic. If
+    all queries have a hit, or none has, the values equal the statistic: they carry no uncertainty.
     """
     hits = np.where(draws.first <= k, 1.0, 0.0)
     chances = chance_of_hit(draws.fitting, k, draws.library)

@@ -1,14 +1,11 @@
 """Tie bands: the value of each metric with ties broken worst, at random, and best. Scoring calls it.
 
 The protocol breaks ties by tool id (rule 1), which is fair but arbitrary. A gain smaller than the band may be due to
-that
-rule alone. Only the ranks of gold tools matter, so the band is computed on them: a gold tool that ties with others may
-be
-anywhere in its group.
+that rule alone. Only the ranks of gold tools matter, so the band is computed on them: a gold tool that ties with others
+may be anywhere in its group.
 
 The random value is the mean over all orders that the ties allow: in closed form if there is one
-(`bench.metrics.expected`),
-else over all orders, or over a sample if there are too many.
+(`bench.metrics.expected`), else over all orders, or over a sample if there are too many.
 """
 
 from __future__ import annotations
@@ -130,8 +127,7 @@ def tie_band(
     groups = _groups(tools, scores, gold.members(), beyond, returned)
     members = _same_group(groups)
     # A tie matters if a group has other tools besides gold tools, or gold of different relevance; with alternatives,
-    # any tie
-    # matters.
+    # any tie matters.
     mixed = (members & (groups.grades[:, :, None] != groups.grades[:, None, :])).any(axis=2)
     matters = (groups.size > members.sum(axis=2)) | mixed | (groups.size > 1 if gold.groups is not None else False)
     tied = ((groups.first < MISSING) & matters).any(axis=1)
@@ -349,9 +345,8 @@ def _orders(groups: _Groups, gold: GoldGroups) -> tuple[NDArray[np.int64], NDArr
     """Orders that place the tools that meet requirements first, and last, among those they tie with.
 
     A requirement is met in the best tie group with one of its tools; its tools in other groups do not matter. The best
-    order
-    puts one tool of each requirement first. The worst order puts last all tools of the most relevant requirement in its
-    group and, among equally relevant ones, those of the requirement with the fewest tools. If no tool meets two
+    order puts one tool of each requirement first. The worst order puts last all tools of the most relevant requirement
+    in its group and, among equally relevant ones, those of the requirement with the fewest tools. If no tool meets two
     requirements and all are equally relevant, no order of the ties is better, or worse.
 
     Returns:

@@ -224,8 +224,7 @@ def markdown_code(words: str, in_table: bool = False) -> str:
     """A code span, in which nothing is markup, a mention or a link.
 
     The fence is longer than any run of backticks inside (CommonMark, section 6.1). In a table a `|` ends a cell even
-    inside a
-    code span, so it is written `\\|` there (GitHub's extension).
+    inside a code span, so it is written `\\|` there (GitHub's extension).
     """
     inner = one_line(words) or "(empty)"
     fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)

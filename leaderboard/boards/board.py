@@ -239,9 +239,7 @@ def make_board(
     members: one group of results.
     results: their folder, to name rejected results.
     verify: whether to read and check rankings and all columns too.
-    older: ids of results that were made by older code.
-        references: the reference systems.
-        standings: as of `assemble`.
+    older: ids of results that were made by older code. references: the reference systems. standings: as of `assemble`.
     """
     rejected: list[Rejected] = []
     tables: dict[str, NDArray[np.float64] | None] = {}

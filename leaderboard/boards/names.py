@@ -66,8 +66,7 @@ def title_of(method: MethodIdentity) -> Title:
     """The display name of a result's method: its alias, else the declared name, else its spec.
 
     Declared names belong to methods of this repository, as the spec shows. A run file may have any name: if it reads
-    like
-    a declared name, it is quoted.
+    like a declared name, it is quoted.
     """
     cut = f" + {method.cut}" if method.cut else ""
     title = None

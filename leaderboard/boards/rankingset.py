@@ -136,8 +136,7 @@ def list_references(results: Path, methods: Sequence[str] = ()) -> tuple[list[St
     """Find the results in a folder that can be listed as reference systems, and those that cannot be read.
 
     These are results of some methods with the usual settings: the tool text of the dataset's card, depth 100, one
-    repeat,
-    no cut, no run file; no floors or oracles. A result's name does not prove that the method made it.
+    repeat, no cut, no run file; no floors or oracles. A result's name does not prove that the method made it.
 
     Args:
         results: the folder.
@@ -228,8 +227,7 @@ def main_boards(boards: Sequence[Board], content: Mapping[str, str]) -> dict[str
     """The board that counts for each dataset: current protocol, all queries, the declared content.
 
     Without declared content, it is the board with most reference systems, then with most results, then with the
-    smallest
-    slug. The newest result does not decide, because anyone can add one.
+    smallest slug. The newest result does not decide, because anyone can add one.
     """
     by_spec: dict[str, Board] = {}
     for board in sorted(

@@ -39,8 +39,7 @@ _LABEL, _LETTERS = 205, 31
 #: Patterns of the parts of a bar, as paths in a square of 8: full, empty, rising, dots, level, grid.
 _HATCHES = ("M0,4H8M0,1H8M0,7H8", "", "M-2,2L2,-2M0,8L8,0M6,10L10,6", "M3,4H5", "M0,4H8", "M0,4H8M4,0V8")
 #: Positions of a point's label, best first: offset to the right and below, and whether the text ends there. Positions
-#: next
-#: to the point come before those that need a line.
+#: next to the point come before those that need a line.
 _NEXT = [(9, 4, False), (-9, 4, True), (9, -10, False), (-9, 18, True), (9, 20, False), (-9, -10, True)]
 _LED = [
     [
@@ -200,8 +199,7 @@ def curves(title: str, series: Sequence[Series], metric: str) -> str:
     """Values over cut-offs, one line per method, labelled at its end.
 
     The chart ends where the methods still differ: at the last cut-off with at least half of the largest spread. With
-    all
-    tools of a library, every method finds everything.
+    all tools of a library, every method finds everything.
     """
     series = [item for item in series if len(item.values) > 1][:MOST_SERIES]
     if not series:

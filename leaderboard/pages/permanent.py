@@ -1,8 +1,7 @@
 """Permanent addresses: `d/NAME.html` leads to the current board of a dataset, whatever its content and protocol.
 
 Board pages are named after content and protocol too, because results on other data form another board. A link in a
-paper
-or a chat should survive the next correction of a dataset.
+paper or a chat should survive the next correction of a dataset.
 """
 
 from __future__ import annotations

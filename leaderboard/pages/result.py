@@ -171,8 +171,7 @@ def _tables(row: Row, slices: Slices, units: NDArray[np.int64] | None) -> list[d
     """Means and intervals on the values of each slice.
 
     The intervals are fast ones, from cluster-robust errors and within the metric's range: a bootstrap of each value of
-    each
-    result would take longer than the rest of the site. There are none if there are too few groups.
+    each result would take longer than the rest of the site. There are none if there are too few groups.
     """
     if row.values is None or units is None:
         return []

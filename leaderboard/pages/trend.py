@@ -1,8 +1,7 @@
 """The history of a board: for each method with several results on the same question, what changed between them.
 
 The usual reason is a new version of the method's code, so a team sees the effect of its commits. Each result is
-compared
-with the one before it by the paired test of `bench compare`.
+compared with the one before it by the paired test of `bench compare`.
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ def check_place(
     """Check a path and, if it is a folder of results, everything below it.
 
     Of two submissions with the same result id, the later one by path is refused. Of two with the same ranking, the
-    later
-    one gets a note.
+    later one gets a note.
 
     Args:
         path: an archive or a folder.

@@ -2,12 +2,10 @@
 
 Starting Python and importing pyarrow takes some ten times as long as reading a table. So, on Linux, one process does
 both once and forks a reader for each table. Tables are isolated as well as with a new process each: a reader has its
-own
-memory, limits and files, and exits once it has answered. The forking process sees no byte of a table or of an answer:
-it
-passes on three files and reports how the reader ended. It has a single thread, so no fork inherits a lock that is never
-released. Forks of one process share addresses, which crashing many readers could reveal; so if a reader does not exit
-normally, its parent is replaced before the next table.
+own memory, limits and files, and exits once it has answered. The forking process sees no byte of a table or of an
+answer: it passes on three files and reports how the reader ended. It has a single thread, so no fork inherits a lock
+that is never released. Forks of one process share addresses, which crashing many readers could reveal; so if a reader
+does not exit normally, its parent is replaced before the next table.
 
 Without such a process (on other systems libraries do not survive a fork; this one ended, or could not fork) each table
 gets a process of its own, with the same limits and messages.

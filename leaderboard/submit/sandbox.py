@@ -3,8 +3,7 @@
 The code sees the interpreter, the installed packages, the code of bench, one input folder, and nothing else of this
 machine: no home folder, dataset, result, cache, journal, network, process or environment. Everything is read-only but a
 small `/tmp` in memory. The answer comes through a pipe, so it needs no writable folder. All processes in the sandbox
-end
-with it.
+end with it.
 
 There is no weaker fallback: without bubblewrap, or if the system does not permit it, nothing runs.
 """
