@@ -7,7 +7,7 @@ query was written for. Two tools are alternatives of each other if
   signs in `C++` and `C#` do),
 - the names of their parameters are equal, and
 - their parents differ: within one parent, tools with the same words are different tools. A parent that only repeats the
-name of its tool, as in imported BEIR data, does not count as a parent.
+  name of its tool, as in imported BEIR data, does not count as a parent.
 
 Tools without words have no alternatives. A similarity below equality does not show an alternative: two tools often
 differ in one word of many, such as the country in descriptions of 26 words. In ToolBench and ToolLens, the sets

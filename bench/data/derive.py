@@ -140,10 +140,10 @@ def hold_out(tables: Tables, options: HoldOutOptions) -> Tables:
     1. `held_units` chooses `share` of the units in use among the sets that test queries use; train and dev queries
        that need one of them are left out.
     2. Without a dev split, `dev` train queries become one. So that settings for unseen parents can be chosen on dev,
-    half as many further units are held out of train for dev, in the same way: train queries that need one and were not
-    drawn for dev are left out too.
+       half as many further units are held out of train for dev, in the same way: train queries that need one and were
+       not drawn for dev are left out too.
     3. Dev and test queries get the slice `parent` (see `bench.data.novelty`), computed from the final train split: a
-    parent that was only used together with a held-out one is unseen as well.
+       parent that was only used together with a held-out one is unseen as well.
 
     Raises:
         DataError: nothing can be held out, or train or dev would be empty.
@@ -168,7 +168,7 @@ def split_domains(tables: Tables, options: DomainOptions) -> Tables:
     """The dataset of the query-generation paper (section 4.1): an in-domain and an out-of-domain test.
 
     1. Tools whose description has fewer than 5 or more than 50 words (separated by white space) leave the library, with
-    every query that needs one. Queries without gold or with more than 3 gold tools are left out.
+       every query that needs one. Queries without gold or with more than 3 gold tools are left out.
     2. `held_units` chooses `share` of the parents in use as out-of-domain. A query that needs only such parents is a
        test query, whatever its split was; one that needs none keeps its split; one that needs both kinds is left out.
     3. Without a dev split, `dev` train queries become one. All of dev is in-domain.

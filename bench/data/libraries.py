@@ -7,8 +7,8 @@ dataset's own tools first, then distractors, each in the order of the sha256 of 
 
 - Draws are nested: a larger library contains the smaller one, so points of a curve are comparable.
 - A library of the dataset's own size is the dataset, and everything beyond it comes from outside. If both were drawn
-from one pool, small libraries would lose the siblings of gold tools on the same server, which are the hardest to
-distinguish, and size and kind would change together.
+  from one pool, small libraries would lose the siblings of gold tools on the same server, which are the hardest to
+  distinguish, and size and kind would change together.
 - A tool that is edited, added or removed upstream does not change the order of the others.
 """
 

@@ -4,7 +4,7 @@ Two criteria, after the contamination studies of language models (Brown et al. 2
 appendix A.6), adapted to short texts:
 
 - n-grams: at least a share `SHARED` of a text's runs of `RUN` words is in one text of the other collection. This is not
-applied to texts of fewer than `FEWEST` runs: an ordinary opening ("I'm planning a picnic in") is most of them.
+  applied to texts of fewer than `FEWEST` runs: an ordinary opening ("I'm planning a picnic in") is most of them.
 - cosine: the TF-IDF cosine with one text of the other collection is at least `COSINE`, whatever the order of the words.
 
 Words are those of `bench.base.words` after case folding. The limits were set by reading pairs of ToolLens, whose test

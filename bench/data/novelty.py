@@ -25,7 +25,7 @@ def novelty(queries: Sequence[Query], unit_of: Mapping[str, Hashable]) -> dict[s
     - `unseen`: none of it is, and none is gold for a dev query.
     - `mixed`: some is seen, and the rest is not gold for a dev query.
     - `dev`: some is not seen but gold for a dev query. Methods may learn from dev as well, so some methods know it and
-    others do not; only test queries have this value.
+      others do not; only test queries have this value.
 
     Args:
         queries: all queries of a dataset.

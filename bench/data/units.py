@@ -13,7 +13,7 @@ The relations:
   digits; two texts are near-duplicates if the Jaccard index of their sets of words is at least 0.8. Two texts without a
   word are near-duplicates.
 - `parent`: all gold of both queries has the same parent. A query with gold of several parents, or without gold, is not
-linked.
+  linked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the command line, the API and the pytest plug-in share: a baseline's dataset, and gating a search function."""
+"""Shared by the command line, the API and the pytest plug-in: a baseline's dataset, and gating a search function."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
 
     Args:
         search: text of a query -> ids of tools, best first.
-        baseline_file, policy_file: as `bench gate` takes them.
-        name: what the search is called.
+        baseline_file, policy_file: as for `bench gate`.
+        name: name of the search.
 
     Raises:
-        BenchError: a file cannot be read, the dataset cannot be loaded, or an answer is no list of known ids.
+        BenchError: a file cannot be read, the dataset cannot be loaded, or an answer is not a list of known ids.
     """
     policy = read_policy(policy_file)
     baseline = read_baseline(baseline_file)
@@ -41,10 +41,10 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    # On what a search that is asked now is scored, and by which code.
+    # The data and the code that score a search function now.
     here = {"dataset": now, "protocol": version_for(dataset.gold), "scoring": scoring_code(names)}
     if reasons := not_comparable(baseline.model_copy(update=here), baseline, names, across=baseline.asked is not None):
-        # Said before a search is asked that may take long.
+        # Reported before a search that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 
     def load(at_hand: bool) -> Dataset:
@@ -56,13 +56,13 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
 def gate_stored(
     stored: StoredResult, baseline: Baseline, policy: Policy, name: str = "", progress: Progress = QUIET
 ) -> GateReport:
-    """Judge a stored result. One that is not of the last run of its method alone is judged only if its id was named.
+    """Judge a stored result. One that is not the last run of its method is only judged if its id was named.
 
     Args:
         stored: the result.
-        baseline, policy: what it is held against.
-        name: how a user named it; empty for a result that a program has in hand.
-        progress: where downloads report to.
+        baseline, policy: what to judge it by.
+        name: the user's name for it; empty for a result from a program.
+        progress: receives the progress of downloads.
 
     Raises:
         BenchError: its tables, or the dataset of a rule with a slice, cannot be read.
@@ -79,10 +79,10 @@ def gate_stored(
 
 
 def dataset_loader(data: DatasetIdentity, progress: Progress = QUIET) -> Loader:
-    """What loads a candidate's dataset, once, when `judge` asks for it.
+    """A loader of a candidate's dataset, used once, if `judge` needs it.
 
-    The loader raises `UsageError` if a dataset that nobody here replaces is no longer what it was, and what
-    `load_version` and `load_dataset` raise.
+    The loader raises `UsageError` if a dataset that users cannot replace has changed, and what `load_version` and
+    `load_dataset` raise.
     """
     loaded: list[Dataset] = []
 

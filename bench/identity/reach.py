@@ -6,11 +6,11 @@ from some roots and follows
 
 - the names that a definition uses, through imports anywhere, to their definitions;
 - members of these classes whose name occurs anywhere in the reached code, as an attribute or as a text. The object of
-an attribute is unknown, so it counts for every class. Members that are called without a name always count:
-`__special__` ones, decorated ones, and all members of a class with a base from another package;
+  an attribute is unknown, so it counts for every class. Members that are called without a name always count:
+  `__special__` ones, decorated ones, and all members of a class with a base from another package;
 - statements with an effect when their module is imported, for every imported module: calls, assignments to a part of
-something (`TABLE["a"] = b`), functions that a decorator registers, classes that notify their base
-(`__init_subclass__`);
+  something (`TABLE["a"] = b`), functions that a decorator registers, classes that notify their base
+  (`__init_subclass__`);
 - the bytes of files beside the code that texts name.
 
 If a name is computed (`getattr(x, name)`, `vars(x)`, a module passed on as a value), the whole module counts.

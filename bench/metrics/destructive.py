@@ -27,10 +27,10 @@ def with_destructive(
     unanswered: NDArray[np.bool_] | None = None,
 ) -> Scores:
     """The values of `evaluate`, with those of the metrics of destructive tools. scores: scores of the same rankings.
-        Args:
-            scores: of the same rankings.
-            tools, gold, sets, unanswered: as for `evaluate`.
-            destructive: (tools of the library,) which may destroy something (`bench.data.hints.destructive_tools`).
+    Args:
+        scores: of the same rankings.
+        tools, gold, sets, unanswered: as for `evaluate`.
+        destructive: (tools of the library,) which may destroy something (`bench.data.hints.destructive_tools`).
     """
     chosen = [column for column, metric in enumerate(scores.metrics) if metric.measure.kind == "destructive"]
     if not chosen or not len(gold):

@@ -16,12 +16,12 @@ A family of all entrants can be flooded: with S systems a p-value is multiplied 
 of one system under other names make every difference insignificant. The alternatives fail under some attack:
 
 - Clusters of systems by their answers: copies with slightly more noise than the clustering threshold become systems of
-their own again.
+  their own again.
 - Hypotheses in the order of entry with alpha spending or investing (Foster and Stine 2008; Javanmard and Montanari
 2018):
 early entrants spend what later ones need, and a late system pays for all before it.
 - The distribution of the largest statistic (Westfall and Young 1993): near-copies cost almost nothing, because it
-accounts for the dependence of the tests; but it still grows with noise systems, which are independent.
+  accounts for the dependence of the tests; but it still grows with noise systems, which are independent.
 
 Blum and Hardt (2015) also rely on a scale that does not depend on who enters: their Ladder compares an entry with the
 current best and not with all other entries. The guarantee is for one entry: of two hundred equal ones, some will be

@@ -5,13 +5,13 @@ units are skewed, because the error then moves with the mean, or if a handful of
 Three corrections, each a formula, keep the size of the test and the coverage of the interval close to nominal on the
 boards' own units (`benchmarks/units.py`):
 
-- Skewness is removed from t by Hall's transformation (Hall 1992, "On the removal of skewness by transformation"):
-g(t) = t + A t²/3 + A² t³/27 + A/6 with A = Σ r³ / (Σ r²)^(3/2) of the units' residual sums r. It increases with t, so
-its inverse gives an interval.
+- Skewness is removed from t by Hall's transformation (Hall 1992, "On the removal of skewness by transformation"): g(t)
+  = t + A t²/3 + A² t³/27 + A/6 with A = Σ r³ / (Σ r²)^(3/2) of the units' residual sums r. It increases with t, so its
+  inverse gives an interval.
 - The degrees of freedom are the smaller of Satterthwaite's from the sizes of units alone and 3 (Σ r²)² / Σ r⁴ from
-their residuals: his formula with the residuals' own variances, whose fourth moment is 3 σ⁴ for normal ones.
+  their residuals: his formula with the residuals' own variances, whose fourth moment is 3 σ⁴ for normal ones.
 - Of t and g(t), the one closer to zero counts, because the transformation overcorrects for heavy symmetric tails. So
-the p-value is the larger of the two, and the interval covers both.
+  the p-value is the larger of the two, and the interval covers both.
 """
 
 from __future__ import annotations
