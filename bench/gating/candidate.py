@@ -21,24 +21,23 @@ from bench.results.store import StoredResult
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the gate needs to know of a candidate.
+    """What the gate needs to know about a candidate.
 
     Attributes:
-        label: what it is called in reports.
-        result_id, method_hash: of a stored result; None for a search that was asked here.
-        protocol, scoring: version of the rules, code that made the values.
+        label: its name in reports.
+        result_id, method_hash: of a stored result; None for a search function.
+        protocol, scoring: version of the rules, and code that computed the values.
         n_failed: judged queries that failed or were not answered.
         rankings: sha256 over rankings and sets (`answers_digest`).
-        per_query: a row for each query: query_id, unit, n_gold, and a column for each metric.
-        run: the rankings, with the columns query_id, rank and tool_id, of the first repeat; None where they are not
-            known.
-        repeats: how often each query was answered.
-        snapshot: what was asked of which tools, where that is known without the dataset.
-        packages: versions of what it was made with; empty where they are not known.
+        per_query: a row per query: query_id, unit, n_gold, and a column for each metric.
+        run: the rankings of the first repeat, with the columns query_id, rank and tool_id; None if unknown.
+        repeats: number of answers per query.
+        snapshot: the queries and tools, if known without the dataset.
+        packages: package versions; empty if unknown.
         names: how its names of tools were mapped to ids; empty if all are ids.
-        marks: what the run and its method want on the row.
-        not_given: why it was not given the tools of the dataset; empty if it was.
-        failures: why queries failed, most frequent first, each in a sentence.
+        marks: marks of the run and its method.
+        not_given: why it did not receive the dataset's tools; empty if it did.
+        failures: why queries failed, most frequent first, as sentences.
     """
 
     label: str
@@ -65,7 +64,7 @@ class Candidate:
 
     @staticmethod
     def of(result: StoredResult) -> Candidate:
-        """A stored result; raises `ResultError` where its tables cannot be read."""
+        """From a stored result; raises `ResultError` if its tables cannot be read."""
         manifest, scored = result.manifest, result.metrics
         sets = result.per_query if result.repeats is None else result.repeats
         return Candidate(
@@ -80,7 +79,7 @@ class Candidate:
             latency=manifest.latency,
             hardware=manifest.environment.hardware,
             tokens=scored.tokens,
-            # Without its ranking it is not known whether it answers the same.
+            # Without its ranking it is unknown whether its answers are the same.
             rankings=answers_digest(result.run, sets) if result.has_run else "",
             per_query=result.per_query,
             run=result.of_repeat().run if result.has_run else None,
@@ -94,14 +93,14 @@ class Candidate:
 
     @property
     def units(self) -> list[int]:
-        """The unit of independence of each query, by code from 0 in order of first appearance."""
+        """The unit of independence of each query, as codes from 0 in order of first appearance."""
         return in_order(np.unique(self.per_query["unit"].to_pylist(), return_inverse=True)[1])
 
     def values(self, metric: str) -> NDArray[np.float64] | None:
-        """(queries,) values of a metric, NaN where it is not taken; None where they, or their code, are not known.
+        """(queries,) values of a metric, NaN if it does not apply; None if they, or their code, are unknown.
 
         Raises:
-            ResultError: a value is one that the metric cannot have.
+            ResultError: a value is impossible for the metric.
         """
         if metric not in self.per_query.column_names or without_code(self.scoring, [metric]):
             return None

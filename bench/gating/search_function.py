@@ -1,4 +1,4 @@
-"""Gating a search function, for the API and the pytest plug-in: it is asked the queries of a baseline."""
+"""Gating a search function, for the API and the pytest plug-in: it gets the queries of a baseline."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
 
     Args:
         search: text of a query -> ids of tools, best first.
-        baseline_file, policy_file: as `bench gate` takes them.
-        name: what the search is called.
+        baseline_file, policy_file: as for `bench gate`.
+        name: name of the search.
 
     Raises:
-        BenchError: a file cannot be read, the dataset cannot be loaded, or an answer is no list of known ids.
+        BenchError: a file cannot be read, the dataset cannot be loaded, or an answer is not a list of known ids.
     """
     policy = read_policy(policy_file)
     baseline = read_baseline(baseline_file)
@@ -50,10 +50,10 @@ def gate_search(search: Search, baseline_file: Path, policy_file: Path, name: st
     metrics = parse_metrics(rule.metric for rule in policy.rule)
     names = [str(metric) for metric in metrics]
     now = baseline.dataset.model_copy(update={"content_hash": dataset.content_hash})
-    # On what a search that is asked now is scored, and by which code.
+    # The data and the code that score a search function now.
     here = {"dataset": now, "protocol": version_for(dataset.gold), "scoring": scoring_code(names)}
     if reasons := not_comparable(baseline.model_copy(update=here), baseline, names, across=baseline.asked is not None):
-        # Said before a search is asked that may take long.
+        # Reported before a search that may take long.
         return not_judged("not comparable", reasons, Side(label=name), baseline_side(baseline))
 
     def load(at_hand: bool) -> Dataset:

@@ -154,7 +154,7 @@ def test_every_other_method_explains_itself_and_agrees_or_says_that_it_does_not(
         explanation = explained.answer.explanation
         if type(build_method(method)).explain is Method.explain:
             assert not explanation.reasons
-            assert explanation.notes == (f"How {method} ranks is not taken apart here: ranks and scores alone.",)
+            assert explanation.notes == (f"{method} does not explain its ranking: ranks and scores only.",)
         else:
             assert explanation.reasons, explanation.notes
 

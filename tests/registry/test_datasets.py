@@ -405,10 +405,10 @@ def test_options_of_the_library_are_part_of_the_spec(spec: str, canonical: str) 
         ("starter(tools=0)", "parameter 'tools' of dataset starter is 0: input should be greater than or equal to 1."),
         ("starter(tools=many)", "parameter 'tools' of dataset starter is 'many': input should be a valid integer"),
         ("starter(seed=1)", "seed=1 of starter has nothing to draw; add tools=N, or leave it out."),
-        ("starter(duplicates=right)", "duplicates=right of starter says what becomes of distractors; add"),
+        ("starter(duplicates=right)", "duplicates=right of starter is about distractors; add"),
         ("starter(duplicates=some, distractors=toucan)", "parameter 'duplicates' of dataset starter is 'some': "),
         ("starter(tools=3)", "tools=3 is too small for starter: its queries name 179 tools"),
-        ("starter(tools=180)", "tools=180 is too large for starter(tools=180): there are 179 tools; set less, or add"),
+        ("starter(tools=180)", "tools=180 is too large for starter(tools=180): there are 179 tools; set fewer, or add"),
     ],
 )
 def test_a_library_that_cannot_be_is_refused(spec: str, sentence: str) -> None:
