@@ -48,7 +48,8 @@ FILES = {
     "tests/room/test_boxes.py": "from bench.room.boxes import Box, first, last\n\n\n"
     + "\n\n".join(f"def test_{name}():\n    assert {name}\n" for name in ("first", "half", "last")),
     "tests/room/test_other.py": "def test_other():\n    pass\n",
-    "tests/hall/test_wide.py": "import bench.room.boxes\n\n\nclass TestAll:\n    def test_everything(self):\n        pass\n",
+    "tests/hall/test_wide.py": "import bench.room.boxes\n\n\n"
+    "class TestAll:\n    def test_everything(self):\n        pass\n",
     "tests/hall/test_shelf.py": "from bench.hall.shelf import Box\n\n\ndef test_shelf():\n    pass\n",
     "tests/test_far.py": "def test_far():\n    pass\n",
 }

@@ -1,4 +1,4 @@
-"""Display names of methods: declared in `names.toml` for this repository's own, the spec for all others."""
+"""Display names of methods: bench's own have a name, which `names.toml` may declare; others have their spec."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
+from bench.registry.methods import built_in_methods
 from bench.results.aliases import caseless
 from bench.results.manifest import MethodIdentity
 
@@ -51,9 +52,9 @@ class Title:
 
 @cache
 def declared_names() -> Mapping[str, Name]:
-    """The names of `names.toml`, by method."""
+    """The names of bench's own methods: that of `names.toml`, else the method's name in words."""
     table = toml_table(DECLARED, "the display names", UsageError)
-    return {
+    return {name: Name(name=name.replace("-", " ").capitalize()) for name in built_in_methods()} | {
         name: validate_record(Name, entry, f"the name of {name} in {DECLARED}", UsageError)
         for name, entry in table.items()
     }
