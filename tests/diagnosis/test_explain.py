@@ -53,6 +53,8 @@ def providers() -> Dataset:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
+    """Run a method on the embedded dataset, or on another."""
+
     def run(method: str, dataset: Dataset | None = None, **plan: Any) -> StoredResult:
         chosen = loaded("starter") if dataset is None else dataset
         runner = Runner(tmp_path / "results", load=lambda _: chosen, build=build_method)
@@ -200,6 +202,7 @@ def test_words_and_their_shares_are_those_of_the_formula(run: Run) -> None:
 
 @pytest.fixture
 def planted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict[str, list[float]]], None]:
+    """Plant vectors of texts, in a cache of the test's own."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "planted"))
 
     def plant(vectors: dict[str, list[float]]) -> None:

@@ -17,6 +17,7 @@ from bench.evaluation.runner import Runner
 from bench.registry import build_method
 from bench.results.store import StoredResult
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
 DATASET = Dataset.build(
     "made",
@@ -44,11 +45,6 @@ class Silent(Method):
         LanguageModel("m").complete(asked)
         return Ranking.of_lists([list(range(self.tools))[:depth] for _ in queries.texts])
 '''
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
 
 def stored(tmp_path: Path, method: str) -> StoredResult:
