@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from kit.chatserver import ChatServer
+from kit.datasets import make_dataset
 
 from bench.base.spec import parse
-from bench.data.card import Card
-from bench.data.dataset import Dataset
-from bench.data.tables import Query, Tables, Tool
+from bench.data.tables import Query, Tool
 from bench.diagnosis.explain import explain
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
@@ -18,14 +17,9 @@ from bench.registry import build_method
 from bench.results.store import StoredResult
 
 pytestmark = pytest.mark.usefixtures("own_cache")
-CARD = Card(id="made", title="Made", summary="", licence="CC0-1.0", redistribution=True, template="description")
-DATASET = Dataset.build(
-    "made",
-    CARD,
-    Tables(
-        [Tool("send", "send", "sends tea"), Tool("token", "token", "gives oats")],
-        [Query("asked", "a seat", {"token": 1}, "test")],
-    ),
+DATASET = make_dataset(
+    [Tool("send", "send", "sends tea"), Tool("token", "token", "gives oats")],
+    [Query("asked", "a seat", {"token": 1}, "test")],
 )
 
 #: Does not say that it asks a language model, so nothing but the network keeps it from asking.
