@@ -1,7 +1,8 @@
-"""What chooses tests and what they share: near tests, slow tests, and folders that are made once."""
+"""What chooses tests and what they share: near tests, slow tests, fixtures, and folders that are made once."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -257,3 +258,22 @@ def test_a_test_that_changes_what_is_shared_is_found(tmp_path: Path) -> None:
     (folder / "d").write_text("")
     (folder / ".lock").write_text("")
     assert changed(tmp_path) == ["data/a", "data/b", "data/d"]
+
+
+def _fixtures(path: Path) -> list[ast.FunctionDef]:
+    """The fixtures that a file of tests defines."""
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(item).startswith("pytest.fixture") for item in node.decorator_list)
+    ]
+
+
+def test_every_fixture_says_what_it_is() -> None:
+    by_place = {
+        f"{path.relative_to(TESTS)}:{item.lineno}": item for path in TESTS.rglob("*.py") for item in _fixtures(path)
+    }
+    assert len(by_place) > 300
+    silent = [f"{place} {item.name}" for place, item in by_place.items() if ast.get_docstring(item) is None]
+    assert not silent, f"give these fixtures a docstring: {', '.join(silent)}"
