@@ -262,9 +262,10 @@ def test_a_test_that_changes_what_is_shared_is_found(tmp_path: Path) -> None:
 
 def _fixtures(path: Path) -> list[ast.FunctionDef]:
     """The fixtures that a file of tests defines."""
+    source = path.read_bytes()
     return [
         node
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for node in (ast.parse(source).body if b"@pytest.fixture" in source else ())
         if isinstance(node, ast.FunctionDef)
         and any(ast.unparse(item).startswith("pytest.fixture") for item in node.decorator_list)
     ]
