@@ -224,3 +224,8 @@ def test_a_scale_of_costs_has_a_few_round_numbers_however_narrow_it_is(first: fl
     assert all(10**first * (1 - 1e-9) <= value <= 10 ** (first + width) * (1 + 1e-9) for value in result)
     assert result == sorted(set(result))
     assert all(float(f"{value:.3g}") == pytest.approx(value, rel=1e-6) for value in result)
+
+
+def test_three_decades_have_room_for_twos_and_fives_and_four_have_not() -> None:
+    assert charts._round(0, 3) == [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    assert charts._round(0, 4) == [1, 10, 100, 1000, 10_000]
