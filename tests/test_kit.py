@@ -117,6 +117,18 @@ def test_tests_near_to_two_changes_take_turns(checkout: Path) -> None:
     assert {names(checkout)[0], names(checkout)[1]} == {"test_shelf", "test_last"}
 
 
+def test_a_test_elsewhere_that_has_the_name_of_the_file_or_shares_a_rare_name_is_as_near(checkout: Path) -> None:
+    for name, line in (("hall/test_boxes.py", "pass"), ("test_rare.py", "assert {'most_boxes': 1}")):
+        (checkout / "tests" / name).write_text(f"def test_{Path(name).stem}():\n    {line}\n")
+    git(checkout, "add", ".")
+    commit(checkout)
+    path = checkout / "bench/room/boxes.py"
+    path.write_text(SOURCE.replace("x + 1", "x + most_boxes"))
+    order = names(checkout)
+    assert order[0] == "test_test_rare"
+    assert order.index("test_test_boxes") < order.index("test_other")
+
+
 def test_changed_tests_are_near_themselves(checkout: Path) -> None:
     path = checkout / "tests/room/test_boxes.py"
     path.write_text(path.read_text().replace("assert half", "assert not half"))

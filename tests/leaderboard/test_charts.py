@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.leaderboard.pages import charts
+from bench.results.manifest import MetricValue
 from bench.show.figures import fit_names
 
 HOSTILE = '</text><script>alert("x")</script>&\x00\u202e'
@@ -197,6 +199,16 @@ def test_steps_have_a_line_at_every_fifth() -> None:
     upright = [item.attrib["d"] for item in root.iter() if item.get("class") == "grid" and "V" in item.attrib["d"]]
     places = [float(path[1:].partition(",")[0]) for path in upright]
     assert places == pytest.approx([52 + (charts.WIDTH - 76) * fifth / 5 for fifth in range(6)], abs=0.06)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(3, 3), (40, 5)])
+def test_the_first_stage_is_named_and_each_other_whose_name_covers_none(count: int, shown: int) -> None:
+    value = MetricValue(mean=0.5, low=0.4, high=0.6, n=9)
+    root = ElementTree.fromstring(charts.trend("t", [charts.DatedMean(f"d{i}", value, "") for i in range(count)], "m"))
+    texts = {item.text: float(item.attrib["x"]) for item in root.iter() if re.fullmatch(r"d\d+", item.text or "")}
+    assert "d0" in texts
+    assert len(texts) == shown
+    assert all(after - before >= 80 for before, after in pairwise(texts.values()))
 
 
 def test_a_label_that_is_led_to_may_stand_above_its_point_as_well_as_below() -> None:
