@@ -222,7 +222,7 @@ def test_near_tests_that_have_no_time_are_counted_and_fail_nothing(suite: Callab
     commit(tmp_path)
     assert "1 passed" in suite("--near")
     (tmp_path / "conftest.py").write_text(
-        'pytest_plugins = ["kit.selection"]\nimport kit.selection\nkit.selection.NEAR_SECONDS = 0\n'
+        'pytest_plugins = ["kit.selection"]\nimport kit.selection\nkit.selection.NEAR_SECONDS = -1\n'
     )
     assert "No time was left for 1 of the near tests: `make test` runs them." in suite("--near")
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 CODE = {"bench": "bench", "methods": "bench.methods", "datasets": "bench.datasets", "leaderboard": "bench.leaderboard"}
 CODE |= {"tests/kit": "kit"}
 #: The most tests that are chosen, for a change of whatever size.
-MOST = 300
+MOST = 150
 #: A name that so few tests have, or fewer, leads to them from any room.
 FEW = 10
 
