@@ -31,8 +31,8 @@ from bench.lookup.current import Built, is_of_today
 from bench.results.choices import is_choice
 from bench.results.store import RUN, StoredResult
 
-#: Folders of a site.
-FOLDERS = frozenset({"c", "d", "e", "h", "l", "m", "n", "r", "s", "static", "t", "tables"})
+#: Folders of a site that hold no pages.
+_OTHER_FOLDERS = frozenset({"c", "static", "tables"})
 #: If all rankings together have at most this many bytes, each is read and checked, not only those shown.
 _MOST_VERIFIED = 1 << 30
 #: Default limit of lines of all downloads together.
@@ -178,12 +178,17 @@ def build_site(
         return Site(tuple(boards), tuple(choices), tuple(rejected), incomplete, writer.finish())
 
 
+def site_folders() -> frozenset[str]:
+    """Folders of a site: those of its pages, and those of files that pages read."""
+    return _OTHER_FOLDERS | {folder for page in pages() if (folder := page.path.rpartition("/")[0])}
+
+
 def check_apart(results: Path, out: Path) -> None:
     """Raise `UsageError` if pages would be written among results."""
     source, place = results.resolve(), out.resolve()
     if place.is_relative_to(source):
         raise UsageError(f"the site folder {out} is inside the results folder {results}; choose another --out.")
-    if source.is_relative_to(place) and source.relative_to(place).parts[0] in FOLDERS:
+    if source.is_relative_to(place) and source.relative_to(place).parts[0] in site_folders():
         raise UsageError(
             f"the results folder {results} is inside the page folders of the site {out}; choose another --out."
         )

@@ -1,4 +1,4 @@
-"""`bench bless`: store results as baselines for the regression gate."""
+"""`bench bless`: store a result as a baseline for the regression gate."""
 
 from __future__ import annotations
 

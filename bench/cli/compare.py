@@ -1,4 +1,4 @@
-"""`bench compare`: differences between systems, with intervals and corrected tests."""
+"""`bench compare`: compare systems: differences, intervals, corrected tests, ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench gate`: check a candidate against its baseline."""
+"""`bench gate`: check a result against its baseline, with its own exit codes."""
 
 from __future__ import annotations
 

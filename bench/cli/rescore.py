@@ -1,4 +1,4 @@
-"""`bench rescore`: bring stored results to the rules, units and code of today."""
+"""`bench rescore`: bring stored results to the newest rules, without running methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench run`: run methods on datasets under the protocol."""
+"""`bench run`: run methods on datasets and store the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Display names of methods: `names.toml` declares those of this repository; other methods show their spec.
+"""Display names of methods: bench's own have a name, which `names.toml` may declare; others show their spec.
 
 All pages use them.
 """
@@ -21,6 +21,7 @@ from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
 from bench.leaderboard.boards.facts import facts_of
 from bench.lookup.aliases import caseless
+from bench.registry.methods import built_in_methods
 from bench.results.manifest import MethodIdentity
 
 #: Where the names are declared.
@@ -54,9 +55,9 @@ class Title:
 
 @cache
 def declared_names() -> Mapping[str, Name]:
-    """The names of `names.toml`, by method."""
+    """The names of bench's own methods: that of `names.toml`, else the method's name in words."""
     table = toml_table(DECLARED, "the display names", UsageError)
-    return {
+    return {name: Name(name=name.replace("-", " ").capitalize()) for name in built_in_methods()} | {
         name: validate_record(Name, entry, f"the name of {name} in {DECLARED}", UsageError)
         for name, entry in table.items()
     }

@@ -35,6 +35,7 @@ def imported() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
+    """The address of an MCP server with three tools."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([*SERVER, "web", "--tools", "a,b,c", "--page", "2", "--port", str(port)])

@@ -79,6 +79,7 @@ class Recommends(Asked):
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
+    """Each test counts calls from zero."""
     Asked.calls = 0
 
 

@@ -39,13 +39,6 @@ class Notes:
         self.notes.append(message)
 
 
-@pytest.fixture
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache."""
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
 # Names --------------------------------------------------------------------------------------------------------------
 
 
@@ -261,6 +254,7 @@ def test_every_wrong_count_is_told() -> None:
 
 @pytest.fixture
 def added() -> Path:
+    """An added dataset."""
     folder = data_folder() / "datasets" / "made"
     write_dataset(Dataset.build("made", CARD, TABLES), folder)
     return folder
@@ -376,6 +370,7 @@ def test_a_corrupt_file_of_the_mirror_is_refused_whatever_the_loader_makes_of_it
 
 @pytest.fixture
 def extra() -> Path:
+    """An added catalogue of nine tools."""
     folder = data_folder() / "datasets" / "extra"
     tools = [Tool(f"x/{i}", f"n{i}", f"Says {i}.", parent="x") for i in range(9)]
     card = CARD.model_copy(update={"id": "extra", "counts": None})

@@ -33,6 +33,7 @@ def results(made: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def verdicts(load: Any) -> Callable[[Path], list[CheckedSubmission]]:
+    """The verdicts on a path."""
     return lambda path: list(check_place(path, load))
 
 

@@ -184,6 +184,8 @@ class _Patched:
 
 @pytest.fixture
 def submitted(tmp_path: Path, load: Any) -> Callable[..., CheckedSubmission]:
+    """An honest submission, to be forged."""
+
     def submitted(result: StoredResult, *board: StoredResult) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(pack(result))

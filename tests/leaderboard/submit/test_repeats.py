@@ -76,6 +76,8 @@ def _sha256(data: bytes) -> str:
 
 @pytest.fixture
 def checked(tmp_path: Path, starter: Dataset) -> Checked:
+    """Check a submission with repeats."""
+
     def checked(data: bytes | dict[str, bytes]) -> CheckedSubmission:
         path = tmp_path / "handed-in.zip"
         path.write_bytes(data if isinstance(data, bytes) else write_archive(data))
