@@ -92,7 +92,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/evaluation/checkpoints", "bench/evaluation/executors", "bench/evaluation/worker"),
         *("bench/identity/reach", "bench/lab/training/checkpoints", "bench/lab/training/drafts"),
         *("bench/lab/training/generator", "bench/lab/training/loop", "bench/lab/training/mining"),
-        *("bench/lab/synthesis/command", "bench/models/llm/local", "bench/results/unfinished"),
+        *("bench/lab/synthesis/command", "bench/models/llm/local", "bench/lookup/unfinished"),
         *("leaderboard/buildcache", "leaderboard/writer", "leaderboard/submit/command", "leaderboard/submit/handover"),
         *("leaderboard/submit/reader", "leaderboard/submit/sandbox"),
     ),
@@ -100,7 +100,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/cli/schemas/__init__", "bench/example/write", "bench/models/declared", "bench/registry/differences"),
         "bench/importing/dialects",
         *("bench/lab/reproduce/artefacts", "bench/lab/reproduce/cells", "bench/lab/reproduce/claims"),
-        *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/comparability"),
+        *("bench/lab/reproduce/recipes", "bench/results/code_versions", "bench/results/scoring_code"),
         "leaderboard/boards/names",
     ),
     "it reads files of a model as the library does that runs the model, and their bytes are part of each result's id": (
@@ -111,7 +111,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("bench/choices/outcomes", "bench/results/failures", "leaderboard/boards/tables"),
     ),
     "it looks for an id or a name in files, without reading what they say": (
-        *("bench/results/finding", "bench/results/removal", "bench/results/tries", "bench/registry/versions"),
+        *("bench/lookup/finding", "bench/lookup/removal", "bench/comparison/variants", "bench/registry/versions"),
     ),
     "it packs files as they are": ("leaderboard/submit/code",),
     "it reads what the system, the platform or pip has written": (

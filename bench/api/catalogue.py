@@ -149,11 +149,9 @@ def fit_method(method: Method, data: str | Dataset) -> Method:
     library = Library.of(dataset, dataset.card.template)
     history = History.of(dataset, library, dataset.rows(dataset.card.split))
     if is_oracle(method):
-        raise UsageError(
-            f"{method} is shown the gold of the queries, so that it can only be run: bench.run({method!r})."
-        )
+        raise UsageError(f"{method} needs the gold of the queries, so it can only be run: bench.run({method!r}).")
     if needs_history(method) and not history.gold.counts.any():
-        raise UsageError(f"{method} needs past queries, and {dataset.spec} has none.")
+        raise UsageError(f"{method} needs past queries, but {dataset.spec} has none.")
     preflight(method, library, history)
     if len(history):
         method.fit(history)

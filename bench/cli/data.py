@@ -1,4 +1,4 @@
-"""`bench data`: fetch, inspect, audit, export, add and import datasets."""
+"""`bench data`: fetch, inspect, audit, export and add datasets."""
 
 from __future__ import annotations
 

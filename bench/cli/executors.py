@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,10 @@ from bench.base.errors import UsageError
 from bench.base.spec import Spec
 from bench.cli.common import F
 from bench.cli.help import more_option
-from bench.data.dataset import Dataset
-from bench.evaluation.executors import Executor, Processes
+
+if TYPE_CHECKING:
+    from bench.data.dataset import Dataset
+    from bench.evaluation.executors import Executor
 
 
 def executor_options(function: F) -> F:
@@ -41,7 +43,11 @@ def chosen_executor(jobs: int, address: str | None, load: Callable[[Spec], Datas
         UnavailableError: Ray, or the part of bench that uses it, is not installed.
     """
     if address is None:
-        return Processes(jobs) if jobs > 1 else None
+        if jobs == 1:
+            return None
+        from bench.evaluation.executors import Processes
+
+        return Processes(jobs)
     if jobs > 1:
         raise UsageError("--ray takes as many cells at a time as the cluster has room for: give no --jobs with it.")
     executor: Executor = join_cluster(address, load)

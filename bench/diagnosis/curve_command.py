@@ -1,4 +1,4 @@
-"""`bench curve`: a metric against the size of the library."""
+"""`bench curve`: show a metric against the size of the library."""
 
 from __future__ import annotations
 

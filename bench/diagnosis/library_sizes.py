@@ -13,9 +13,9 @@ from bench.base.errors import UsageError
 from bench.base.records import Record
 from bench.base.spec import Spec, parse
 from bench.evaluation.plan import Plan
+from bench.lookup.finding import latest
 from bench.registry.datasets import resolve
 from bench.registry.methods import check_spec
-from bench.results.finding import latest
 from bench.results.manifest import Manifest, MetricValue
 from bench.results.store import StoredResult
 from bench.results.units import sample

@@ -1,4 +1,4 @@
-"""`bench init`: a folder to start from."""
+"""`bench init`: write an example to start from: tools, queries, policy, workflow."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where a job of CI installs bench from: where this bench came from, so that both run the same code.
+"""Where a CI job installs bench from: the same source as this bench, so that both run the same code. `init` uses it.
 
-A package index may not have bench, or another version of it. pip records where it installed a package from (PEP 610);
-of a checkout, git knows where it is pushed to.
+A package index may not have bench, or another version of it. pip records the source of a package (PEP 610); for a
+checkout, git knows its remotes.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import bench
 from bench.base.errors import DISTRIBUTION
 from bench.base.strict_json import loads
 
-#: What a wheel of a checkout is made of; the first is the package, and it holds the other folders.
+#: The folders of a checkout that make a wheel; the first is the package, which contains the others.
 _PACKED = ("bench", "datasets", "leaderboard", "methods", "pyproject.toml")
-#: `git@HOST:PATH`, as `git remote` has the address of many checkouts.
+#: `git@HOST:PATH`, the address of many remotes.
 _SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+\.[\w-]+):(?P<path>(?!/)[\w./~-]+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-#: What needs no quotes in YAML and in a shell, in a requirement.
+#: Requirements that need no quotes in YAML and in a shell.
 _HARMLESS = re.compile(r"[\w./:@+~=%#-]+", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Source:
-    """What pip is told to install.
+    """What pip should install.
 
     Attributes:
-        requirement: such as `git+https://HOST/OWNER/REPOSITORY@COMMIT`; at least on this machine, pip can install it.
-        note: what its reader has to do before it works elsewhere; empty where nothing is left to do.
+        requirement: such as `git+https://HOST/OWNER/REPOSITORY@COMMIT`; pip can install it at least on this machine.
+        note: what to do before it works elsewhere; empty if nothing.
     """
 
     requirement: str
@@ -43,7 +43,7 @@ class Source:
 
 
 def find_source() -> Source:
-    """Where this bench came from; nothing is asked of the network."""
+    """The source of this bench; no network is used."""
     code = Path(bench.__file__).resolve().parent
     recorded: Any = {"url": code.parent.as_uri(), "dir_info": {}}
     try:
@@ -60,10 +60,10 @@ def find_source() -> Source:
 
 
 def source_of(recorded: Any, code: Path) -> Source:
-    """Where an installation came from.
+    """The source of an installation.
 
     Args:
-        recorded: its `direct_url.json`; None where it came from an index.
+        recorded: its `direct_url.json`; None if it came from an index.
         code: its folder `bench`.
     """
     released, note = f"{DISTRIBUTION}=={bench.__version__}", "tell CI's pip its index, if this bench is not from PyPI"
@@ -85,13 +85,13 @@ def source_of(recorded: Any, code: Path) -> Source:
 
 
 def _of_this_machine(requirement: str) -> Source | None:
-    """What pip can install here alone; None for an address elsewhere."""
+    """What pip can only install on this machine; None for an address elsewhere."""
     note = f"no other machine can read {requirement}: put it where CI can, and write that address in BENCH"
     return Source(requirement, note) if requirement.removeprefix("git+").startswith("file:///") else None
 
 
 def _of_address(remote: str, revision: str) -> Source | None:
-    """A commit at an address of git's: as anybody can read it, without a user or a password; None if it has none."""
+    """A commit at a git address, in a form anyone can read, without user or password; None if it has none."""
     short = _SCP.fullmatch(remote)
     try:
         parts = urlsplit(f"ssh://{short['host']}/{short['path']}" if short else remote)
@@ -106,7 +106,7 @@ def _of_address(remote: str, revision: str) -> Source | None:
 
 
 def _of_checkout(folder: Path, code: Path) -> Source | None:
-    """The commit of a checkout by where it is pushed to, or else by its folder; None if the folder is none.
+    """The commit of a checkout at its remote, or else at its folder; None if the folder is not a checkout.
 
     Args:
         folder: of the checkout's `pyproject.toml`.
@@ -129,7 +129,7 @@ def _of_checkout(folder: Path, code: Path) -> Source | None:
     elif len(same) < len(modules):
         notes.append(f"install bench again, because it was built from other code than that of {short}")
     revision = f"{commit}#subdirectory={inside}" if inside else commit
-    # The remotes that have the commit first, and of several git's own name for the first.
+    # The remotes that have the commit first; among several, git's default name first.
     without = {name for name in remotes if f"refs/remotes/{name}/" not in branches}
     for name in sorted(remotes, key=lambda name: (name in without, name != "origin")):
         if found := _of_address(remotes[name], revision):

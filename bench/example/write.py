@@ -1,4 +1,4 @@
-"""Write the example into a folder: tools of two servers, queries, a policy, jobs of CI."""
+"""Write the example of `bench init` into a folder: tools of two servers, queries, a policy, CI jobs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from bench.base.errors import UsageError
 from bench.base.paths import write_text
 from bench.example.source import find_source
 
-#: The files by where they go; a hidden one begins with `dot_`, as packages leave hidden files out.
+#: The files by their paths; hidden ones begin with `dot_`, because packages leave hidden files out.
 _SOURCES = Path(__file__).with_name("files")
-#: In a file of the example, what pip is told to install: the bench that wrote it, as another may have other code.
+#: What CI installs with pip, in a file of the example: the bench that wrote it, because another may differ.
 _SOURCE = "BENCH_SOURCE"
-#: What the example's README begins with.
+#: The beginning of the example's README.
 FIRST_COMMAND = "bench data import desk-example tools --queries queries.csv"
 
 
 def write_example(folder: Path) -> list[Path]:
     """Write the example into a folder, which may exist.
 
-    Each file is there whole or not at all. If writing was killed, the same call writes what is missing.
+    Each file is written completely or not at all. If writing was killed, the same call writes what is missing.
 
     Returns:
         The files.
 
     Raises:
-        UsageError: the whole example is there already, or a file that is not as in the example; nothing is written.
-        StorageError: a file cannot be written; none of those that were missing stays.
+        UsageError: the whole example, or a file that differs from it, is already there; nothing is written.
+        StorageError: a file cannot be written; no new file remains.
     """
     source = find_source().requirement
     texts = {
@@ -52,7 +52,7 @@ def write_example(folder: Path) -> list[Path]:
 
 
 def _is(path: Path, text: str) -> bool:
-    """Whether a path is a file with this text: an earlier call that was killed has written it."""
+    """Whether a path is a file with this text, written by an earlier call that was killed."""
     try:
         return path.is_file() and not path.is_symlink() and path.read_bytes() == text.encode("utf-8")
     except OSError:

@@ -1,4 +1,4 @@
-"""`bench tune`: tune a method's parameters on the dev split, or on a part of train."""
+"""`bench tune`: tune a method's parameters on dev or train queries."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ from bench.base.spec import Spec, Value, format_value, parse
 from bench.data.dataset import Dataset
 from bench.data.devsplit import HeldOut, hold_out_dev
 from bench.data.template import Template
-from bench.evaluation.ask import ask, check, prepare
+from bench.evaluation.ask import ask, prepare
 from bench.evaluation.executors import Executor, side_by_side
-from bench.evaluation.method_errors import metric_errors
+from bench.evaluation.method_errors import check, metric_errors
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.interface import History, Library, Method

@@ -1,4 +1,4 @@
-"""`bench check`: conformance tests of a method."""
+"""`bench check`: run conformance tests on a method."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Baselines over time: the versions of each file that version control has, and the file as it is.
+"""Baselines over time: the versions of each file in version control, and the current file. The site's gates use it.
 
-A baseline is replaced by a commit, so its history is that of the file. Git is asked for it, and nothing of a repository
-is run: commits are listed and files of them are read.
+A baseline is replaced by a commit, so its history is that of the file. Git is only asked to list commits and read
+files; no code of the repository runs.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pathlib import Path
 from bench.base.errors import ResultError
 from bench.gating.baseline import Baseline, is_ours, parse_baseline, read_baseline
 
-#: Versions of a file that are read, the newest.
+#: Maximum versions of a file to read, the newest.
 MOST_VERSIONS = 100
 #: Bytes of a version.
 _LARGEST = 64 << 20
-#: Seconds that git has for one answer.
+#: Seconds for one answer of git.
 _PATIENCE = 60
 
 
 @dataclass(frozen=True)
 class Version:
-    """A baseline as it once was.
+    """A version of a baseline.
 
     Attributes:
-        commit: the commit that brought it; empty for a file that is not committed as it is.
+        commit: the commit that added it; empty for an uncommitted file.
     """
 
     baseline: Baseline
@@ -36,12 +36,12 @@ class Version:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A file of a baseline and what it was before.
+    """A baseline file with its history.
 
     Attributes:
         name: the file's name.
-        versions: the oldest first; a commit that changed nothing of the baseline is none.
-        unreadable: how many versions are damaged, or of a schema that this bench does not read.
+        versions: oldest first; commits that did not change the baseline are left out.
+        unreadable: number of damaged versions, or versions with a schema that this bench does not read.
         cut: whether the checkout is shallow, so that earlier versions may be missing.
     """
 
@@ -52,13 +52,13 @@ class Ledger:
 
 
 def read_ledgers(place: Path) -> list[Ledger]:
-    """The baselines of a folder, or the one of a file, by name.
+    """The baselines of a folder, or that of a file, by name.
 
-    JSON files of a folder that are not baselines are left out. Where a folder is not under git, or git is not
-    installed, a baseline has a single version.
+    JSON files that are not baselines are left out. If the folder is not under git, or git is not installed, a baseline
+    has a single version.
 
     Raises:
-        ResultError: there is no such place, it holds no baseline, or one of them cannot be read.
+        ResultError: the place does not exist, contains no baseline, or one of them cannot be read.
     """
     if place.is_dir():
         files = sorted(path for path in place.glob("*.json") if is_ours(path))
@@ -73,7 +73,7 @@ def _ledger(path: Path) -> Ledger:
     now = read_baseline(path)
     versions: list[Version] = []
     unreadable = 0
-    # Commits that changed the file, the newest first; of a file that is not under git, none.
+    # Commits that changed the file, newest first; empty for a file that is not under git.
     said = _git(path, "log", "--format=%H", "--no-show-signature", "-n", str(MOST_VERSIONS), "--", f"./{path.name}")
     for commit in reversed((said or b"").decode("ascii", "replace").split()):
         size = _git(path, "cat-file", "-s", f"{commit}:./{path.name}")
@@ -94,8 +94,8 @@ def _ledger(path: Path) -> Ledger:
 
 
 def _git(path: Path, *arguments: str) -> bytes | None:
-    """What git says in the folder of a file; None where it fails, as in a folder that is not under git."""
-    # Variables of a hook would lead to another repository; no pager or prompt may wait for somebody.
+    """Git's output in the folder of a file; None if it fails, as outside of a repository."""
+    # A hook's variables would lead to another repository; no pager or prompt may wait for input.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     options = ("--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", str(path.parent))
     try:

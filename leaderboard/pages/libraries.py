@@ -1,4 +1,4 @@
-"""A page for each dataset with results on libraries of other sizes: what becomes of a method as the library grows."""
+"""A page for each dataset with results on libraries of other sizes: how methods change as the library grows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.show.figures import MOST_SERIES, Sized
 
 
 def libraries_path(base: str) -> str:
-    """Where the curves of a dataset are."""
+    """The path of a dataset's curves."""
     return f"l/{unique_slug(base)}.html"
 
 
@@ -35,7 +35,7 @@ def _write(content: Content, writer: Writer) -> None:
 
 
 def _note(curves: Curves) -> str:
-    """What the card of the largest library says of how it was drawn; empty where the dataset is not at hand."""
+    """How the largest library was drawn, from its card; empty if the dataset is unavailable."""
     board = list(curves.boards.values())[-1]
     data = data_of(board.spec, board.content_hash)
     issues = [] if data.dataset is None or data.card is None else data.card.known_issues

@@ -1,4 +1,4 @@
-"""Asking a retriever that runs as a process of its own: one line of JSON to its input, one from its output."""
+"""Ask a retriever in a process of its own: one line of JSON to its input, one from its output. Methods call it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from bench.base.strict_json import RepeatedKey, loads
 from bench.base.text import one_line
 from bench.remote.answers import KEPT, Unusable, last_words
 
-#: The longest line that is read, in bytes.
+#: Maximum bytes of a line.
 LONGEST = 8 << 20
-#: How often a process that ended or was stopped is started again, in one run.
+#: How often one run restarts a process that ended or was stopped.
 RESTARTS = 3
-#: Seconds that a process may take from its start to its first answer, beside the time of a query.
+#: Seconds from the start of a process to its first answer, in addition to the time of a query.
 START = 60.0
-#: Seconds in which an error output that was written before an answer arrives after it.
+#: Seconds within which error output written before an answer arrives after it.
 _LAG = 0.05
 #: The environment variable with the path of the catalogue.
 CATALOGUE = "BENCH_TOOLS"
 
 
 class ProcessClient:
-    """One process, started with the first question and again if it ends; for one thread at a time.
+    """A process, started with the first question and again if it ends; for one thread at a time.
 
     Args:
-        command: split as a POSIX shell would; no shell is started.
-        timeout: seconds that one answer may take.
-        catalogue: the file of the library, whose path the process gets in `BENCH_TOOLS`.
+        command: split as by a POSIX shell; no shell is started.
+        timeout: maximum seconds for one answer.
+        catalogue: the file of the library, whose path the process receives in `BENCH_TOOLS`.
 
     Raises:
         UsageError: the command is empty or has an open quote.
@@ -65,23 +65,23 @@ class ProcessClient:
         """The answer to one question, as the line that the process wrote.
 
         Raises:
-            Unusable: it took too long, wrote a line that is no answer to this question, or ended; the next question
+            Unusable: it took too long, wrote a line that does not answer this question, or ended; the next question
                 starts it again.
-            UnavailableError: it cannot be started, or has been started again too often.
+            UnavailableError: it cannot be started, or was started again too often.
         """
         fresh = self._running is None
         running = self._running or self._start()
         self._asked += 1
         self._errors = running.errors
         if not fresh:
-            # What it said before is of another question; whole lines, so that no half of a key is left.
+            # Earlier output belongs to another question; drop whole lines, so that no half of a key is left.
             del self._errors[: self._errors.rfind(b"\n") + 1]
         line = json.dumps({"id": self._asked, **question}, ensure_ascii=True).encode() + b"\n"
         try:
             reply = running.exchange(line, self._timeout + (START if fresh else 0.0))
             _check_id(reply, self._asked)
         except Unusable as error:
-            # What it writes next may belong to this question: only a new process is known to be in step.
+            # Its next output may belong to this question: only a new process is known to be in step.
             self.close()
             self._last_failure = f"{error}{self.said()}"
             raise Unusable(self._last_failure) from None
@@ -89,11 +89,11 @@ class ProcessClient:
 
     @property
     def was_asked(self) -> bool:
-        """Whether a question was put to it."""
+        """Whether it was asked a question."""
         return self._asked > 0
 
     def said(self) -> str:
-        """What it wrote to its error output since the last question, as the end of a sentence."""
+        """Its error output since the last question, as the end of a sentence."""
         if not self._errors:
             time.sleep(_LAG)
         text = last_words(bytes(self._errors))
@@ -121,11 +121,11 @@ class ProcessClient:
 
 
 class _Running:
-    """A process, and threads that read what it writes; they do not hold this object, so that it ends with its user."""
+    """A process, and threads that read its output; they do not reference this object, so that it ends with its user."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         pipe = subprocess.PIPE
-        # A session of its own, so that what it starts is stopped with it.
+        # In its own session, so that its children are stopped with it.
         self._process = subprocess.Popen(
             command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
         )
@@ -138,7 +138,7 @@ class _Running:
 
     def exchange(self, line: bytes, seconds: float) -> bytes:
         """Write a line and wait for the next one."""
-        # In the background: a process that reads nothing fills the pipe, and a write would wait without an end.
+        # In the background: a process that does not read fills the pipe, and a write would block forever.
         _in_background(_write, self._process.stdin, line)
         try:
             reply = self._lines.get(timeout=seconds)
@@ -147,7 +147,7 @@ class _Running:
         if not reply:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
-            # Its last words may still be on their way; a child that holds the pipe is not waited for.
+            # Its last output may still be arriving; do not wait for a child that keeps the pipe open.
             self._hearing.join(1.0)
             raise Unusable(f"no answer: the process ended with {self._process.returncode}")
         if len(reply) > LONGEST:
@@ -171,7 +171,7 @@ def _write(stream: IO[bytes], line: bytes) -> None:
 
 
 def _read_lines(stream: IO[bytes], lines: queue.Queue[bytes], gone: threading.Event) -> None:
-    """Pass lines on; an empty one at the end. A process that writes more than it is asked for has to wait."""
+    """Pass lines on, with an empty one at the end. A process that writes more than requested has to wait."""
     line = b"?"
     while line and not gone.is_set():
         try:
@@ -204,13 +204,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def offer(file: Path, text: str) -> None:
-    """Write a file of which `was_read` can tell whether somebody has read it."""
+    """Write a file for which `was_read` can tell whether it has been read."""
     file.write_text(text, "utf-8")
     _forget_reading(file)
 
 
 def was_read(file: Path) -> bool | None:
-    """Whether a file that was offered has been read since; None where the file system does not record it."""
+    """Whether an offered file has been read since; None if the file system does not record it."""
     if file.stat().st_atime > 0:
         return True
     file.read_bytes()
@@ -220,16 +220,16 @@ def was_read(file: Path) -> bool | None:
 
 
 def _forget_reading(file: Path) -> None:
-    # Long ago: so the first reading is recorded also where most are not (`relatime`).
+    # Long ago, so that the first read is recorded even with `relatime`.
     os.utime(file, (0, file.stat().st_mtime))
 
 
 def _check_id(reply: bytes, question: int) -> None:
-    """An answer may name the question that it answers, and must then name this one."""
+    """An answer may name its question, which must then be this one."""
     try:
         value = loads(reply)
     except RepeatedKey:
-        return  # which the reader of answers tells
+        return  # which the reader of answers reports
     except (ValueError, RecursionError):
         line = one_line(mask(reply[:KEPT].decode("utf-8", "replace")), 80)
         raise Unusable(f"a line that is not JSON ({line!r})") from None

@@ -14,9 +14,9 @@ from bench.__main__ import run
 from bench.base.errors import ResultError
 from bench.choices.outcomes import FAULTS, MEANINGS, read_replies
 from bench.choices.runs import LONGEST_DESCRIPTION
+from bench.lookup.finding import find_result
 from bench.methods.choose import _LONGEST_DESCRIPTION, Fault
 from bench.registry import load_dataset
-from bench.results.finding import find_result
 from bench.results.store import NOTES, StoredResult, find_results
 
 
@@ -372,5 +372,5 @@ def test_a_choice_is_no_source_of_choices(choose: Any, chat_server: ChatServer, 
     results = tmp_path / "results"
     assert run(["choose", identifier, "--model", "scripted", "--results", str(results)]) == 2
     assert "is a choice itself" in capsys.readouterr().err
-    with pytest.raises(Exception, match="is no choice"):
+    with pytest.raises(Exception, match="is not a choice"):
         read_replies(find_result(results, "bm25@starter"))

@@ -34,6 +34,7 @@ TEXTS = [f"request {number}: {'a longer text ' * (number % 7)}" for number in ra
 
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A cache of the test's own, and patience with a busy machine."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     # On a busy machine, another process takes long to begin.
     monkeypatch.setattr(shards, "_PATIENCE", 120)
@@ -89,6 +90,7 @@ class Counted(CachedModel[str]):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """A folder that knows the process of the driver."""
     (tmp_path / "driver").write_text(str(os.getpid()))
     return tmp_path
 

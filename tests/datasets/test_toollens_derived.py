@@ -31,11 +31,13 @@ def digest(text: str) -> str:
 
 @pytest.fixture
 def unseen(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toollens-unseen")
 
 
 @pytest.fixture
 def domains(mirror: Path) -> Dataset:
+    """The dataset, loaded once in a process."""
     return loaded("toollens-domains")
 
 

@@ -84,6 +84,8 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def git(checkout: Path) -> Callable[[str], str]:
+    """Run git in a checkout of the test's own."""
+
     def git(words: str) -> str:
         command = ["git", "-C", str(checkout.parent), "-c", "user.name=a", "-c", "user.email=a@b", *shlex.split(words)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

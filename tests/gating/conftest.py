@@ -60,11 +60,13 @@ def judged(then: Mapping[str, Any], now: Mapping[str, Any], policy: dict[str, An
 
 @pytest.fixture(name="make_baseline")
 def _make_baseline() -> Made:
+    """Make a baseline of values, by `make_baseline`."""
     return make_baseline
 
 
 @pytest.fixture(name="judged")
 def _judged() -> Made:
+    """Judge values against a baseline, by `judged`."""
     return judged
 
 

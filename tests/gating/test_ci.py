@@ -72,6 +72,7 @@ class Machine:
 
 @pytest.fixture
 def wheel(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a wheel, built once in a run."""
     source = tmp_path_factory.mktemp("source") / "checkout"
     (built,) = once("wheel", lambda folder: build(copied(source), folder, "--wheel")).glob("*.whl")
     return built
@@ -107,6 +108,7 @@ def check_split(workflow: Any) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Comments]:
+    """A server of comments."""
     with comments() as server:
         yield server
 

@@ -41,6 +41,7 @@ def host(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def server(host: str, tmp_path: Path) -> Iterator[Comments]:
+    """A server of comments, as each host has it."""
     with comments(tmp_path / "socket" if host == "github" else None) as server:
         yield server
 

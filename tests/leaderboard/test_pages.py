@@ -23,6 +23,7 @@ from kit.sites import kept
 from bench.__main__ import run as command
 from bench.base.paths import results_folder
 from bench.comparison.best import best_sentence
+from bench.comparison.rows import competes
 from bench.leaderboard import site as site_module
 from bench.leaderboard.boards import standings
 from bench.leaderboard.boards.overall import overall
@@ -31,7 +32,6 @@ from bench.leaderboard.pages.rendering import _ticks
 from bench.methods import bm25
 from bench.metrics import measures
 from bench.registry import load_dataset
-from bench.results.comparability import competes
 from bench.results.units import number_units
 from bench.stats.bootstrap import bca_intervals
 from bench.stats.bounded import Span

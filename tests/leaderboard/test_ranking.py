@@ -24,6 +24,7 @@ from bench import compare
 from bench.__main__ import run as command
 from bench.base.errors import UsageError
 from bench.base.paths import results_folder
+from bench.comparison.rows import competes
 from bench.data.entries import dataset_entries
 from bench.leaderboard.boards import answers as answers_module
 from bench.leaderboard.boards import board as board_module
@@ -32,7 +33,6 @@ from bench.leaderboard.boards import rankingset, standings, tables
 from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOW, METRIC, P, pairs_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.registry import load_dataset
-from bench.results.comparability import competes
 from bench.results.store import StoredResult
 from bench.stats.differences import sign_flip_intervals
 from bench.stats.noninferiority import pair_verdict
@@ -560,7 +560,7 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
     site = build()
     assert any("starter: The dataset was not in the cache" in sentence for sentence in site.made.incomplete)
     assert not list(site.folder.glob("overall-*-unseen.html"))
-    assert "was not at hand when this site was built" in site.page("index.html").text
+    assert "was unavailable when this site was built" in site.page("index.html").text
 
 
 VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'

@@ -59,6 +59,7 @@ def method(service: Service, **more: Value) -> Spec:
 
 @pytest.fixture
 def search(service: Service) -> Search:
+    """What the service answers with."""
     service.answer = Search()
     return service.answer
 

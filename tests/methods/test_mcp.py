@@ -47,11 +47,13 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def server(tools: Path) -> list[str]:
+    """The command of a server with a search tool."""
     return [*SERVER, "--search", str(tools)]
 
 
 @pytest.fixture
 def address(server: list[str]) -> Iterator[str]:
+    """The address of that server over HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = subprocess.Popen([*server, "--version", "7", "--answer", "text", "--port", str(port)])

@@ -62,6 +62,7 @@ def answer(body: Body) -> str:
 
 @pytest.fixture
 def ptr(make: Make, prepared: Prepared, planted: Planted, chat_server: ChatServer) -> Callable[[str], Method]:
+    """PTR with planted vectors and a model that answers as above."""
     planted(VECTORS)
     chat_server.answer = answer
     data = make(TOOLS, PAST)

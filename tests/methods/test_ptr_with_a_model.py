@@ -64,6 +64,7 @@ def make_queries(*texts: str) -> Queries:
 
 @pytest.fixture
 def ptr(make: Make, prepared: Prepared, planted: Planted, chat_server: ChatServer) -> Callable[..., Method]:
+    """PTR with planted vectors and a model that answers as above."""
     planted(VECTORS)
     chat_server.answer = answer
     data = make(TOOLS, PAST)

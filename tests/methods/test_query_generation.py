@@ -57,6 +57,7 @@ def make_queries(*texts: str) -> Queries:
 
 @pytest.fixture
 def method(make: Make, prepared: Prepared, planted: Planted) -> Callable[[str], Method]:
+    """A method on the tools above, with planted vectors."""
     planted(VECTORS)
     data = make(TOOLS)
     return lambda spec: prepared(spec, data)

@@ -56,6 +56,7 @@ def put(folder: Path, name: str, content: Any) -> str:
 
 @pytest.fixture
 def folder(tiny_models: dict[str, str], tmp_path: Path) -> Path:
+    """The folder of an encoder, to be changed."""
     return Path(shutil.copytree(tiny_models["encoder"], tmp_path / "model"))
 
 

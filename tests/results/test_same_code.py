@@ -10,10 +10,11 @@ import pytest
 from bench.gating.baseline import read_baseline
 from bench.metrics import get_measure
 from bench.metrics.ties import LEAST_DRAWS
-from bench.results import comparability as comparing
+from bench.results import scoring_code
 from bench.results.code_versions import interval_hash, lenient_hash, measure_hash, ties_hash, token_hash
-from bench.results.comparability import code_of, current_code, metric_difference, same_scoring
+from bench.results.comparability import metric_difference
 from bench.results.manifest import Manifest, Metrics, ScoringCode
+from bench.results.scoring_code import code_of, current_code, same_scoring
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = sorted((ROOT / "board" / "results").glob("*/*/manifest.json"))
@@ -71,7 +72,7 @@ def test_the_tie_bands_of_a_kept_result_are_those_of_today_where_its_ranking_is_
 
 def test_other_code_of_one_measure_leaves_the_others_comparable(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"measures": {"recall": {"old": "new"}}}
-    monkeypatch.setattr(comparing, "same_scoring", lambda: known)
+    monkeypatch.setattr(scoring_code, "same_scoring", lambda: known)
     manifest = Manifest.model_validate_json(KEPT[0].read_bytes())
 
     def made(**measures: str) -> Manifest:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from kit.datasets import loaded
 
+from bench.comparison.rows import lenient_mean, order_results, reversals
 from bench.evaluation.lenient import alternative_counts, lenient_gold
-from bench.results.comparability import lenient_mean, order_results, reversals
-from bench.results.finding import latest
+from bench.lookup.finding import latest
 from bench.results.store import StoredResult
 from bench.validation.ceilings import ceilings
 

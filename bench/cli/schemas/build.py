@@ -19,10 +19,10 @@ from bench.evaluation.run_files import RunLine
 from bench.gating.baseline import Baseline
 from bench.gating.policy import Policy
 from bench.gating.report import GateReport
+from bench.lookup.unfinished import Begun
 from bench.models.llm.journal import JournalLine
 from bench.results.manifest import Manifest, Metrics
 from bench.results.store import PER_QUERY_SCHEMA, REPEATED_RUN_SCHEMA, REPEATS_SCHEMA, RUN_SCHEMA
-from bench.results.unfinished import Begun
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:

@@ -24,6 +24,7 @@ RESTBENCH = "Yifan-Song793/RestGPT/d99012860cb45323975bf5780152d7aa44f390f5"
 
 @pytest.fixture
 def upstream(mirror: Path) -> Path:
+    """The mirror of upstream's files."""
     if not all((mirror / path).exists() for path in (GITHUB, LIVE, TOUCAN, RESTBENCH)):
         pytest.skip("the mirror has no catalogues")
     return mirror

@@ -16,11 +16,11 @@ from kit.interpreter import Interpreter
 
 from bench.base.errors import UsageError
 from bench.base.paths import sha256_of
-from bench.results import current as bench_today
+from bench.lookup import current as bench_today
+from bench.lookup.current import adopt_name, is_of_today, today
+from bench.lookup.finding import find_result, latest
 from bench.results.code_versions import SameMethods, same_methods, template_hash
 from bench.results.commands import command
-from bench.results.current import adopt_name, is_of_today, today
-from bench.results.finding import find_result, latest
 from bench.results.manifest import Manifest, Mark
 from bench.results.store import MANIFEST, METRICS, PER_QUERY, RUN, StoredResult, find_results, rename_result, to_json
 
@@ -252,6 +252,7 @@ class Known:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Known:
+    """Results that are known by their ids."""
     return Known(monkeypatch)
 
 

@@ -21,9 +21,9 @@ from bench.base.paths import write_text
 from bench.base.reading import Reader
 from bench.base.records import Record
 from bench.base.spec import Spec, Value, parse
-from bench.results.commands import conditions_of
-from bench.results.ids import Conditions
+from bench.lookup.consistency import resolved_settings
 from bench.results.manifest import Manifest, Mark
+from bench.results.settings import RunSettings
 from bench.results.store import StoredResult, result_folder
 
 #: What a user says of the version of a service is no part of the question: it is the service's that was asked before.
@@ -47,17 +47,17 @@ class Begun(Record):
     command: str
 
 
-def begin_run(results: Path, method: Spec, dataset: Spec, conditions: Conditions, command: str) -> None:
+def begin_run(results: Path, method: Spec, dataset: Spec, settings: RunSettings, command: str) -> None:
     """Write that a run was begun now; raises `StorageError` where that cannot be written."""
     now = datetime.datetime.now(datetime.UTC)
     begun = Begun(method=str(method), dataset=str(dataset), begun=now, command=command)
-    write_text(_place(results, method, dataset, conditions), begun.model_dump_json(indent=1) + "\n")
+    write_text(_place(results, method, dataset, settings), begun.model_dump_json(indent=1) + "\n")
 
 
-def end_run(results: Path, method: Spec, dataset: Spec, conditions: Conditions) -> None:
+def end_run(results: Path, method: Spec, dataset: Spec, settings: RunSettings) -> None:
     """Remove what `begin_run` wrote: the result is stored, or the one that is there is known to be today's."""
     with suppress(OSError):
-        _place(results, method, dataset, conditions).unlink(missing_ok=True)
+        _place(results, method, dataset, settings).unlink(missing_ok=True)
 
 
 def find_unfinished(result: StoredResult) -> Begun | None:
@@ -100,17 +100,17 @@ def unfinished_marks(result: StoredResult) -> list[Mark]:
 
 
 def _place_of(results: Path, manifest: Manifest) -> Path | None:
-    conditions = conditions_of(manifest)
-    if conditions is None or manifest.method.run_file is not None:
+    settings = resolved_settings(manifest)
+    if settings is None:
         return None
     with suppress(BenchError):
-        return _place(results, parse(manifest.method.spec), parse(manifest.dataset.spec), conditions)
+        return _place(results, parse(manifest.method.spec), parse(manifest.dataset.spec), settings)
     return None
 
 
-def _place(results: Path, method: Spec, dataset: Spec, conditions: Conditions) -> Path:
+def _place(results: Path, method: Spec, dataset: Spec, settings: RunSettings) -> Path:
     # Data that were replaced make another result, but a run that fails on the new ones is a later run of the same.
-    asked = {"method": str(_without_version(method))} | vars(conditions) | {"content_hash": ""}
+    asked = {"method": str(_without_version(method)), **settings.model_dump(), "content_hash": ""}
     question = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
     folder = result_folder(results, str(dataset), method.name, question)
     return folder.with_name(f".{folder.name}.begun")

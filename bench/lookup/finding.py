@@ -16,13 +16,13 @@ from bench.base.paths import read_regular
 from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.spec import parse
 from bench.base.text import one_line, slug
+from bench.lookup.consistency import contradictions
+from bench.lookup.current import Built, Today, adopt_name, is_of_today, today
 from bench.registry import method_names
-from bench.registry.datasets import resolve
+from bench.registry.added import current_content
 from bench.registry.methods import check_spec
-from bench.registry.versions import current_content
-from bench.results.commands import command, contradictions
-from bench.results.comparability import ResultQuestion
-from bench.results.current import Built, Today, adopt_name, is_of_today, today
+from bench.results.commands import command
+from bench.results.comparability import comparison_key
 from bench.results.manifest import Manifest
 from bench.results.store import LARGEST_JSON, MANIFEST, StoredResult, folders_of
 
@@ -178,6 +178,8 @@ def _canonical_method(text: str) -> str:
 
 def _canonical_dataset(text: str) -> str:
     """A dataset as results name it; unchanged if there is none."""
+    from bench.registry.datasets import resolve  # most names are those of results
+
     try:
         return resolve(text)[2]
     except BenchError:
@@ -303,4 +305,4 @@ def question_of(manifest: Manifest) -> tuple[object, ...]:
     data, method = manifest.dataset, manifest.method
     # Not the full spec: a version that has a parameter more asks the same when it is left at its default.
     conditions = (method.spec, method.cut, method.run_file, manifest.depth, manifest.repeats, data.template)
-    return data.spec, ResultQuestion.of(manifest), *conditions
+    return data.spec, comparison_key(manifest), *conditions

@@ -11,7 +11,7 @@ import pytest
 from bench.base.errors import ResultError, UsageError
 from bench.data.dataset import Dataset
 from bench.evaluation.external import score_run_file
-from bench.results.finding import find_result, latest, settings
+from bench.lookup.finding import find_result, latest, settings
 from bench.results.manifest import Manifest
 from bench.results.store import StoredResult, find_results, write_result
 

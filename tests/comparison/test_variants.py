@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from bench.base.spec import parse
+from bench.comparison.variants import best_by, family_of, stored_variants, variants_of, words_of
 from bench.evaluation.external import score_run_file
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Runner
 from bench.registry import build_method, load_dataset
 from bench.results.manifest import MetricValue
 from bench.results.store import PER_QUERY, StoredResult
-from bench.results.tries import best_by, family_of, stored_variants, variants_of, words_of
 
 METHOD = ("spec", "full_spec", "hash", "cut", "run_file", "oracle")
 DATA = ("split", "limit", "content_hash", "template")

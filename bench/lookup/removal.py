@@ -19,8 +19,8 @@ from bench.base.errors import ResultError, UsageError
 from bench.base.locks import recover
 from bench.base.paths import read_regular, storage_errors
 from bench.base.text import one_line
-from bench.results.aliases import aliases_lock
-from bench.results.finding import name_result
+from bench.lookup.aliases import aliases_lock
+from bench.lookup.finding import name_result
 from bench.results.store import MANIFEST, METRICS, StoredResult, folders_of, result_lock
 
 #: Files that are looked through for ids, bytes of one of them and of all, and folders above them.

@@ -24,7 +24,7 @@ from bench.base.errors import BenchError, ResultError
 from bench.base.paths import read_regular
 from bench.base.spec import parse
 from bench.metrics import parse_metric
-from bench.results.comparability import ResultQuestion, S, Stored, metric_difference
+from bench.results.comparability import S, Stored, comparison_key, metric_difference
 from bench.results.manifest import Manifest, Mark, MethodIdentity
 from bench.results.store import LARGEST_JSON, MANIFEST, PER_QUERY, StoredResult, folders_of
 
@@ -172,7 +172,7 @@ def _counts(manifest: Manifest) -> bool:
 
 
 def _family(manifest: Manifest) -> tuple[object, ...]:
-    return ResultQuestion.of(manifest), family_of(manifest.method), manifest.method.run_file is None
+    return comparison_key(manifest), family_of(manifest.method), manifest.method.run_file is None
 
 
 def _order(manifest: Manifest) -> tuple[int, str, str]:

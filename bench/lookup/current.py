@@ -17,12 +17,13 @@ from bench.base.errors import BenchError
 from bench.base.spec import Spec, Value, parse
 from bench.interface import Method
 from bench.interface.parts import revisions, tree
+from bench.lookup.consistency import resolved_settings
 from bench.registry import build_method, method_class, method_names
 from bench.registry.methods import is_registered
 from bench.results.code_versions import method_code, same_methods, template_hash
-from bench.results.commands import conditions_of
-from bench.results.ids import Conditions, hashed_spec, method_hash, result_id
+from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.manifest import Manifest
+from bench.results.settings import RunSettings
 
 #: Parameters of methods that ask a service, when all that is asked is its version.
 _BRIEFLY: dict[str, float | int] = {"timeout": 2.0, "tries": 1}
@@ -36,13 +37,15 @@ class Today:
     """What the command of a stored result would make today.
 
     Attributes:
-        conditions: what it asks.
+        content_hash: of the data that it was made of.
+        settings: with split and template named.
         method: the method as it is built today.
         code: the hash of its code.
         models: model revisions.
     """
 
-    conditions: Conditions
+    content_hash: str
+    settings: RunSettings
     method: Method
     code: str
     models: dict[str, str]
@@ -55,7 +58,7 @@ class Today:
     @property
     def identifier(self) -> str:
         """The id of the result."""
-        return result_id(self.conditions, self.method_hash)
+        return result_id(self.content_hash, self.settings, self.method_hash)
 
 
 #: Spec -> the method, with the hash of its code, built once for many results; None where it cannot be built.
@@ -75,8 +78,8 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
     Returns:
         None where it cannot be known: for a run file, and for a method that is not there, or takes other parameters.
     """
-    conditions, spec, used = conditions_of(manifest), manifest.method.spec, manifest.method.used
-    if conditions is None:
+    settings, spec, used = resolved_settings(manifest), manifest.method.spec, manifest.method.used
+    if settings is None:
         return None
     built = {} if built is None else built
     with config_context(offline=True):
@@ -87,7 +90,8 @@ def today(manifest: Manifest, *, named: bool = False, built: Built | None = None
             return None
         method, code = entry
         code = code if used is None else method_code(method, used)
-    return Today(conditions, method, code, _models(method, manifest) if named else manifest.method.revisions)
+    models = _models(method, manifest) if named else manifest.method.revisions
+    return Today(manifest.dataset.content_hash, settings, method, code, models)
 
 
 def _build(spec: str, named: bool) -> tuple[Method, str] | None:
@@ -133,12 +137,12 @@ def adopt_name(manifest: Manifest, built: Built | None = None) -> Manifest | Non
     """
     current = today(manifest, built=built)
     # How sets were cut is not among what has been shown.
-    if current is None or current.conditions.cut != "none":
+    if current is None or current.settings.cut != "none":
         return None
-    method, template, known = manifest.method, current.conditions.template, same_methods()
+    method, template, known = manifest.method, manifest.dataset.template, same_methods()
     if method.code == current.code:
         # Nothing but the method's parameters may be new.
-        same = result_id(current.conditions, method.hash) == manifest.result_id
+        same = result_id(current.content_hash, current.settings, method.hash) == manifest.result_id
     else:
         on_this_data = manifest.dataset.content_hash in known.only.get(method.code, [manifest.dataset.content_hash])
         same = known.methods.get(method.code) == current.code and on_this_data
