@@ -24,9 +24,6 @@ from bench.interface.ranking import Ranking, ToolSets
 from bench.interface.scope import keep_sets_in_scope, rank_in_scope
 from bench.interface.views import Library, Queries
 
-if TYPE_CHECKING:
-    pass
-
 #: Maximum characters of one method in a line.
 _MOST_SHOWN = 200
 
