@@ -238,8 +238,8 @@ def test_a_result_gets_its_token_counts_where_they_can_be_had_and_keeps_them(
         return result
 
     def tokenizer(here: bool) -> None:
-        for module in ("scoring", "rescore"):
-            monkeypatch.setattr(f"bench.evaluation.{module}.can_count_tokens", lambda: here)
+        for module in ("evaluation.scoring", "models.tokens"):
+            monkeypatch.setattr(f"bench.{module}.can_count_tokens", lambda: here)
 
     tokenizer(False)
     assert made().metrics.tokens == {}
