@@ -1,4 +1,4 @@
-"""`Measure` and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
+"""Measures by kind, and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
 A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and keys
 every file and table. Parameters at their defaults are left out of it.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,8 +29,6 @@ CutoffForm = Literal["k", "gold", "none"]
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: The fields of a measure that are functions.
-_FUNCTIONS = ("ranked", "chosen", "confident", "largest")
 _CUT = re.compile(r"@(?:[0-9]+|gold)$")
 
 
@@ -80,59 +79,50 @@ class Draws:
     library: int
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A family of metrics that differ in their cut-off.
+@dataclass(frozen=True, kw_only=True)
+class Measure(ABC):
+    """A family of metrics that differ in their cut-off. Its kinds, below, say what the function of a measure is given.
 
     Attributes:
+        kind: the kind, in a word; `averages`: whether a metric is the mean of its values over queries, and not a
+            statistic of all queries together.
         name: as in `ndcg@5` before the `@`.
-        kind: `ranking` reads ranks of gold tools, `set` reads recommended sets, `abstention` how many tools are
-            returned, `forbidden` whether a forbidden tool is, `destructive` how many tools that may destroy something
-            and have no use (`bench.metrics.destructive`), `confidence` the score of the first tool, `chance` whether
-            more is found than by drawing tools (`bench.metrics.chance`).
-        cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
+        function: gives (queries,) float64 values; its arguments are those of the kind.
         definition: one line of words.
-        edge_cases: what happens at the borders.
+        edge_cases: behaviour in edge cases.
         source: where the definition comes from.
-        ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
-        chosen: `(SetSizes) -> (queries,)` for sets, and for the first k of a ranking. For kind `forbidden` the sizes
-            are those of the set of forbidden tools, for kind `destructive` of the destructive ones without a use.
-        confident: `(Confidence, k) -> (queries,)` for kind `confidence`, `(Draws, k) -> (queries,)` for kind `chance`:
-            values whose mean is a statistic of all queries together, each the statistic plus the query's influence on
-            it.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
             r_g the rank of the gold tool g, R a recommended set.
-        higher_is_better: False for differences.
-        reproduction_only: a paper's own variant, never used to rank methods.
-        on_no_gold: True for a measure that is taken over the queries without gold, and over no others (rule 3) unless
-            its kind is `set`: then over all queries.
-        monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
-            tools are not those of the gold; such a metric has no tie band.
+        cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
         span: the smallest and the largest value that it can have, which intervals respect; infinite where there is
             none, None where nobody knows.
         largest: `(k, n) -> float`, the largest value at a cut-off k where a query has at most n gold tools; for a
             measure whose largest value depends on them.
+        higher_is_better: False for differences.
+        reproduction_only: a paper's own variant, never used to rank methods.
         parameters: a class of parameters of its own, each with a default. The functions take them as keywords:
-            `ranked(gold, k, p=0.8)`.
+            `function(gold, k, p=0.8)`.
     """
 
-    name: str
-    kind: Literal["ranking", "set", "abstention", "forbidden", "destructive", "confidence", "chance"]
-    cutoffs: frozenset[CutoffForm]
+    kind: ClassVar[str]
+    averages: ClassVar[bool] = True
+
+    name: str = field(kw_only=False)
+    function: Callable[..., Values]
     definition: str
     edge_cases: str
     source: str
-    ranked: Callable[..., Values] | None = None
-    chosen: Callable[..., Values] | None = None
-    confident: Callable[..., Values] | None = None
     formula: str = ""
-    higher_is_better: bool = True
-    reproduction_only: bool = False
-    on_no_gold: bool = False
-    monotone: bool = True
+    cutoffs: tuple[CutoffForm, ...] = ("k",)
     span: tuple[float, float] | None = None
     largest: Callable[..., float] | None = None
+    higher_is_better: bool = True
+    reproduction_only: bool = False
     parameters: type[ParameterSet] = ParameterSet
+
+    @abstractmethod
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """(queries,) on which queries it is taken: a metric is NaN on all others, and has no part in its mean."""
 
     def __post_init__(self) -> None:
         if fields := self.parameters.model_fields:
@@ -143,12 +133,10 @@ class Measure:
                 given = function.keywords if isinstance(function, partial) else {}
                 defaults = {key: field.get_default() for key, field in fields.items() if key not in given}
                 object.__setattr__(self, name, partial(function, **defaults))
-        if self.on_no_gold and (self.chosen is None or "gold" in self.cutoffs):
-            raise ValueError(f"{self.name} is taken over the queries without gold: it needs `chosen`, and not @gold")
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Those of its fields that are functions and that it has."""
-        return {name: function for name in _FUNCTIONS if (function := getattr(self, name)) is not None}
+        return {"function": self.function} | ({} if self.largest is None else {"largest": self.largest})
 
     def at(self, parameters: ParameterSet) -> Measure:
         """The measure with these values of its parameters, and named by those that are not at their defaults."""
@@ -156,21 +144,119 @@ class Measure:
         given: dict[str, Any] = {name: partial(function, **values) for name, function in self.functions().items()}
         return replace(self, name=str(short_spec(self.name, parameters)), **given)
 
+
+@dataclass(frozen=True, kw_only=True)
+class RankingMeasure(Measure):
+    """A measure of where gold tools are ranked: `function(GoldRanks, k)`; k is (queries,) int64.
+
+    Attributes:
+        monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
+            tools are not those of the gold; such a metric has no tie band.
+    """
+
+    kind = "ranking"
+
+    monotone: bool = True
+
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """(queries,) on which queries it is taken: a metric is NaN on all others, and has no part in its mean."""
+        """Queries with gold."""
+        return gold.counts > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetMeasure(Measure):
+    """A measure of recommended sets, or of the first k of a ranking as a set: `function(SetSizes)`.
+
+    Attributes:
+        queries: the queries on which it is taken: those with `gold`, those with `no gold` (rule 3), or `all`.
+    """
+
+    kind = "set"
+
+    cutoffs: tuple[CutoffForm, ...] = ("none",)
+    queries: Literal["gold", "no gold", "all"] = "gold"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queries != "gold" and "gold" in self.cutoffs:
+            raise ValueError(f"{self.name} is taken over queries without gold, and cannot be cut at @gold")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """Queries with gold, without, or all."""
         judged = gold.counts > 0
-        if self.kind == "forbidden":
-            return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
-        if self.kind in {"destructive", "chance"}:
-            # What a tool may do, and how many there are, is not in the gold: these values are of the library
-            # (`bench.metrics.destructive`, `bench.metrics.chance`).
-            return np.zeros(len(gold), dtype=np.bool_)
-        if self.kind == "confidence":
-            # Without queries of both kinds there is nothing to tell apart.
-            return np.full(len(gold), bool(judged.any() and not judged.all()))
-        if self.on_no_gold:
-            return np.ones_like(judged) if self.kind == "set" else ~judged
-        return judged
+        if self.queries == "gold":
+            return judged
+        return ~judged if self.queries == "no gold" else np.ones_like(judged)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstentionMeasure(SetMeasure):
+    """A measure of how many tools are returned: `function(SetSizes)`."""
+
+    kind = "abstention"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForbiddenMeasure(SetMeasure):
+    """A measure of whether forbidden tools are returned: `function(SetSizes)`, with the forbidden tools as gold."""
+
+    kind = "forbidden"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """Queries that name forbidden tools."""
+        return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DestructiveMeasure(SetMeasure):
+    """A measure of tools that may destroy something and have no use: `function(SetSizes)`, with these tools as gold.
+
+    What a tool may do is a property of the library: `bench.metrics.destructive` makes its values.
+    """
+
+    kind = "destructive"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """No query, as far as the gold tells."""
+        return np.zeros(len(gold), dtype=np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceMeasure(Measure):
+    """A measure of the score of the first tool: `function(Confidence, k)`.
+
+    Its values have a statistic of all queries together as their mean: each is the statistic plus the query's influence
+    on it.
+    """
+
+    kind = "confidence"
+    averages = False
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """All queries, if some have gold and some have none: else there is nothing to tell apart."""
+        judged = gold.counts > 0
+        return np.full(len(gold), bool(judged.any() and not judged.all()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceMeasure(Measure):
+    """A measure of whether more is found than by drawing tools: `function(Draws, k)`; values as of `ConfidenceMeasure`.
+
+    How large the library is, is not in the gold: `bench.metrics.chance` makes its values.
+    """
+
+    kind = "chance"
+    averages = False
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """No query, as far as the gold tells."""
+        return np.zeros(len(gold), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -186,12 +272,18 @@ class Metric:
     @property
     def needs_sets(self) -> bool:
         """True when the metric is defined on recommended sets alone."""
-        return self.measure.chosen is not None and self.cutoff is None
+        return isinstance(self.measure, SetMeasure) and self.cutoff is None
 
     @property
     def on_gold_ranks(self) -> bool:
         """True when its values are made of the ranks of gold tools alone."""
         return self.measure.kind in {"ranking", "set"} and not self.needs_sets
+
+    @property
+    def has_tie_band(self) -> bool:
+        """True when the best and the worst order of tied tools are those of their gold tools."""
+        monotone = not isinstance(self.measure, RankingMeasure) or self.measure.monotone
+        return self.on_gold_ranks and monotone
 
     def span(self, gold: ArrayLike) -> Span:
         """The range of its mean over queries with so many gold tools each."""
@@ -199,7 +291,7 @@ class Metric:
         if self.measure.largest is not None and not self.needs_sets:
             most = int(np.max(gold, initial=0))
             high = self.measure.largest(most if self.cutoff == "gold" else self.cutoff or DEFAULT_DEPTH, most)
-        return Span(low, high, each=self.measure.confident is None)
+        return Span(low, high, each=self.measure.averages)
 
     def depths(self, n: Counts) -> Counts:
         """(queries,) cut-off of each query, given its number of gold tools; the protocol's depth for a bare metric."""
