@@ -26,9 +26,9 @@ from bench.base.errors import BenchError, ResultError
 from bench.base.paths import write_text
 from bench.data.dataset import Dataset
 from bench.evaluation.rescore import score_again
-from bench.evaluation.scoring import scoring_code
 from bench.metrics.measure import measure_name
 from bench.registry import load_dataset
+from bench.results.code_versions import scoring_code
 from bench.results.scoring_code import SAME_SCORING, same_scoring
 from bench.results.store import StoredResult, find_results
 

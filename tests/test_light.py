@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.commands import write_example
 from kit.interpreter import Interpreter
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -29,7 +30,6 @@ from bench.base.spec import Spec
 from bench.evaluation.plan import Plan
 from bench.evaluation.rescore import rescore
 from bench.evaluation.runner import Runner
-from bench.gating.example import write_example
 from bench.metrics import parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.results.store import StoredResult

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from bench.base.errors import BenchError, UsageError
 from bench.base.paths import expand_path, results_folder
 from bench.base.plugins import function
-from bench.evaluation.external import open_result
+from bench.evaluation.opening import open_result
 from bench.results.failures import result_to_dict
 from bench.results.manifest import Metrics
 from bench.results.repeats import chance_sentence, repeats_line

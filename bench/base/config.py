@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.base.paths import env_flag, expand_path
+from bench.base.paths import RESULTS, env_flag, expand_path
 from bench.base.progress import QUIET, Progress
 
 
@@ -120,6 +120,7 @@ def config_context(
     progress: bool | Progress | None = None,
     repeat: int | None = None,
     budget: float | None = None,
+    results: str | Path | None = None,
 ) -> Iterator[Session]:
     """Settings for a block: whatever runs inside obeys them, methods of plug-ins and their models included.
 
@@ -134,6 +135,7 @@ def config_context(
         repeat: which of the repeats of a run is under way; the harness sets it.
         budget: the most to spend on language models, in the currency of `BENCH_LLM_PRICE`; `BENCH_LLM_LIMIT` is the
             same.
+        results: the folder in which results are stored and looked up; `BENCH_RESULTS` is the same.
 
     Examples:
         >>> with bench.config_context(offline=True):
@@ -150,8 +152,14 @@ def config_context(
         repeat=above.repeat if repeat is None else repeat,
         budget=above.budget if budget is None else budget,
     )
-    with _active(opened):
-        yield opened
+    # Not a field of the session, which methods read: where results lie changes no ranking.
+    token = RESULTS.set(expand_path(results)) if results is not None else None
+    try:
+        with _active(opened):
+            yield opened
+    finally:
+        if token is not None:
+            RESULTS.reset(token)
 
 
 def _reporter(progress: bool | Progress) -> Progress:

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
@@ -64,9 +65,13 @@ def data_folder() -> Path:
     return _user_folder("data", "BENCH_DATA")
 
 
+#: The folder of results of a block of `bench.config_context`.
+RESULTS: ContextVar[Path | None] = ContextVar("bench_results", default=None)
+
+
 def results_folder() -> Path:
-    """Results of runs: `results/` in the working folder, or what `BENCH_RESULTS` names."""
-    return expand_path(os.environ.get("BENCH_RESULTS") or "results")
+    """Results of runs: `results/` in the working folder, or what the block or `BENCH_RESULTS` names."""
+    return RESULTS.get() or expand_path(os.environ.get("BENCH_RESULTS") or "results")
 
 
 @contextmanager

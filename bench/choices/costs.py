@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bench.choices.outcomes import Replies
+from bench.choices.prices import listed_price, price_table
 from bench.evaluation.plan import Plan
 from bench.models.llm.local import is_file_model
-from bench.models.llm.prices import listed_price, price_table
 from bench.models.llm.settings import Price, chat_settings
 from bench.results.store import StoredResult
 
@@ -39,7 +39,7 @@ def priced_model(model: str, named: str | None = None) -> Priced | None:
 
     Args:
         model: the language model that chooses.
-        named: a model of the table of prices (`bench.models.llm.prices`).
+        named: a model of the table of prices (`bench.choices.prices`).
 
     Returns:
         None for a model without a known price.

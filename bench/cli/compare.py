@@ -1,4 +1,4 @@
-"""`bench compare`: differences between systems, with intervals and corrected tests."""
+"""`bench compare`: compare systems: differences, intervals, corrected tests, ranks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from bench.comparison.tables import (
     tool_lines,
 )
 from bench.comparison.tried import tried_sentences
-from bench.evaluation.external import open_result
+from bench.evaluation.opening import open_result
 from bench.metrics import parse_metrics
 from bench.show.figures import check_picture
 from bench.show.numbers import format_fixed, p_value, several

@@ -1,4 +1,4 @@
-"""`bench list`: what there is of datasets, methods, metrics, results and schemas."""
+"""`bench list`: list datasets, methods, metrics, stored results or schemas."""
 
 from __future__ import annotations
 

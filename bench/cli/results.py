@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bench.base.paths import results_folder
+from bench.base.protocol import MAPPED, UNREAD
 from bench.cli.output import console, say
 from bench.comparison.rows import Usual, doubtful_leads, marks, order_results, usual
 from bench.comparison.variants import best_by, stored_variants, words_of
-from bench.data.tool_names import MAPPED
 from bench.lookup.unfinished import unfinished_marks
-from bench.remote.asking import UNREAD
 from bench.results.comparability import comparable
 from bench.results.failures import sentences
 from bench.results.manifest import Mark, MetricValue

@@ -1,4 +1,4 @@
-"""`bench run`: run methods on datasets under the protocol."""
+"""`bench run`: run methods on datasets and store the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_datasets, complete_methods, complete_results, settings_options
 from bench.cli.output import print_json
 from bench.cli.results import print_comparison, print_result, tell_names
-from bench.evaluation.executors import side_by_side
 from bench.evaluation.experiment import Experiment, read_experiment
 from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
@@ -119,9 +118,15 @@ def command(
     plans = list(dict.fromkeys(_check_plan(plan) for plan in chosen.plans()))
     alias = None if name is None else _check_alias(name, runner.results, plans)
     extra = [str(metric) for metric in runner.metrics]
+    if executor is None:
+        outcomes = runner.run(plans)
+    else:
+        from bench.evaluation.executors import side_by_side
+
+        outcomes = side_by_side(runner, plans, executor)
     done: list[StoredResult] = []
     problems: list[BenchError] = []
-    for outcome in runner.run(plans) if executor is None else side_by_side(runner, plans, executor):
+    for outcome in outcomes:
         if isinstance(outcome, BenchError):
             problems.append(outcome)
             if len(plans) > 1:
@@ -155,6 +160,7 @@ def _read_settings(name: str, results: Path) -> Any:
         UsageError: there is no such result, or it is a scored run file.
         ResultError: its manifest is damaged, or contradicts itself.
     """
+
     result = name_result(results, name, older=True)
     manifest, asked = result.manifest, settings_of(result.manifest)
     if asked.file is not None:

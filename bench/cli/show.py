@@ -1,4 +1,4 @@
-"""`bench show`: print a stored result as a table or in another format."""
+"""`bench show`: show a stored result, or export its run as TREC or JSON lines."""
 
 from __future__ import annotations
 

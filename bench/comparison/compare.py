@@ -49,7 +49,6 @@ from bench.results.across_catalogues import (
     why_not_given,
 )
 from bench.results.manifest import DatasetIdentity
-from bench.results.slices import values_of
 from bench.results.store import StoredResult, span_of
 from bench.results.units import unit_counts
 from bench.show.numbers import number_or_none, several
@@ -119,6 +118,7 @@ def compare_results(
     """
 
     def load(spec: str) -> Dataset | None:
+
         try:
             # Slices need the dataset; the mere texts of queries are not worth a download.
             with config_context(offline=None if question.slices else True):
@@ -129,6 +129,7 @@ def compare_results(
             return None
 
     def version(data: DatasetIdentity) -> Dataset:
+
         return load_version(data.spec, data.content_hash, progress)
 
     members = list(results)
@@ -423,6 +424,8 @@ def _by_slice(
     question: ComparisonQuestion,
     dataset: Dataset | None,
 ) -> list[SliceReport]:
+    from bench.results.slices import values_of  # few comparisons have slices
+
     assert dataset is not None
     groups = values_of(dataset, name, [field.query_ids[row] for row in values.rows])
     parts = [values.take(members) for members in groups.values()]

@@ -66,7 +66,7 @@ def command(
     """
     from bench.base.bars import progress
     from bench.diagnosis.explain import check_same_data, explain, query_named
-    from bench.evaluation.external import open_result
+    from bench.evaluation.opening import open_result
     from bench.registry import load_dataset
 
     folder, bars = results or results_folder(), progress()

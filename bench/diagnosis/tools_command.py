@@ -83,7 +83,7 @@ def command(
     """
     from bench.base.bars import progress
     from bench.diagnosis.tool_report import count_ranking, tools_report
-    from bench.evaluation.external import open_result
+    from bench.evaluation.opening import open_result
     from bench.registry import load_dataset
 
     if tool is not None and html is not None:

@@ -12,8 +12,18 @@ from types import CodeType
 
 from bench.base.errors import BenchError, MethodError, raised_at
 from bench.base.secrets import mask, mask_json, refuse
-from bench.interface import Method, Part
-from bench.interface.parts import facts_of, hidden, marks_of, merge_told, methods_of, name_of, revisions_of, tree
+from bench.interface import History, Library, Method, Part
+from bench.interface.parts import (
+    facts_of,
+    hidden,
+    marks_of,
+    merge_told,
+    methods_of,
+    name_of,
+    preflight,
+    revisions_of,
+    tree,
+)
 from bench.interface.ranking import Violation
 from bench.metrics import Metric
 
@@ -137,3 +147,15 @@ def check_revisions(method: Method) -> dict[str, str]:
         return revisions
 
     return merge_told(method, ask, shared=True)
+
+
+def check(method: Method, library: Library, history: History) -> None:
+    """Say what would stop a method later, before the first expensive step.
+
+    Raises:
+        BenchError: it hides a part, cannot run on this library and history, or has revisions that cannot be stored.
+    """
+    check_parts(method)
+    with method_errors(method, "checking that it can run"):
+        preflight(method, library, history)
+        check_revisions(method)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,10 @@ from bench.base.secrets import publish, refuse
 from bench.base.spec import Spec, parse
 from bench.base.text import slug
 from bench.data.dataset import Dataset
-from bench.data.novelty import repeated_gold
 from bench.data.origins import count_origins
-from bench.evaluation.ask import Answers, ask, ask_again, asking_order, calls_of, check, prepare, scope_sentences
-from bench.evaluation.checkpoints import forget, has_answers, use_keeper
-from bench.evaluation.contamination import training_leaks
-from bench.evaluation.cut import Cut, learn_cut, split_history
-from bench.evaluation.machine import git_state, hardware, package_versions, peak_memory_mib, reset_peak_memory
-from bench.evaluation.method_errors import check_facts, check_marks, check_revisions, method_errors
-from bench.evaluation.observed import observe
+from bench.evaluation.method_errors import check, check_facts, check_marks, check_revisions, method_errors
 from bench.evaluation.plan import Plan
-from bench.evaluation.rescore import rescore, up_to_date
-from bench.evaluation.scoring import score, scoring_code
+from bench.evaluation.up_to_date import up_to_date
 from bench.identity.used import watch_use
 from bench.interface import History, Library, Method, RecommendingMethod, version_for
 from bench.interface.marks import FLAKY, REMOTE, RESUMED
@@ -45,7 +37,7 @@ from bench.interface.parts import has_chance, is_oracle, learns, methods_of, mod
 from bench.lookup.consistency import resolved_settings
 from bench.lookup.unfinished import begin_run, end_run
 from bench.metrics import Metric
-from bench.results.code_versions import method_code, method_packages, method_use
+from bench.results.code_versions import method_code, method_packages, method_use, scoring_code
 from bench.results.commands import print_command, stored_settings
 from bench.results.ids import hashed_spec, method_hash, result_id
 from bench.results.intervals import BOOTSTRAP_SEED
@@ -63,6 +55,10 @@ from bench.results.store import (
     write_result,
 )
 from bench.results.units import unit_counts
+
+if TYPE_CHECKING:
+    from bench.evaluation.ask import Answers
+    from bench.evaluation.cut import Cut
 
 Overwrite = Literal["never", "missing", "remote", "always"]
 
@@ -281,6 +277,8 @@ class Runner:
                 with watch_use() if method_use(item.method) is not None else nullcontext():
                     return self._make(item)
             except UnresolvedError:
+                from bench.evaluation.checkpoints import forget, has_answers
+
                 # The same command asks again, unless an earlier process had answers.
                 if not has_answers(_partial(item.begun)):
                     forget(_partial(item.begun))
@@ -293,10 +291,19 @@ class Runner:
         if up_to_date(result, dataset, self.metrics):
             self.progress.note(f"{result.label}: kept from {made}; use --overwrite always to run it again")
             return result
+        from bench.evaluation.rescore import rescore
+
         self.progress.note(f"{result.label}: ranking kept from {made}, re-scored")
         return rescore(result, dataset, self.metrics)
 
     def _make(self, item: Prepared) -> StoredResult:
+        # A result that is kept needs none of them.
+        from bench.evaluation.ask import ask, ask_again, asking_order, prepare, scope_sentences
+        from bench.evaluation.checkpoints import forget, use_keeper
+        from bench.evaluation.machine import peak_memory_mib, reset_peak_memory
+        from bench.evaluation.observed import observe
+        from bench.evaluation.scoring import score
+
         plan, method, dataset = item.plan, item.method, self.dataset(item.plan.dataset)
         library, history = views(plan, dataset)
         rows = plan.rows(dataset)
@@ -310,8 +317,12 @@ class Runner:
         reset_peak_memory()
         cut: Cut | None = None
         if plan.cut_at is not None:
+            from bench.evaluation.cut import Cut
+
             cut = Cut(plan.cut, plan.cut_at, given=True)
         elif plan.cut != "none":
+            from bench.evaluation.cut import learn_cut
+
             with clock("cut"), self.progress.stage(f"learn cut {plan.cut}"):
                 cut = learn_cut(plan.cut, lambda: self.build(plan.method), history, library, plan.depth)
         order = rows[asking_order(dataset, rows)]
@@ -355,8 +366,12 @@ class Runner:
             ) from None
         with clock("score"), self.progress.stage("score"):
             scored = score(identifier, dataset, rows, repeats, template, self.metrics, plan.depth)
-        leaks = training_leaks(models(method), dataset, rows, lambda spec: self.dataset(parse(spec)))
-        marks = check_marks(method) | leaks | seen
+        marks = check_marks(method)
+        if used := list(models(method)):
+            from bench.evaluation.contamination import training_leaks
+
+            marks |= training_leaks(used, dataset, rows, lambda spec: self.dataset(parse(spec)))
+        marks |= seen
         if resumed and REMOTE in marks:
             marks[RESUMED] = (
                 "some answers are those of an earlier run that was broken off, and nothing tells whether the service "
@@ -436,6 +451,8 @@ def check_plan(plan: Plan, method: Method, dataset: Dataset, history: History) -
     if plan.cut != "none" and isinstance(method, RecommendingMethod):
         raise UsageError(f"method {method.spec} recommends its own sets; --cut is for methods that only rank.")
     if plan.cut != "none" and plan.cut_at is None:
+        from bench.evaluation.cut import split_history
+
         split_history(plan.cut, history)
 
 
@@ -469,6 +486,8 @@ def views(plan: Plan, dataset: Dataset) -> tuple[Library, History]:
 
 def dataset_identity(plan: Plan, dataset: Dataset, rows: NDArray[np.int64], history: int) -> DatasetIdentity:
     """The dataset's part of a manifest."""
+    from bench.data.novelty import repeated_gold
+
     has_gold = dataset.gold.counts[rows] > 0
     judged = int(has_gold.sum())
     count, effective = unit_counts(dataset.units[rows[has_gold]])
@@ -501,6 +520,8 @@ def environment(command: str, jobs: int = 1, imported: Iterable[str] = ()) -> En
         jobs: how many cells run side by side.
         imported: packages that the code of the method imports.
     """
+    from bench.evaluation.machine import git_state, hardware, package_versions
+
     git = git_state()
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     return Environment(
@@ -534,6 +555,8 @@ def _identify(item: Prepared, dataset: Dataset) -> str:
 
 def _calls(dataset: Dataset, rows: NDArray[np.int64]) -> dict[str, float]:
     """The calls that a query takes on average, where some take several."""
+    from bench.evaluation.ask import calls_of
+
     calls = [len(calls_of(dataset.queries[row])) for row in rows.tolist()]
     return {"calls_per_query": round(sum(calls) / len(calls), 4)} if max(calls) > 1 else {}
 

@@ -19,9 +19,8 @@ from bench.base.text import one_line, slug
 from bench.lookup.consistency import contradictions
 from bench.lookup.current import Built, Today, adopt_name, is_of_today, today
 from bench.registry import method_names
-from bench.registry.datasets import resolve
+from bench.registry.added import current_content
 from bench.registry.methods import check_spec
-from bench.registry.versions import current_content
 from bench.results.commands import command
 from bench.results.comparability import comparison_key
 from bench.results.manifest import Manifest
@@ -179,6 +178,8 @@ def _canonical_method(text: str) -> str:
 
 def _canonical_dataset(text: str) -> str:
     """A dataset as results name it; unchanged if there is none."""
+    from bench.registry.datasets import resolve  # most names are those of results
+
     try:
         return resolve(text)[2]
     except BenchError:

@@ -1,7 +1,7 @@
-"""Measures against chance: what tools drawn at random from the library would find.
+"""Measures against chance: comparison with tools drawn at random from the library. Scoring calls it.
 
-How large the library is, is not in a query's gold: `evaluate` knows the gold alone, and leaves the metrics of this kind
-out. They are filled in here.
+The size of the library is not part of a query's gold, which is all that `evaluate` knows, so `evaluate` leaves these
+metrics out and this module fills them in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def with_chance(
     """The values of `evaluate`, with those of the metrics against chance; NaN for queries without gold.
 
     Args:
-        scores: of the same rankings.
+        scores: scores of the same rankings.
         tools, gold, unanswered: as for `evaluate`.
         library: number of tools in the library.
     """

@@ -1,7 +1,7 @@
 """Measures by kind, and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
-A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and keys
-every file and table. Parameters at their defaults are left out of it.
+A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and is the key
+in every file and table. Parameters at their defaults are left out. `measures` declares them, `evaluate` computes them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CUT = re.compile(r"@(?:[0-9]+|gold)$")
 
 @dataclass(frozen=True)
 class SetSizes:
-    """What set metrics need of the recommended sets R, per query.
+    """Input of set metrics: sizes of the recommended sets R, per query.
 
     Attributes:
         size: (queries,) int64, |R|.
@@ -49,13 +49,13 @@ class SetSizes:
 
 @dataclass(frozen=True)
 class Confidence:
-    """What measures of confidence need of an answer, per query.
+    """Input of measures of confidence, per query.
 
     Attributes:
-        score: (queries,) float64, the score of the first tool; -inf where nothing was returned.
+        score: (queries,) float64, the score of the first tool; -inf if nothing was returned.
         has_gold: (queries,) whether a tool of the library answers the query.
         first: (queries,) int64, the rank of the first gold tool; `MISSING` without one.
-        failed: (queries,) whether the query failed; its score is the worst that a measure knows.
+        failed: (queries,) whether the query failed; then its score is the worst possible.
     """
 
     score: Values
@@ -66,12 +66,12 @@ class Confidence:
 
 @dataclass(frozen=True)
 class Draws:
-    """What measures against chance need of rankings, per query that has gold.
+    """Input of measures against chance, per query with gold.
 
     Attributes:
-        first: (queries,) the rank of the first gold tool; `MISSING` without one, and where the query failed.
-        fitting: (queries,) int64, the tools that meet a requirement, alternatives included.
-        library: the tools that are there to be drawn.
+        first: (queries,) the rank of the first gold tool; `MISSING` without one, and if the query failed.
+        fitting: (queries,) int64, number of tools that meet a requirement, alternatives included.
+        library: number of tools in the library.
     """
 
     first: NDArray[np.int32]
@@ -81,26 +81,26 @@ class Draws:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(ABC):
-    """A family of metrics that differ in their cut-off. Its kinds, below, say what the function of a measure is given.
+    """A family of metrics that differ in their cut-off. The kinds below define the arguments of its function.
 
     Attributes:
-        kind: the kind, in a word; `averages`: whether a metric is the mean of its values over queries, and not a
-            statistic of all queries together.
-        name: as in `ndcg@5` before the `@`.
+        kind: the kind, in a word; `averages`: True if a metric is the mean of its values over queries, False if it is
+            a statistic of all queries together.
+        name: the part of `ndcg@5` before the `@`.
         function: gives (queries,) float64 values; its arguments are those of the kind.
         definition: one line of words.
         edge_cases: behaviour in edge cases.
-        source: where the definition comes from.
+        source: source of the definition.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
             r_g the rank of the gold tool g, R a recommended set.
-        cutoffs: which cut-offs the name takes: `k` an integer, `gold` the number of gold tools, `none` bare.
-        span: the smallest and the largest value that it can have, which intervals respect; infinite where there is
-            none, None where nobody knows.
-        largest: `(k, n) -> float`, the largest value at a cut-off k where a query has at most n gold tools; for a
-            measure whose largest value depends on them.
+        cutoffs: allowed cut-offs: `k` an integer, `gold` the number of gold tools, `none` no cut-off.
+        span: its smallest and largest value, which intervals respect; infinite if it has no limit, None if the
+            limit is unknown.
+        largest: `(k, n) -> float`, the largest value at a cut-off k if a query has at most n gold tools; for
+            measures whose largest value depends on these.
         higher_is_better: False for differences.
         reproduction_only: a paper's own variant, never used to rank methods.
-        parameters: a class of parameters of its own, each with a default. The functions take them as keywords:
+        parameters: a class of parameters, each with a default. The functions receive them as keywords:
             `function(gold, k, p=0.8)`.
     """
 
@@ -122,24 +122,24 @@ class Measure(ABC):
 
     @abstractmethod
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """(queries,) on which queries it is taken: a metric is NaN on all others, and has no part in its mean."""
+        """(queries,) the queries it applies to: a metric is NaN on all others, which do not count in its mean."""
 
     def __post_init__(self) -> None:
         if fields := self.parameters.model_fields:
             if lacking := [name for name, field in fields.items() if field.is_required()]:
                 raise ValueError(f"the parameter {lacking[0]!r} of the measure {self.name} needs a default")
-            # The functions as they are called without parameters: a bare name means the defaults.
+            # The functions without parameters: a bare name means the defaults.
             for name, function in self.functions().items():
                 given = function.keywords if isinstance(function, partial) else {}
                 defaults = {key: field.get_default() for key, field in fields.items() if key not in given}
                 object.__setattr__(self, name, partial(function, **defaults))
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """Those of its fields that are functions and that it has."""
+        """Its fields that are functions and are set."""
         return {"function": self.function} | ({} if self.largest is None else {"largest": self.largest})
 
     def at(self, parameters: ParameterSet) -> Measure:
-        """The measure with these values of its parameters, and named by those that are not at their defaults."""
+        """The measure with these parameter values, which its name shows unless they are the defaults."""
         values = {name: getattr(parameters, name) for name in self.parameters.model_fields}
         given: dict[str, Any] = {name: partial(function, **values) for name, function in self.functions().items()}
         return replace(self, name=str(short_spec(self.name, parameters)), **given)
@@ -150,8 +150,8 @@ class RankingMeasure(Measure):
     """A measure of where gold tools are ranked: `function(GoldRanks, k)`; k is (queries,) int64.
 
     Attributes:
-        monotone: False where moving a gold tool up can lower the value, so that the best and worst order of tied
-            tools are not those of the gold; such a metric has no tie band.
+        monotone: False if moving a gold tool up can lower the value, so that the best and worst order of tied tools
+            are not those of the gold; such a metric has no tie band.
     """
 
     kind = "ranking"
@@ -168,7 +168,7 @@ class SetMeasure(Measure):
     """A measure of recommended sets, or of the first k of a ranking as a set: `function(SetSizes)`.
 
     Attributes:
-        queries: the queries on which it is taken: those with `gold`, those with `no gold` (rule 3), or `all`.
+        queries: the queries it applies to: those with `gold`, those with `no gold` (rule 3), or `all`.
     """
 
     kind = "set"
@@ -179,7 +179,7 @@ class SetMeasure(Measure):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.queries != "gold" and "gold" in self.cutoffs:
-            raise ValueError(f"{self.name} is taken over queries without gold, and cannot be cut at @gold")
+            raise ValueError(f"{self.name} is defined on queries without gold and cannot have the cut-off gold")
 
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
         """Queries with gold, without, or all."""
@@ -213,9 +213,9 @@ class ForbiddenMeasure(SetMeasure):
 
 @dataclass(frozen=True, kw_only=True)
 class DestructiveMeasure(SetMeasure):
-    """A measure of tools that may destroy something and have no use: `function(SetSizes)`, with these tools as gold.
+    """A measure of unneeded tools that may destroy something: `function(SetSizes)`, with these tools as gold.
 
-    What a tool may do is a property of the library: `bench.metrics.destructive` makes its values.
+    What a tool may do is not part of the gold: `bench.metrics.destructive` computes the values.
     """
 
     kind = "destructive"
@@ -223,7 +223,7 @@ class DestructiveMeasure(SetMeasure):
     cutoffs: tuple[CutoffForm, ...] = ("k", "none")
 
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """No query, as far as the gold tells."""
+        """None that the gold names."""
         return np.zeros(len(gold), dtype=np.bool_)
 
 
@@ -231,31 +231,31 @@ class DestructiveMeasure(SetMeasure):
 class ConfidenceMeasure(Measure):
     """A measure of the score of the first tool: `function(Confidence, k)`.
 
-    Its values have a statistic of all queries together as their mean: each is the statistic plus the query's influence
-    on it.
+    The mean of its values is a statistic of all queries together: each value is the statistic plus the query's
+    influence on it.
     """
 
     kind = "confidence"
     averages = False
 
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """All queries, if some have gold and some have none: else there is nothing to tell apart."""
+        """All queries if some have gold and some have none, else no query."""
         judged = gold.counts > 0
         return np.full(len(gold), bool(judged.any() and not judged.all()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChanceMeasure(Measure):
-    """A measure of whether more is found than by drawing tools: `function(Draws, k)`; values as of `ConfidenceMeasure`.
+    """A measure of the gain over random draws: `function(Draws, k)`, with values as in `ConfidenceMeasure`.
 
-    How large the library is, is not in the gold: `bench.metrics.chance` makes its values.
+    The size of the library is not part of the gold: `bench.metrics.chance` computes the values.
     """
 
     kind = "chance"
     averages = False
 
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """No query, as far as the gold tells."""
+        """None that the gold names."""
         return np.zeros(len(gold), dtype=np.bool_)
 
 
@@ -271,22 +271,22 @@ class Metric:
 
     @property
     def needs_sets(self) -> bool:
-        """True when the metric is defined on recommended sets alone."""
+        """True if the metric is only defined on recommended sets."""
         return isinstance(self.measure, SetMeasure) and self.cutoff is None
 
     @property
     def on_gold_ranks(self) -> bool:
-        """True when its values are made of the ranks of gold tools alone."""
+        """True if its values depend only on the ranks of gold tools."""
         return self.measure.kind in {"ranking", "set"} and not self.needs_sets
 
     @property
     def has_tie_band(self) -> bool:
-        """True when the best and the worst order of tied tools are those of their gold tools."""
+        """True if the best and the worst order of tied tools are those of their gold tools."""
         monotone = not isinstance(self.measure, RankingMeasure) or self.measure.monotone
         return self.on_gold_ranks and monotone
 
     def span(self, gold: ArrayLike) -> Span:
-        """The range of its mean over queries with so many gold tools each."""
+        """The range of its mean over queries with these numbers of gold tools."""
         low, high = self.measure.span or (-math.inf, math.inf)
         if self.measure.largest is not None and not self.needs_sets:
             most = int(np.max(gold, initial=0))

@@ -1,4 +1,4 @@
-"""The protocol's metrics, each with definition, edge cases and source."""
+"""The protocol's metrics, each with definition, edge cases and source. `catalogue` lists them."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def multiple_mean_reciprocal_rank(gold: GoldRanks, k: Counts) -> Values:
 
 
 def multiple_mean_reciprocal_rank_printed(gold: GoldRanks, k: Counts) -> Values:
-    """The same with n / 2 on top, as eq. (2) is printed."""
+    """The same with n / 2 in the numerator, as eq. (2) is printed."""
     return gold.n / 2 / _mean_rank(gold, k)
 
 
 def _least_mean_rank(k: int, n: int) -> float:
-    """The mean rank of n gold tools at the top of a ranking, those beyond k at k + 1; of one at least."""
+    """The mean rank of n gold tools at the top of a ranking, those beyond k at k + 1; at least one."""
     return sum(min(rank, k + 1) for rank in range(1, max(n, 1) + 1)) / max(n, 1)
 
 
@@ -114,7 +114,7 @@ def rank_biased_precision(gold: GoldRanks, k: Counts, p: float) -> Values:
 def _discounts(deepest: int) -> Values:
     """1 / log2(rank + 1) for the ranks 0 (unused) to `deepest`.
 
-    From the C library by way of `math`: NumPy's own logarithm differs in the last bit between processors.
+    Uses the C library through `math`: NumPy's own logarithm differs in the last bit between processors.
     """
     return np.array([0.0, *(1.0 / math.log2(rank + 1) for rank in range(1, deepest + 1))])
 
@@ -170,17 +170,17 @@ def set_exact(sets: SetSizes) -> Values:
 
 
 def choice(sets: SetSizes) -> Values:
-    """1 if R = G, both of them empty included; a query that failed counts as one that returned a hundred tools."""
+    """1 if R = G, also if both are empty; a failed query counts as one that returned a hundred tools."""
     return np.where((sets.hits == sets.n) & (sets.size == sets.n) & (sets.size < DEFAULT_DEPTH), 1.0, 0.0)
 
 
 def set_hit(sets: SetSizes) -> Values:
-    """1 if R holds a gold tool."""
+    """1 if R contains a gold tool."""
     return np.where(sets.hits > 0, 1.0, 0.0)
 
 
 def set_pass(sets: SetSizes) -> Values:
-    """1 if R holds every gold tool."""
+    """1 if R contains every gold tool."""
     return np.where(sets.hits == sets.n, 1.0, 0.0)
 
 
@@ -206,12 +206,12 @@ def returned(sets: SetSizes) -> Values:
 
 
 def touched(sets: SetSizes) -> Values:
-    """1 if R holds one of the tools that the sizes are about."""
+    """1 if R contains one of the tools that the sizes are about."""
     return np.where(sets.hits > 0, 1.0, 0.0)
 
 
 def met(sets: SetSizes) -> Values:
-    """How many of the tools that the sizes are about are in R."""
+    """Number of the tools in R that the sizes are about."""
     return sets.hits.astype(np.float64)
 
 
@@ -221,10 +221,10 @@ def separation(answers: Confidence, k: Counts) -> Values:
     The mean of the values is the area; their variance over the number of queries is that of DeLong et al. 1988, and
     over sums of units that of Obuchowski 1997.
     """
-    # A query that failed is on the wrong side of all others.
+    # A failed query loses every comparison.
     score = np.where(answers.failed, np.where(answers.has_gold, -np.inf, np.inf), answers.score)
     with_gold, without = score[answers.has_gold], score[~answers.has_gold]
-    # The share of the other kind's scores that a query is on the right side of; ties count a half.
+    # The share of the other kind's scores that a query beats; ties count a half.
     below, at_most = (np.searchsorted(np.sort(without), with_gold, side) for side in ("left", "right"))
     above, at_least = (np.searchsorted(np.sort(with_gold), without, side) for side in ("right", "left"))
     shares = np.empty(len(score))
@@ -239,12 +239,12 @@ def separation(answers: Confidence, k: Counts) -> Values:
 def risk_coverage(answers: Confidence, k: Counts) -> Values:
     """Area under the risk-coverage curve, plus each query's influence on it.
 
-    Queries are answered from the most to the least confident; those of equal score together. An answer is wrong if no
-    gold tool is among its first k, and without gold if there is an answer at all. With weights w of the queries, the
-    area is the mean of the risk at each query's own score; a value is the area plus its derivative by the query's
-    weight at equal weights (the infinitesimal jackknife of Jaeckel 1972), so that the mean of the values is the area.
+    Queries are answered from the most to the least confident, those with equal scores together. An answer is wrong if
+    no gold tool is among its first k or, without gold, if there is an answer at all. With query weights w, the area is
+    the mean of the risk at each query's own score. A value is the area plus its derivative by the query's weight at
+    equal weights (the infinitesimal jackknife of Jaeckel 1972), so the mean of the values is the area.
     """
-    # A query that failed is a wrong answer of the highest confidence: a failure is no decision to stay silent.
+    # A failed query counts as a wrong answer with the highest confidence: failing is not abstaining.
     score = np.where(answers.failed, np.inf, answers.score)
     wrong = np.where(answers.has_gold, answers.first > k, score > -np.inf).astype(np.float64)
     levels, place, sizes = np.unique(-score, return_inverse=True, return_counts=True)
@@ -253,13 +253,13 @@ def risk_coverage(answers: Confidence, k: Counts) -> Values:
     weights = sizes / answered
     later = np.cumsum(weights[::-1])[::-1]
     later_risk = np.cumsum((weights * risk)[::-1])[::-1]
-    # The area once as itself, and once minus itself in the derivative.
+    # The area enters once directly and once negated in the derivative.
     values: Values = risk[place] + wrong * later[place] - later_risk[place]
     return values
 
 
 def chance_of_hit(fitting: Counts, k: Counts, library: Counts | int) -> Values:
-    """(queries,) the probability that k tools, drawn without replacement from a library, hold one of those that fit.
+    """(queries,) the probability that k tools drawn without replacement from a library contain one that fits.
 
     1 - C(N - R, k) / C(N, k), the complement of a hypergeometric draw without a hit.
     """
@@ -273,9 +273,9 @@ def chance_of_hit(fitting: Counts, k: Counts, library: Counts | int) -> Values:
 def bits_over_random(draws: Draws, k: Counts) -> Values:
     """log2 of the share of queries with a hit over that of random draws, plus each query's influence on it.
 
-    With h the hits and c their chances, the statistic is log2(mean h / mean c); a value is the statistic plus its
-    derivative by the query's weight, (h / mean h - c / mean c) / ln 2, so that the mean of the values is the statistic.
-    Where all queries have a hit, or none has, the values are the statistic: they say nothing of how sure it is.
+    With hits h and their chances c, the statistic is log2(mean h / mean c); a value is the statistic plus its
+    derivative by the query's weight, (h / mean h - c / mean c) / ln 2, so the mean of the values is the statistic. If
+    all queries have a hit, or none has, the values equal the statistic: they carry no uncertainty.
     """
     hits = np.where(draws.first <= k, 1.0, 0.0)
     chances = chance_of_hit(draws.fitting, k, draws.library)
@@ -292,7 +292,7 @@ class _Persistence(ParameterSet):
     p: float = Field(0.8, gt=0, lt=1, description="probability that a reader goes on from one tool to the next")
 
 
-#: Of values that are shares, and of counts.
+#: Ranges of shares and of counts.
 _SHARE, _COUNT = (0.0, 1.0), (0.0, math.inf)
 _COLT = "Qu et al. 2024 (COLT), as COMP@k; Gao et al. 2025 (TGR), eq. 4, as Pass Rate"
 _PTR = "Gao et al. 2024 (PTR), section 4"
@@ -304,7 +304,7 @@ def _either(value: str, condition: str) -> str:
     return rf"\begin{{cases}} {value} & \text{{if }} {condition} \\ 0 & \text{{otherwise}} \end{{cases}}"
 
 
-#: A share of what a ranking finds by an integer cut-off, and of what a recommended set has; each may say otherwise.
+#: A share in a ranking with an integer cut-off, and a share in a recommended set; each may override this.
 _RANKING = partial(RankingMeasure, span=_SHARE)
 _SET = partial(SetMeasure, span=_SHARE)
 

@@ -1,6 +1,6 @@
 """Where large work is done: in this process, or in part by other processes and machines.
 
-What spreads the work (`bench.evaluation.ray_shards`) enters itself for a block. It is a context variable of its own and
+What spreads the work (`bench.cluster.shards`) enters itself for a block. It is a context variable of its own and
 no part of a session, because threads that a method starts do their work themselves.
 """
 

@@ -1,4 +1,7 @@
-"""Registry information on the datasets and methods of results; a name alone never imports third-party code."""
+"""What the registry knows about the datasets and methods of results. Boards and pages of methods use it.
+
+A name alone never imports third-party code.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class MethodFacts:
     learns: bool
     #: Names of the parameters that are methods.
     methods: frozenset[str]
-    #: What differs from its paper; None where no table is kept.
+    #: Differences from its paper; None if no table lists them.
     differs: Differences | None
 
 
@@ -54,10 +57,10 @@ class BoardData:
     """A board's dataset.
 
     Attributes:
-        card: None where this installation has no dataset of that name.
-        dataset: None where it is not in the cache as it was when the results were made.
-        why_not: then, a sentence.
-        may_show: whether its card allows to give its texts away.
+        card: None if this installation has no dataset of that name.
+        dataset: None if the cache does not have the content that the results were made on.
+        why_not: the reason then, as a sentence.
+        may_show: whether its card allows its texts to be redistributed.
     """
 
     card: Card | None
@@ -71,12 +74,12 @@ class BoardData:
 
 
 def data_of(spec: str, content_hash: str) -> BoardData:
-    """The card and, where it is in the cache, the data of a dataset; nothing is downloaded or built."""
+    """The card of a dataset and, if cached, its data; nothing is downloaded or built."""
     try:
         entry, options, _ = resolve(spec)
     except BenchError:
         return BoardData(None, None, "This installation has no dataset of that name.")
-    except Exception as error:  # a plug-in's loader may raise anything
+    except Exception as error:  # a plug-in's loader may raise any exception
         return BoardData(None, None, f"Its loader fails ({type(error).__name__}).")
     try:
         folder = stored_folder(entry, options)
@@ -87,12 +90,12 @@ def data_of(spec: str, content_hash: str) -> BoardData:
         return BoardData(entry.card, None, "The dataset's cached files were unreadable when this page was built.")
     if dataset.content_hash != content_hash:
         return BoardData(entry.card, None, "The dataset has changed since these results were computed.")
-    # Its own card: one with distractors names the licences of both.
+    # Use its own card: with distractors, it names the licences of both.
     return BoardData(dataset.card, dataset, "")
 
 
 def state_of_data(spec: str) -> str:
-    """All that `data_of` reads, in short: another text wherever it may give something else."""
+    """A summary of all that `data_of` reads: it differs whenever `data_of` may return something else."""
     parts = []
     try:
         entry, options, _ = resolve(spec)
@@ -101,7 +104,7 @@ def state_of_data(spec: str) -> str:
         for path in sorted(folder.iterdir()):
             status = path.stat()
             parts.append(f"{path} {status.st_size} {status.st_mtime_ns}")
-    except Exception as error:  # a plug-in's loader may raise anything
+    except Exception as error:  # a plug-in's loader may raise any exception
         parts.append(type(error).__name__)
     return "\n".join(parts)
 
@@ -114,8 +117,8 @@ def card_of(spec: str) -> Card | None:
 
 @cache
 def facts_of(name: str) -> MethodFacts | None:
-    """What a method of this installation says of itself; None for a name that is none of them."""
-    # A result may name any `module:Class`: only what is registered is ever imported.
+    """The description of a method of this installation; None for an unknown name."""
+    # A result may name any `module:Class`: import only registered methods.
     if name not in method_names():
         return None
     try:
@@ -151,7 +154,7 @@ def _show_value(value: object) -> str:
 
 
 def novelty_masks(dataset: Dataset, query_ids: list[str], judged: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-    """`seen`, `unseen` -> (judged queries,) which have gold of that kind alone; nothing without train queries."""
+    """`seen`, `unseen` -> (judged queries,) which have gold only of that kind; empty without train queries."""
     if not len(dataset.rows("train")):
         return {}
     known = novelty(dataset.queries, {tool.tool_id: tool.tool_id for tool in dataset.tools})

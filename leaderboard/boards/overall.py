@@ -1,4 +1,4 @@
-"""The board over the datasets of a view: macro means with two-level intervals, and ranks."""
+"""The board over the datasets of a view: macro means with two-level intervals, and ranks. The home page shows it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from bench.results.store import PER_QUERY, span_of
 from bench.results.units import number_units
 from bench.stats.macro import lead_intervals, macro_intervals, macro_values
 
-#: Values that are resampled one by one; more of them are resampled by their means and errors.
+#: Maximum values to resample one by one; beyond that, means and errors are resampled.
 MOST_VALUES = 20_000_000
-#: Standard errors of a normal mean in half of a 95% interval.
+#: Half width of a 95% interval of a normal mean, in standard errors.
 _NORMAL = 1.959964
 
 
@@ -33,13 +33,13 @@ class OverallRow:
     """A method over the datasets of a view, on one metric.
 
     Attributes:
-        cells: (datasets,) its mean on each, and the row that it is in; None where it has none.
-        lacks: names of the datasets that it has no result on. Such a method has no mean and no rank: a mean over
-            other data than the others' would not compare.
+        cells: (datasets,) its mean on each and the row it is in; None if it has none.
+        lacks: names of the datasets without a result. Such a method has no mean and no rank, because a mean over
+            other data would not be comparable.
         mean, low, high: over sources.
-        ranks: the best and worst that tests leave open; None where it is not ranked; oracles are not.
-        reference: whether it is a reference system; the others are placed among these.
-        n, failed: queries of the datasets that it has.
+        ranks: best and worst rank that the tests leave open; None if it is not ranked, as for oracles.
+        reference: whether it is a reference system; the others are ranked against these.
+        n, failed: queries of the datasets that it has results on.
     """
 
     key: str
@@ -60,15 +60,15 @@ class Overall:
     """One metric over the datasets of a view.
 
     Attributes:
-        view: what is ranked on.
-        boards: the datasets, in the order of columns: those of the view that have such queries.
-        places: ranked ones best first, then oracles, then methods that lack a dataset, those with most of them first.
-        standing: ranks and p-values of the ranked ones; None if there is none.
-        declared: whether there are two reference systems; otherwise all methods compete among themselves.
-        limit: whether values were too many to be kept: those of all rows, or, where there are reference systems, those
-            of the challengers, which then have no rank.
-        best: who is best of the references over all queries, systems by their keys; None for fewer than two, for a kind
-            of queries, with the limit, and where a dataset has no tests.
+        view: the ranked datasets.
+        boards: the view's datasets that have such queries, in the order of columns.
+        places: ranked methods best first, then oracles, then methods that lack a dataset, by how many they have.
+        standing: ranks and p-values of the ranked methods; None if there are none.
+        declared: whether there are two reference systems; otherwise all methods compete with each other.
+        limit: whether there were too many values to keep: those of all rows or, with reference systems, those of
+            the challengers, which then have no rank.
+        best: the best reference system over all queries, systems by their keys; None with fewer than two, for a
+            kind of queries, beyond the limit, and if a dataset has no tests.
     """
 
     view: View
@@ -92,13 +92,13 @@ def overall_boards(
     absent: Collection[str],
     cache: BuildCache | None = None,
 ) -> list[Overall]:
-    """Every board over datasets: each view, by each metric, on each kind of queries.
+    """Every overall board: each view, by each metric, on each kind of queries.
 
     Args:
-        views: of the site.
+        views: the site's views.
         masks: board's slug -> kind -> (judged queries,).
-        absent: slugs of boards whose dataset was not at hand.
-        cache: of the site: tests of results that have not changed are not made again.
+        absent: slugs of boards whose dataset was unavailable.
+        cache: the site's build cache: tests of unchanged results are not repeated.
     """
     return [
         overall(view, metric, kind, masks, cache)
@@ -111,8 +111,8 @@ def overall_boards(
 def view_kinds(view: View, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]], absent: Collection[str]) -> list[str]:
     """The kinds of queries that a view is ranked on.
 
-    Seen and unseen tools only where every dataset has training queries and is at hand, since the dataset alone says
-    which tools they have: else it would be a ranking on a fragment of the view.
+    Seen and unseen tools only if every dataset has training queries and is available, because only the dataset says
+    which tools they have. Otherwise the ranking would cover a fragment of the view.
     """
     if fragments(view, absent) or not all(board.first.manifest.dataset.history for board in view.boards):
         return ["all"]
@@ -121,7 +121,7 @@ def view_kinds(view: View, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
 
 
 def fragments(view: View, absent: Collection[str]) -> list[Board]:
-    """The datasets of a view that were not at hand, where all of them have training queries."""
+    """The datasets of a view that were unavailable, if all of them have training queries."""
     if not all(board.first.manifest.dataset.history for board in view.boards):
         return []
     return [board for board in view.boards if board.slug in absent]
@@ -134,20 +134,20 @@ def overall(
     masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
     cache: BuildCache | None = None,
 ) -> Overall:
-    """A board over datasets.
+    """Build a board over datasets.
 
     Args:
-        view: the datasets; they do not depend on who has results on them.
+        view: the datasets, independent of which results exist.
         metric: one of RANKED.
         kind: `all` queries, or those whose gold is all `seen` or all `unseen`.
         masks: board's slug -> kind -> (judged queries,).
-        cache: of the site.
+        cache: the site's build cache.
     """
     used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
     rows: dict[str, dict[int, Row]] = {}
     for place, board in enumerate(used):
         for row in board.rows:
-            # Of two rows that differ in nothing a reader is told, the better one comes first.
+            # Of two rows that read the same, keep the better one.
             if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
                 rows.setdefault(row.key, {})[place] = row
     whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
@@ -202,7 +202,7 @@ def entry_name(view: View, metric: str, kind: str) -> str:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What takes time: means over sources with intervals by system, the tests, and the leads of the best contender."""
+    """Compute the slow parts: means over sources with intervals, the tests, and the leads of the best contender."""
 
     spans: dict[str, NDArray[np.float64]]
     standing: RankedSystems | None
@@ -210,7 +210,7 @@ class _Numbers:
 
 
 def _restore(kept: Any) -> _Numbers | None:
-    """The numbers that the build cache has; None without them."""
+    """The numbers from the build cache; None if it lacks them."""
     try:
         standing = kept["standing"]
         return _Numbers(kept["spans"], None if standing is None else RankedSystems(**standing), kept["leads"])
@@ -220,12 +220,12 @@ def _restore(kept: Any) -> _Numbers | None:
 
 @dataclass(frozen=True)
 class _Taken:
-    """The methods that have all datasets, and which of their values count.
+    """The methods that have all datasets, and the values that count.
 
     Attributes:
-        metric, kind, boards: as of `Overall`.
+        metric, kind, boards: as in `Overall`.
         masks: (datasets,) which queries are of the kind; None for all.
-        rows: key -> the rows of the datasets.
+        rows: key -> the method's row on each dataset.
         references: key -> whether it is a reference.
         by_limit: keys whose values were not kept.
     """
@@ -240,16 +240,16 @@ class _Taken:
 
     @property
     def sources(self) -> list[str]:
-        """Of the datasets."""
+        """The sources of the datasets."""
         return [board.source for board in self.boards]
 
     @property
     def column(self) -> int:
-        """Of the metric."""
+        """The range of the metric."""
         return RANKED.index(self.metric)
 
     def key(self) -> str:
-        """Of all that the numbers are made from: the digests of the tables, which were checked when they were read."""
+        """A digest of all inputs: the digests of the tables, which were checked on reading."""
         return key_of(
             {
                 "systems": [
@@ -281,13 +281,13 @@ class _Taken:
         return units
 
     def samples(self, keys: Iterable[str], of: Callable[[RowSample], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """(datasets, keys) numbers of the samples of the kind of queries."""
+        """(datasets, keys) sample statistics for the kind of queries."""
         places = range(len(self.boards))
         return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in places])
 
 
 def _order(place: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
-    """Ranked ones by their best rank and mean, then oracles; then those that lack datasets, by how many they lack."""
+    """Ranked methods by best rank and mean, then oracles, then methods that lack datasets, fewest lacking first."""
     last = place.ranks is None, place.ranks[0] if place.ranks else 0, -(place.mean or 0.0), place.key
     return bool(place.lacks), place.row.oracle, len(place.lacks), *last
 
@@ -317,21 +317,20 @@ def _own(row: Row, taken: _Taken) -> tuple[float, float]:
 
 
 def _standing(taken: _Taken, ranked: Sequence[str], limit: bool) -> RankedSystems:
-    """Tests and ranks of methods that have all datasets, by their means over sources, on these very datasets.
+    """Tests and ranks of methods that have all datasets, by their means over sources.
 
-    The signs of the units of all datasets are flipped: the ranks say who is better on these datasets, whatever others
-    there may be.
+    Signs of the units of all datasets are flipped, so ranks are about these datasets and not about others like them.
     """
     own = np.array([taken.references[key] for key in ranked])
     if limit:
-        # The rows have no values, so there are only the sources' means to test: too few of them for conclusions.
+        # The rows have no values, so only the sources' means can be tested, which are too few for conclusions.
         units = np.unique(taken.sources, return_inverse=True)[1].astype(np.int64)
         return rank_systems(ranked, taken.samples(ranked, attrgetter("means")), units, own)
     return rank_systems(ranked, *macro_values(taken.values(ranked), taken.units(), taken.sources), own)
 
 
 def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
-    """The references, in the order of the places; none if there are fewer than two."""
+    """The references, in the order of `places`; empty if there are fewer than two."""
     keys = [] if standing is None else [key for key, own in zip(standing.ids, standing.references, strict=True) if own]
     return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
 
@@ -339,13 +338,13 @@ def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.f
 def _best(
     taken: _Taken, contenders: Sequence[str], leads: NDArray[np.float64], standing: RankedSystems
 ) -> BestOverDatasets:
-    """What can be said of the first of the contenders."""
+    """The leads of the first contender."""
     at, best = [standing.ids.index(key) for key in contenders], contenders[0]
     worse = []
     for place, board in enumerate(taken.boards):
         found, keys = board.standings[taken.metric], {row.id: row.key for row in board.rows}
         mine = found.ids.index(taken.rows[best][place].id)
-        # Another row of the same key is no rival: it differs in nothing that a reader is told.
+        # Another row of the same key is no competitor: readers see no difference.
         rivals = [
             (keys[name], float(found.means[i]), float(found.pairs[mine, i]))
             for i, name in enumerate(found.ids)
@@ -387,5 +386,5 @@ def _place(
 
 
 def families(boards: Sequence[Board]) -> dict[str, int]:
-    """Family -> how many results it has, sorted."""
+    """Family -> number of its results, sorted."""
     return dict(sorted(Counter(row.family for board in boards for row in board.rows).items()))

@@ -1,11 +1,11 @@
-"""Exports of a site in formats for other programs.
+"""Exports of a site in formats for other programs. `site` calls it.
 
 results.csv       one line for each result and metric
 results.json      everything, with the schema `export`
-tables/BOARD.tex  a LaTeX table for each board of today's protocol
+tables/BOARD.tex  a LaTeX table for each board of the current protocol
 methods.bib       papers of the datasets and methods
 
-The same results give the same bytes; names are untrusted, and escaped by each form in its own way.
+The same results give the same bytes. Names are untrusted, and each format escapes them in its own way.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from bench.show.numbers import number_or_none
 
 
 def table_path(result: StoredResult) -> str:
-    """Where the LaTeX table of a result's board is, relative to the site."""
+    """The path of the LaTeX table of a result's board, relative to the site."""
     return f"tables/{slug_of(result)}.tex"
 
 
 def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], overall: Sequence[Overall]) -> None:
-    """Give every export to `put`, which writes a text to a path relative to the site's root.
+    """Pass every export to `put`, which writes a text to a path relative to the site's root.
 
     Args:
         put: called once for each file, in a fixed order.
-        boards: of the site, in its order.
+        boards: the site's boards, in order.
         overall: boards over datasets.
     """
     shown = {board.slug: _results(board) for board in boards}
@@ -80,7 +80,7 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
             for result in board_results
         ],
     )
-    # `<` is escaped, so that no browser that guesses a type takes a name for markup.
+    # Escape `<`, so that browsers that guess types do not read a name as markup.
     put("results.json", export.model_dump_json(indent=1).replace("<", "\\u003c") + "\n")
     for board in boards:
         if board.current:
@@ -89,7 +89,7 @@ def write_exports(put: Callable[[str, str], object], boards: Sequence[Board], ov
 
 
 def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
-    """What these metrics are; those that this bench does not know are left out."""
+    """Descriptions of these metrics; unknown metrics are left out."""
     metrics = []
     for name in names:
         with suppress(UsageError):
@@ -100,13 +100,13 @@ def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
 
 
 def _results(board: Board) -> list[StoredResult]:
-    """What a board has, older answers included, by method and date."""
+    """All results of a board, superseded ones included, by method and date."""
     place = attrgetter("manifest.method.label", "manifest.environment.created", "manifest.result_id")
     return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=place)
 
 
 def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
-    """Result id -> the marks of its row, the sign of a doubtful lead among them in words."""
+    """Result id -> the marks of its row, with the sign of a doubtful lead in words."""
     by_id = {item.id: [mark.text for mark in item.marks] for board in boards for item in board.superseded}
     for board in boards:
         for row in board.rows:

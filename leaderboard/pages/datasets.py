@@ -14,7 +14,7 @@ from bench.leaderboard.writer import Writer
 
 def _write(content: Content, writer: Writer) -> None:
     main = content.main
-    # Of a dataset with several boards, libraries of other sizes stand under the one that counts.
+    # Of a dataset with several boards, other library sizes stand under the one that counts.
     first = {board.spec: main.get(board.spec, board) for board in reversed(content.boards)}
     boards = [
         (
@@ -31,12 +31,12 @@ def _write(content: Content, writer: Writer) -> None:
 
 
 def _more(board: Board) -> list[tuple[str, str]]:
-    """Pages of a board besides its own, if it has them."""
+    """The other pages of a board."""
     return [("queries", f"e/{board.slug}.html"), ("by slice", slices_path(board))]
 
 
 def _count_tied(board: Board) -> int:
-    """How many methods no test tells apart from the first row."""
+    """How many methods do not differ significantly from the first row."""
     standing = board.standings.get(RANKED[0])
     first = None if standing is None else standing.place(board.rows[0].id)
     return 0 if standing is None or first is None else int(standing.ties(first).sum())

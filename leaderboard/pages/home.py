@@ -25,7 +25,7 @@ from bench.leaderboard.writer import Writer
 from bench.show import numbers
 from bench.stats.macro import FEWEST_SOURCES
 
-#: Rows of the first picture.
+#: Maximum rows of the first chart.
 _MOST_SHOWN = 30
 
 
@@ -86,7 +86,7 @@ def _write(content: Content, writer: Writer) -> None:
 
 
 def _best_of(board: Overall) -> dict[str, int]:
-    """Key of the best of several ranked variants of a method -> how many they are."""
+    """Key of the best of several ranked variants of a method -> number of variants."""
     ranked = [place for place in board.places if place.ranks is not None and not place.row.oracle]
     counts = Counter(place.row.family for place in ranked)
     best = {place.row.family: place.key for place in reversed(ranked)}
@@ -94,7 +94,7 @@ def _best_of(board: Overall) -> dict[str, int]:
 
 
 def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Markup]]:
-    """Captions and charts of the ranking: means with intervals, and what quality costs in time and tokens."""
+    """Captions and charts of the ranking: means with intervals, and quality against time and tokens."""
     rows = [row for row in board.places if row.ranks is not None and row.mean is not None]
     standing = board.standing
     best = set() if standing is None else {standing.ids[i] for i in standing.best(_MOST_SHOWN)}
@@ -121,7 +121,7 @@ def _pictures(board: Overall, names: Mapping[str, str]) -> list[tuple[str, Marku
 
 
 def _cite(content: Content) -> str:
-    """How to cite the board: what is on it, and as of when."""
+    """How to cite the board: its content and its date."""
     if not content.boards or not content.views[0].boards:
         return ""
     newest = max(board.latest for board in content.views[0].boards)
@@ -145,9 +145,9 @@ def _flags(boards: Sequence[Board]) -> dict[str, str]:
 
 
 def _best(board: Overall) -> list[set[str]]:
-    """For each dataset, the ids of the results that may be first; only known for all queries together.
+    """For each dataset, the ids of the results that may be best; only known for all queries together.
 
-    Nobody is best where there are too few units for a conclusion.
+    No result is best if there are too few units for a conclusion.
     """
     if board.kind != "all":
         return [set() for _ in board.boards]

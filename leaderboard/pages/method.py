@@ -36,7 +36,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
     firsts = [members[0][1] for members in settings.values()]
     names = dict(zip(settings, titles(firsts), strict=True))
     sections = []
-    # The setting with no parameters of its own first: the others are read against it.
+    # The setting at its defaults first: the others are compared with it.
     for key in sorted(settings, key=lambda key: (len(key), key)):
         setting_rows = settings[key]
         at = {board.slug: row for board, row in setting_rows}
@@ -69,7 +69,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
 
 
 def _title(family: str, rows: Sequence[Row]) -> str:
-    """The method's display name; a run file that shares its spec's name is not it."""
+    """The method's display name; a run file of the same name is left out."""
     names = [name_of(row.result.manifest.method) for row in rows]
     return next((name for name in names if name), str(rows[0].called) if len(rows) == 1 else label(family))
 

@@ -13,12 +13,12 @@ _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
 
 
 def mathml(formula: str) -> str:
-    """LaTeX as MathML, which needs no script and no font of ours; empty for nothing."""
+    """LaTeX as MathML, which needs no script and no extra font; empty for an empty formula."""
     from latex2mathml.converter import convert
 
     try:
         return convert(formula, display="block") if formula else ""
-    except Exception:  # a plug-in's formula may be no LaTeX; the converter has errors of many kinds
+    except Exception:  # a plug-in's formula may be invalid LaTeX; the converter raises many kinds of errors
         return f"<code>{escape(formula)}</code>"
 
 

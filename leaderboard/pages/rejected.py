@@ -1,4 +1,4 @@
-"""The page of results that are not shown, with the reasons."""
+"""The page of results that are not shown, with reasons."""
 
 from __future__ import annotations
 

@@ -507,7 +507,7 @@ def look(event, arguments):
             os._exit(9)
 
 from pathlib import Path
-from bench.gating.example import write_example
+from bench.example.write import write_example
 sys.addaudithook(look)
 write_example(Path(place))
 """

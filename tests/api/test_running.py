@@ -41,6 +41,18 @@ def test_a_result_outlives_a_metric_that_another_command_adds(command: Callable[
         _ = bench.load_result(before.folder).per_query
 
 
+def test_a_block_has_its_folder_of_results(tmp_path: Path) -> None:
+    with bench.config_context(results=tmp_path / "other"):
+        result = bench.run("bm25", "starter", limit=5)
+        assert result.folder.is_relative_to(tmp_path / "other")
+        with bench.config_context(offline=True):
+            assert bench.load_result(result.id).folder == result.folder
+        with pytest.raises(UsageError):
+            bench.load_result(result.id, results=tmp_path / "empty")
+    with pytest.raises(UsageError):
+        bench.load_result(result.id)
+
+
 def test_a_notebook_shows_the_sentence_of_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         bench.run("bm26")

@@ -372,5 +372,5 @@ def test_a_choice_is_no_source_of_choices(choose: Any, chat_server: ChatServer, 
     results = tmp_path / "results"
     assert run(["choose", identifier, "--model", "scripted", "--results", str(results)]) == 2
     assert "is a choice itself" in capsys.readouterr().err
-    with pytest.raises(Exception, match="is no choice"):
+    with pytest.raises(Exception, match="is not a choice"):
         read_replies(find_result(results, "bm25@starter"))

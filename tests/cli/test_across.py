@@ -20,7 +20,8 @@ from bench.cli.schemas import shipped_schema
 from bench.gating.baseline import read_baseline, write_baseline
 from bench.lookup.finding import find_result
 from bench.registry import load_dataset
-from bench.registry.versions import MOST_EARLIER, current_content, load_version
+from bench.registry.added import current_content
+from bench.registry.versions import MOST_EARLIER, load_version
 from bench.results.across_catalogues import take_snapshot, values_as_asked
 from bench.results.store import StoredResult
 

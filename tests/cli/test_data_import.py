@@ -32,6 +32,7 @@ QUERIES = "query,tools\nWill it rain tomorrow?,forecast\nHow do I get to the mil
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
+    """A file of tools, with queries beside it."""
     (tmp_path / "tools.json").write_text(json.dumps({"tools": TOOLS}))
     (tmp_path / "queries.csv").write_text(QUERIES)
     return tmp_path / "tools.json"
@@ -89,7 +90,7 @@ def test_a_library_without_queries_can_be_looked_at_and_not_run(bench: Bench, to
     assert "invalid-schema" in bench("data", "audit", "mine").out
     assert "0 judged queries" in bench("data", "info", "mine").out
     assert bench("data", "info", "mine", "--all", "--json").json["statistics"]["tools"] == 3
-    assert "mine" in bench("data", "list").out
+    assert "mine" in bench("list", "datasets").out
     said = bench("run", "-m", "bm25", "-d", "mine", code=2)
     assert (
         "mine is a catalogue without queries; import it again with --queries FILE --replace, or add its tools"

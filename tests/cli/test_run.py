@@ -66,7 +66,7 @@ def test_what_is_said_to_type_for_more_works_from_any_folder_of_results(bench: B
 
 def test_bench_run_alone_runs_tgr_on_starter(bench: Bench) -> None:
     said = bench("run", "--limit", 8, "--all")
-    assert said.out.startswith("tgr @ starter\n6 judged queries (test), 0 failed, 2 without gold; 179 tools as name_d")
+    assert said.out.startswith("tgr @ starter\n6 judged queries (test, limit 8), 0 failed, 2 without gold; 179 tools")
     result = values(said.out)
     # The eight queries and their gold are fixed, and so is the encoder.
     assert result["recall@5"] == pytest.approx(0.472, abs=0.03)

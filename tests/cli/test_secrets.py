@@ -100,6 +100,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder, and a program in the environment that prints a key."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

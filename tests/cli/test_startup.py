@@ -86,7 +86,7 @@ def test_other_commands_import_no_model(bench: Bench) -> None:
 
 def test_the_first_run_of_a_method_without_models_imports_only_what_it_uses(bench: Bench, tmp_path: Path) -> None:
     # Each takes a tenth of a second or more: of every user, and of every process that a run starts.
-    names = ["pandas", "pyarrow.compute", "scipy.sparse", "scipy.stats", "bench.evaluation.ray_cluster", "torch"]
+    names = ["pandas", "pyarrow.compute", "scipy.sparse", "scipy.stats", "bench.cluster.cluster", "torch"]
     cold = {"BENCH_CACHE": str(tmp_path / "cache")}
     assert imported([["run", "-m", "random", "-d", "starter", "--limit", "8"]], names, cold) == {}
 

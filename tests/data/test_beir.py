@@ -28,6 +28,7 @@ QRELS = {"train": "q1\tcrm.find\t1\n", "test": "q2\tpost.send\t2\n"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Where a dataset is exported to."""
     return tmp_path / "beir"
 
 

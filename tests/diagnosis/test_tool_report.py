@@ -60,6 +60,7 @@ QUERIES = [
 
 @pytest.fixture
 def made() -> Dataset:
+    """The tools and queries above as a dataset."""
     return Dataset.build("made", CARD, Tables(TOOLS, QUERIES))
 
 

@@ -261,6 +261,7 @@ class Seen(Method):
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
+    """What was seen is forgotten after each test."""
     yield
     Seen.instances.clear()
 

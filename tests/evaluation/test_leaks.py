@@ -52,11 +52,6 @@ def leaks(models: list[str], dataset: Dataset, rows: NDArray[np.int64]) -> dict[
     return training_leaks(models, dataset, rows, load_dataset)
 
 
-@pytest.fixture
-def starter() -> Dataset:
-    return load_dataset("starter")
-
-
 def test_a_model_that_learnt_from_other_queries_and_tools_is_not_marked(tmp_path: Path, starter: Dataset) -> None:
     write_card(tmp_path, card(["something else"], [Tool("send_email", "nothing", "like it")]))
     # That these texts are in no dataset is all that is said.

@@ -77,6 +77,7 @@ class Fixed(Method):
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins with dice that were never asked."""
     monkeypatch.setattr(Dice, "asked", [])
     monkeypatch.setattr(Dice, "halt", None)
 

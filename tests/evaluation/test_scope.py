@@ -68,6 +68,7 @@ def scoped(dataset: Dataset, **more: Any) -> Dataset:
 
 @pytest.fixture(scope="module")
 def starter() -> Dataset:
+    """The embedded dataset with scopes."""
     return scoped(loaded("starter"))
 
 

@@ -241,6 +241,10 @@ def test_failed_queries_above_what_is_allowed_are_no_measurement(judged: Judged)
     assert (report.outcome, report.exit_code) == ("not run", 3)
     assert "1 of 269 judged queries failed" in report.reasons[0]
     assert judged({"recall@5": THEN}, {"recall@5": THEN}, RECALL | {"max_failed": 1}, n_failed=1).outcome == "pass"
+    # Whatever the policy allows: where all failed, nothing was measured.
+    for failed, outcome in ((268, "pass"), (269, "not run")):
+        lenient = RECALL | {"max_failed": 1000}
+        assert judged({"recall@5": THEN}, {"recall@5": THEN}, lenient, n_failed=failed).outcome == outcome
 
 
 def test_a_metric_that_either_side_lacks_was_not_run(judged: Judged) -> None:

@@ -238,7 +238,7 @@ def test_wrong_words_are_sentences(bench: Callable[..., Any], few: Path, tmp_pat
     assert "there is no baseline in" in bench(*build, "--baselines", tmp_path / "empty", code=6).err
     bench("bless", folder_of(few, "bm25"), "--out", tmp_path / "own" / "b.json")
     said = bench(*build, "--baselines", tmp_path / "own", code=2).err
-    assert "gate.toml for the baselines; name one with --policy" in said
+    assert "gate.toml does not exist; name one with --policy" in said
     (tmp_path / "p.toml").write_text(POLICY)
     assert "name them with --baselines" in bench(*build, "--policy", tmp_path / "p.toml", code=2).err
     assert not (tmp_path / "site").exists()

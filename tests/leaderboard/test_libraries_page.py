@@ -156,7 +156,7 @@ def test_they_are_found_under_their_dataset_and_from_every_board(sized_site: Bui
     for spec, board in boards.items():
         assert f"../{path}" in site.page(f"d/{board.slug}.html").links
         assert f"d/{board.slug}.html" in listing.links
-        values = "Another library than the dataset's own:" in site.page(f"d/{board.slug}.html").texts
+        values = "Not the dataset's own library:" in site.page(f"d/{board.slug}.html").texts
         assert values == (spec != "starter")
         assert f"../d/{board.slug}.html" in site.page(path).links
     assert "with extra, library of" in " ".join(listing.texts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import Title, apart, declared_names, title_of
-from bench.registry.methods import _builtin
+from bench.registry.methods import built_in_methods
 from bench.results.manifest import MethodIdentity
 
 
@@ -20,7 +20,7 @@ def method(spec: str, run_file: bool = False) -> MethodIdentity:
 
 
 def test_each_method_of_the_repository_has_a_name_of_its_own() -> None:
-    assert set(declared_names()) == set(_builtin())
+    assert set(declared_names()) == set(built_in_methods())
     for names in (
         [row.name.casefold() for row in declared_names().values()],
         [str(title_of(method(name))).casefold() for name in declared_names()],

@@ -560,7 +560,7 @@ def test_a_dataset_that_is_not_at_hand_is_named_and_nothing_is_ranked_on_a_fragm
     site = build()
     assert any("starter: The dataset was not in the cache" in sentence for sentence in site.made.incomplete)
     assert not list(site.folder.glob("overall-*-unseen.html"))
-    assert "was not at hand when this site was built" in site.page("index.html").text
+    assert "was unavailable when this site was built" in site.page("index.html").text
 
 
 VIEW = '[[views]]\nname = "a"\ntitle = "x"\nwhy = "y"\ndatasets = ["starter"]\n'

@@ -30,6 +30,7 @@ _QUERIES = [
 
 @pytest.fixture
 def data(isolated: None) -> Dataset:
+    """A dataset that is imported from files."""
     return bench.import_tools("mine", _TOOLS, _QUERIES)
 
 

@@ -252,6 +252,7 @@ class Known:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Known:
+    """Results that are known by their ids."""
     return Known(monkeypatch)
 
 

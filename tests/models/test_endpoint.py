@@ -22,12 +22,8 @@ from bench.models.llm.transport import Transport
 from bench.models.vectorcache import VectorCache
 from bench.registry import build_method
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 NAME = "openai:emb-1"
-
-
-@pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
 
 
 def letters(text: str) -> list[float]:

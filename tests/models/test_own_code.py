@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from bench.base.errors import UsageError
+from bench.methods.late_interaction.tokenvectors import TokenEncoder
 from bench.models.causal import load_causal
 from bench.models.classifiers import SequenceModel
 from bench.models.encoders import Encoder
-from bench.models.tokenvectors import TokenEncoder
 
 #: A file of settings, what is put into it, and the key that the sentence names.
 ASKING: list[tuple[str, Any, str]] = [
@@ -56,6 +56,7 @@ def put(folder: Path, name: str, content: Any) -> str:
 
 @pytest.fixture
 def folder(tiny_models: dict[str, str], tmp_path: Path) -> Path:
+    """The folder of an encoder, to be changed."""
     return Path(shutil.copytree(tiny_models["encoder"], tmp_path / "model"))
 
 

@@ -242,7 +242,7 @@ BROKEN_METHODS = {
     "no-class": ("broken.a:X", "", "the plug-in method 'no-class' cannot be loaded: "),
     "failing": ("broken.b:X", "1 / 0", "the plug-in method 'failing' cannot be loaded: division by zero."),
     "other": ("broken.c:X", "class X: pass", "other is not a method: it must be a subclass of bench.interface.Method."),
-    "abstract": ("broken.d:X", "from bench.interface import Method as X", "the method abstract lacks index, rank."),
+    "abstract": ("broken.d:X", "from bench.interface import Method as X", "the method abstract lacks index(), rank()."),
 }
 
 

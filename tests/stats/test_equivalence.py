@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -135,6 +135,8 @@ def test_equivalent_means_inside_and_a_larger_margin_keeps_it(
 
 @settings(max_examples=60, deadline=None)
 @given(VALUES, MARGINS, st.integers(1, 3), st.sampled_from([ANY, SHARE.of_differences()]))
+@example(np.array([0.1, -0.1]), 1.0, 1, SHARE.of_differences())
+@example(np.array([0.2, -0.1, -0.1]), 1.0, 1, SHARE.of_differences())
 def test_it_does_not_matter_which_is_taken_from_which(values: np.ndarray, margin: float, size: int, span: Span) -> None:
     units = np.arange(len(values)) // size
     there, back = (one(sign * values, margin, units=units, span=span) for sign in (1, -1))

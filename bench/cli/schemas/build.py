@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from bench.base.plugins import load, plugins
 from bench.cli.schemas import FOLDER
 from bench.comparison.comparison import Comparison
-from bench.comparison.library_sizes import LibrarySizes
 from bench.data.arrowtables import SCHEMAS
 from bench.data.card import Card
 from bench.data.parquet import DatasetManifest
@@ -37,7 +36,6 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         "experiment": Experiment,
         "gate-policy": Policy,
         "gate-report": GateReport,
-        "library-sizes": LibrarySizes,
         "llm-journal": JournalLine,
         "manifest": Manifest,
         "metrics": Metrics,

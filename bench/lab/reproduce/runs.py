@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.base.errors import BenchError, MethodError, UnavailableError, UsageError
-from bench.base.progress import QUIET, Progress, WithoutNotes
+from bench.base.progress import QUIET, Progress
 from bench.base.spec import Spec, parse
 from bench.data.dataset import Dataset
 from bench.evaluation.executors import Executor, side_by_side
@@ -128,7 +128,7 @@ class MethodRuns:
             self.results,
             load=self.dataset,
             build=self.build,
-            progress=WithoutNotes(self.progress),
+            progress=_WithoutNotes(self.progress),
             metrics=[metric for metric in map(_known_metric, self.metrics) if metric is not None],
         )
 
@@ -270,3 +270,13 @@ def _known_metric(text: str) -> Metric | None:
         return parse_metric(text)
     except UsageError:
         return None
+
+
+class _WithoutNotes:
+    """Stages alone, where a note for each of a hundred results would bury a report."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.stage = progress.stage
+
+    def note(self, message: str) -> None:
+        pass

@@ -28,6 +28,7 @@ Ask = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal and a cache of the test's own, and no endpoint."""
     for name in ("BENCH_LLM_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "BENCH_LLM_CONCURRENCY"):
         monkeypatch.delenv(name, raising=False)
     journal = tmp_path / "journal.jsonl"
@@ -39,6 +40,7 @@ def own_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
+    """A model that answers with the alphabet."""
     return write_alphabet_model(tmp_path / "alphabet.gguf")
 
 
