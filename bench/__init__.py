@@ -59,7 +59,12 @@ if TYPE_CHECKING:
     from bench.interface.ranking import Ranking as Ranking, ToolSets as ToolSets
     from bench.interface.views import History as History, Library as Library, Queries as Queries
     from bench.metrics.goldranks import GoldRanks as GoldRanks
-    from bench.metrics.measure import Measure as Measure, SetSizes as SetSizes
+    from bench.metrics.measure import (
+        Measure as Measure,
+        RankingMeasure as RankingMeasure,
+        SetMeasure as SetMeasure,
+        SetSizes as SetSizes,
+    )
     from bench.results.settings import RunSettings as RunSettings
     from bench.search.scoring import EmbeddingMethod as EmbeddingMethod, ScoringMethod as ScoringMethod
     from bench.search.topk import top_k as top_k

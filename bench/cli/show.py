@@ -99,7 +99,7 @@ def _show_slices(result: StoredResult, by: str, metrics: tuple[str, ...], as_jso
     from bench.results.slices import by_slice
 
     # What compares queries of all slices has no value by slice.
-    known = [name for name in set_metrics(result) if parse_metric(name).measure.confident is None]
+    known = [name for name in set_metrics(result) if parse_metric(name).measure.averages]
     usual = (*metrics, "recall@5", "ndcg@5", "pass@5", *HEADLINE, *known)
     names = [name for name in dict.fromkeys(usual) if name in result.metrics.metrics]
     if not as_json:

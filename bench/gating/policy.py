@@ -113,7 +113,7 @@ class Policy(StrictRecord):
         for rule in self.rule:
             if self.margin_of(rule) is None and rule.floor is None and rule.max_broken is None:
                 raise ValueError(f"the rule for {rule.metric} has no margin, no floor and no max_broken")
-            if rule.slice is not None and parse_metric(rule.metric).measure.confident is not None:
+            if rule.slice is not None and not parse_metric(rule.metric).measure.averages:
                 raise ValueError(f"{rule.metric} compares queries of all slices with one another; remove the slice")
             self._can_be_broken_and_kept(rule)
             if (rule.metric, rule.slice) in seen:
@@ -124,7 +124,7 @@ class Policy(StrictRecord):
     def _can_be_broken_and_kept(self, rule: Rule) -> None:
         """Refuse limits that no value comes near: a metric is between 0 and 1, unless it is a difference or in bits."""
         measure = parse_metric(rule.metric).measure
-        if rule.max_broken is not None and measure.confident is not None:
+        if rule.max_broken is not None and not measure.averages:
             raise ValueError(f"{rule.metric} has no value for a single query, so max_broken counts nothing")
         if not measure.higher_is_better or measure.kind == "chance":
             return

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bench.data.gold import Gold
 from bench.metrics.evaluate import Scores
 from bench.metrics.goldranks import MISSING, GoldRanks
-from bench.metrics.measure import Draws
+from bench.metrics.measure import ChanceMeasure, Draws
 
 
 def with_chance(
@@ -31,7 +31,7 @@ def with_chance(
         tools, gold, unanswered: as for `evaluate`.
         library: number of tools in the library.
     """
-    chosen = [column for column, metric in enumerate(scores.metrics) if metric.measure.kind == "chance"]
+    chosen = [column for column, metric in enumerate(scores.metrics) if isinstance(metric.measure, ChanceMeasure)]
     rows = np.flatnonzero(gold.counts)
     if not chosen or not len(rows):
         return scores
@@ -43,6 +43,5 @@ def with_chance(
     values = scores.values.copy()
     for column in chosen:
         metric = scores.metrics[column]
-        assert metric.measure.confident is not None
-        values[rows, column] = metric.measure.confident(draws, metric.depths(judged.counts))
+        values[rows, column] = metric.measure.function(draws, metric.depths(judged.counts))
     return replace(scores, values=values)

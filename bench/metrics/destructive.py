@@ -15,7 +15,7 @@ from bench.data.gold import Gold
 from bench.interface.ranking import ToolSets
 from bench.metrics.evaluate import Scores
 from bench.metrics.goldranks import locate
-from bench.metrics.measure import Metric, SetSizes
+from bench.metrics.measure import DestructiveMeasure, Metric, SetSizes
 
 
 def with_destructive(
@@ -32,7 +32,7 @@ def with_destructive(
         tools, gold, sets, unanswered: as for `evaluate`.
         destructive: (tools of the library,) which may destroy something (`bench.data.hints.destructive_tools`).
     """
-    chosen = [column for column, metric in enumerate(scores.metrics) if metric.measure.kind == "destructive"]
+    chosen = [column for column, metric in enumerate(scores.metrics) if isinstance(metric.measure, DestructiveMeasure)]
     if not chosen or not len(gold):
         return scores
     values = scores.values.copy()
@@ -46,8 +46,7 @@ def with_destructive(
         metric = scores.metrics[column]
         if metric.needs_sets and sets is None:
             continue
-        assert metric.measure.chosen is not None
-        values[:, column] = metric.measure.chosen(excess(tools, gold, destructive, metric, sets, failed))
+        values[:, column] = metric.measure.function(excess(tools, gold, destructive, metric, sets, failed))
     return replace(scores, values=values)
 
 

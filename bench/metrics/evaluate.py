@@ -13,7 +13,15 @@ from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.interface.ranking import ToolSets
 from bench.metrics.goldranks import MISSING, GoldRanks, any_of
-from bench.metrics.measure import Confidence, Metric, SetSizes
+from bench.metrics.measure import (
+    Confidence,
+    ConfidenceMeasure,
+    ForbiddenMeasure,
+    Metric,
+    RankingMeasure,
+    SetMeasure,
+    SetSizes,
+)
 
 
 @dataclass(frozen=True)
@@ -83,22 +91,20 @@ def evaluate(
     nothing = empty if sets is None else empty & (np.diff(sets.starts) == 0)
     silent = failed | (nothing & judged)
     for column, metric in enumerate(metrics):
-        taken = np.flatnonzero(metric.measure.taken(gold))
+        measure = metric.measure
+        taken = np.flatnonzero(measure.taken(gold))
         if not len(taken) or (metric.needs_sets and sets is None):
             continue
-        if metric.measure.confident is not None:
+        if isinstance(measure, ConfidenceMeasure):
             if confidence is not None:
                 first = np.full(len(gold), MISSING, dtype=np.int64)
                 first[rows] = MISSING if hits is None else hits.ranks[:, 0]
                 answers = Confidence(confidence, judged, np.where(silent, MISSING, first), silent)
-                values[:, column] = metric.measure.confident(answers, metric.depths(gold.counts))
-        elif metric.measure.kind == "forbidden" or metric.measure.on_no_gold:
-            assert metric.measure.chosen is not None
-            values[taken, column] = metric.measure.chosen(_wrong(tools, gold, metric, sets, silent, taken))
+                values[:, column] = measure.function(answers, metric.depths(gold.counts))
+        elif isinstance(measure, ForbiddenMeasure) or (isinstance(measure, SetMeasure) and measure.queries != "gold"):
+            values[taken, column] = measure.function(_wrong(tools, gold, metric, sets, silent, taken))
         elif metric.needs_sets:
-            assert metric.measure.chosen is not None
-            assert chosen is not None
-            values[rows, column] = metric.measure.chosen(chosen)
+            values[rows, column] = measure.function(chosen)
         elif hits is not None:
             values[rows, column] = np.where((failed | empty)[rows], 0.0, _on_ranking(hits, metric))
     return Scores(tuple(metrics), values)
@@ -122,7 +128,7 @@ def _wrong(
     These are any tools if no tool fits, or forbidden tools. A failed query counts as one that returned as many as
     possible.
     """
-    target = gold if metric.measure.on_no_gold else gold.forbidden
+    target = gold.forbidden if isinstance(metric.measure, ForbiddenMeasure) else gold
     assert target is not None
     if metric.needs_sets:
         assert sets is not None
@@ -179,12 +185,11 @@ def score_ranks(hits: GoldRanks, metrics: Sequence[Metric]) -> NDArray[np.float6
 
 def _on_ranking(hits: GoldRanks, metric: Metric) -> NDArray[np.float64]:
     k = metric.depths(hits.n)
-    if metric.measure.ranked is not None:
-        return metric.measure.ranked(hits, k)
-    assert metric.measure.chosen is not None
+    if isinstance(metric.measure, RankingMeasure):
+        return metric.measure.function(hits, k)
     # For a set metric with a cut-off, the first k of the ranking are the recommended set.
     counts = np.count_nonzero(hits.ranks <= k[:, None], axis=1)
-    return metric.measure.chosen(SetSizes(np.minimum(hits.returned, k), counts, hits.n))
+    return metric.measure.function(SetSizes(np.minimum(hits.returned, k), counts, hits.n))
 
 
 def set_sizes(sets: ToolSets, gold: Gold, queries: int) -> SetSizes:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bench.metrics.evaluate import score_ranks
 from bench.metrics.goldranks import MISSING, GoldRanks
-from bench.metrics.measure import Counts, Cutoff, Metric, Values
+from bench.metrics.measure import Counts, Cutoff, Metric, SetMeasure, Values
 from bench.metrics.measures import (
     average_precision,
     hit,
@@ -107,7 +107,7 @@ def _fill(values: NDArray[np.float64], tied: TiedRanks, metrics: Sequence[Metric
     by_rank = _ByRank(tied)
     for column, metric in enumerate(metrics):
         function, parameters = _function(metric)
-        if metric.measure.chosen is not None or function in _OF_THE_COUNT:
+        if isinstance(metric.measure, SetMeasure) or function in _OF_THE_COUNT:
             counted[metric.cutoff].append(column)
         elif function in _CLOSED_FORMS:
             values[:, column] = _CLOSED_FORMS[function](by_rank, metric.depths(tied.n), **parameters)
@@ -116,9 +116,9 @@ def _fill(values: NDArray[np.float64], tied: TiedRanks, metrics: Sequence[Metric
 
 
 def _function(metric: Metric) -> tuple[Callable[..., Values] | None, dict[str, float]]:
-    """The function of a measure on rankings and its parameters; None for any other callable."""
-    ranked = metric.measure.ranked
-    function, parameters = (ranked.func, ranked.keywords) if isinstance(ranked, partial) else (ranked, {})
+    """The function of a measure and its parameters; None for any other callable."""
+    called = metric.measure.function
+    function, parameters = (called.func, called.keywords) if isinstance(called, partial) else (called, {})
     return (function, parameters) if isinstance(function, FunctionType) else (None, {})
 
 

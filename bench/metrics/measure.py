@@ -1,4 +1,4 @@
-"""`Measure` and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
+"""Measures by kind, and `Metric`: a measure is declared once; a metric is a measure at a cut-off.
 
 A metric's canonical string (`ndcg@5`, `rbp(p=0.9)@10`) is its identity: it parses, prints back the same, and is the key
 in every file and table. Parameters at their defaults are left out. `measures` declares them, `evaluate` computes them.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,8 +29,6 @@ CutoffForm = Literal["k", "gold", "none"]
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-#: The fields of a measure that are functions.
-_FUNCTIONS = ("ranked", "chosen", "confident", "largest")
 _CUT = re.compile(r"@(?:[0-9]+|gold)$")
 
 
@@ -80,59 +79,50 @@ class Draws:
     library: int
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A family of metrics that differ in their cut-off.
+@dataclass(frozen=True, kw_only=True)
+class Measure(ABC):
+    """A family of metrics that differ in their cut-off. The kinds below define the arguments of its function.
 
     Attributes:
+        kind: the kind, in a word; `averages`: True if a metric is the mean of its values over queries, False if it is
+            a statistic of all queries together.
         name: the part of `ndcg@5` before the `@`.
-        kind: `ranking` reads ranks of gold tools, `set` recommended sets, `abstention` the number of returned
-            tools, `forbidden` whether a forbidden tool is returned, `destructive` the number of unneeded tools that may
-            destroy something (`bench.metrics.destructive`), `confidence` the score of the first tool, `chance` the gain
-            over random draws (`bench.metrics.chance`).
-        cutoffs: allowed cut-offs: `k` an integer, `gold` the number of gold tools, `none` no cut-off.
+        function: gives (queries,) float64 values; its arguments are those of the kind.
         definition: one line of words.
         edge_cases: behaviour in edge cases.
         source: source of the definition.
-        ranked: `(GoldRanks, k) -> (queries,)` for kind `ranking`; k is (queries,) int64.
-        chosen: `(SetSizes) -> (queries,)` for sets, and for the first k of a ranking. For kind `forbidden` the
-            sizes are those of the set of forbidden tools, for kind `destructive` those of the unneeded destructive
-            tools.
-        confident: `(Confidence, k) -> (queries,)` for kind `confidence`, `(Draws, k) -> (queries,)` for kind
-            `chance`: values whose mean is a statistic of all queries together; each is the statistic plus the query's
-            influence on it.
         formula: the definition as LaTeX mathematics; G is the set of gold tools, n its size, h_1, h_2, ... the ranking,
             r_g the rank of the gold tool g, R a recommended set.
-        higher_is_better: False for differences.
-        reproduction_only: a paper's own variant, never used to rank methods.
-        on_no_gold: True for a measure on queries without gold only (rule 3) or, if its kind is `set`, on all queries.
-        monotone: False if moving a gold tool up can lower the value, so that the best and worst order of tied tools
-            are not those of the gold; such a metric has no tie band.
+        cutoffs: allowed cut-offs: `k` an integer, `gold` the number of gold tools, `none` no cut-off.
         span: its smallest and largest value, which intervals respect; infinite if it has no limit, None if the
             limit is unknown.
         largest: `(k, n) -> float`, the largest value at a cut-off k if a query has at most n gold tools; for
             measures whose largest value depends on these.
+        higher_is_better: False for differences.
+        reproduction_only: a paper's own variant, never used to rank methods.
         parameters: a class of parameters, each with a default. The functions receive them as keywords:
-            `ranked(gold, k, p=0.8)`.
+            `function(gold, k, p=0.8)`.
     """
 
-    name: str
-    kind: Literal["ranking", "set", "abstention", "forbidden", "destructive", "confidence", "chance"]
-    cutoffs: frozenset[CutoffForm]
+    kind: ClassVar[str]
+    averages: ClassVar[bool] = True
+
+    name: str = field(kw_only=False)
+    function: Callable[..., Values]
     definition: str
     edge_cases: str
     source: str
-    ranked: Callable[..., Values] | None = None
-    chosen: Callable[..., Values] | None = None
-    confident: Callable[..., Values] | None = None
     formula: str = ""
-    higher_is_better: bool = True
-    reproduction_only: bool = False
-    on_no_gold: bool = False
-    monotone: bool = True
+    cutoffs: tuple[CutoffForm, ...] = ("k",)
     span: tuple[float, float] | None = None
     largest: Callable[..., float] | None = None
+    higher_is_better: bool = True
+    reproduction_only: bool = False
     parameters: type[ParameterSet] = ParameterSet
+
+    @abstractmethod
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """(queries,) the queries it applies to: a metric is NaN on all others, which do not count in its mean."""
 
     def __post_init__(self) -> None:
         if fields := self.parameters.model_fields:
@@ -143,14 +133,10 @@ class Measure:
                 given = function.keywords if isinstance(function, partial) else {}
                 defaults = {key: field.get_default() for key, field in fields.items() if key not in given}
                 object.__setattr__(self, name, partial(function, **defaults))
-        if self.on_no_gold and (self.chosen is None or "gold" in self.cutoffs):
-            raise ValueError(
-                f"{self.name} is defined on queries without gold: it needs `chosen` and cannot have the cut-off gold"
-            )
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Its fields that are functions and are set."""
-        return {name: function for name in _FUNCTIONS if (function := getattr(self, name)) is not None}
+        return {"function": self.function} | ({} if self.largest is None else {"largest": self.largest})
 
     def at(self, parameters: ParameterSet) -> Measure:
         """The measure with these parameter values, which its name shows unless they are the defaults."""
@@ -158,21 +144,119 @@ class Measure:
         given: dict[str, Any] = {name: partial(function, **values) for name, function in self.functions().items()}
         return replace(self, name=str(short_spec(self.name, parameters)), **given)
 
+
+@dataclass(frozen=True, kw_only=True)
+class RankingMeasure(Measure):
+    """A measure of where gold tools are ranked: `function(GoldRanks, k)`; k is (queries,) int64.
+
+    Attributes:
+        monotone: False if moving a gold tool up can lower the value, so that the best and worst order of tied tools
+            are not those of the gold; such a metric has no tie band.
+    """
+
+    kind = "ranking"
+
+    monotone: bool = True
+
     def taken(self, gold: Gold) -> NDArray[np.bool_]:
-        """(queries,) the queries it applies to: a metric is NaN on all others, which do not count in its mean."""
+        """Queries with gold."""
+        return gold.counts > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetMeasure(Measure):
+    """A measure of recommended sets, or of the first k of a ranking as a set: `function(SetSizes)`.
+
+    Attributes:
+        queries: the queries it applies to: those with `gold`, those with `no gold` (rule 3), or `all`.
+    """
+
+    kind = "set"
+
+    cutoffs: tuple[CutoffForm, ...] = ("none",)
+    queries: Literal["gold", "no gold", "all"] = "gold"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.queries != "gold" and "gold" in self.cutoffs:
+            raise ValueError(f"{self.name} is defined on queries without gold and cannot have the cut-off gold")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """Queries with gold, without, or all."""
         judged = gold.counts > 0
-        if self.kind == "forbidden":
-            return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
-        if self.kind in {"destructive", "chance"}:
-            # Properties of tools and the size of the library are not part of the gold: other modules compute these
-            # values (`bench.metrics.destructive`, `bench.metrics.chance`).
-            return np.zeros(len(gold), dtype=np.bool_)
-        if self.kind == "confidence":
-            # It needs queries of both kinds.
-            return np.full(len(gold), bool(judged.any() and not judged.all()))
-        if self.on_no_gold:
-            return np.ones_like(judged) if self.kind == "set" else ~judged
-        return judged
+        if self.queries == "gold":
+            return judged
+        return ~judged if self.queries == "no gold" else np.ones_like(judged)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbstentionMeasure(SetMeasure):
+    """A measure of how many tools are returned: `function(SetSizes)`."""
+
+    kind = "abstention"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForbiddenMeasure(SetMeasure):
+    """A measure of whether forbidden tools are returned: `function(SetSizes)`, with the forbidden tools as gold."""
+
+    kind = "forbidden"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """Queries that name forbidden tools."""
+        return np.zeros(len(gold), dtype=np.bool_) if gold.forbidden is None else gold.forbidden.counts > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DestructiveMeasure(SetMeasure):
+    """A measure of unneeded tools that may destroy something: `function(SetSizes)`, with these tools as gold.
+
+    What a tool may do is not part of the gold: `bench.metrics.destructive` computes the values.
+    """
+
+    kind = "destructive"
+
+    cutoffs: tuple[CutoffForm, ...] = ("k", "none")
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """None that the gold names."""
+        return np.zeros(len(gold), dtype=np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidenceMeasure(Measure):
+    """A measure of the score of the first tool: `function(Confidence, k)`.
+
+    The mean of its values is a statistic of all queries together: each value is the statistic plus the query's
+    influence on it.
+    """
+
+    kind = "confidence"
+    averages = False
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """All queries if some have gold and some have none, else no query."""
+        judged = gold.counts > 0
+        return np.full(len(gold), bool(judged.any() and not judged.all()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceMeasure(Measure):
+    """A measure of the gain over random draws: `function(Draws, k)`, with values as in `ConfidenceMeasure`.
+
+    The size of the library is not part of the gold: `bench.metrics.chance` computes the values.
+    """
+
+    kind = "chance"
+    averages = False
+
+    def taken(self, gold: Gold) -> NDArray[np.bool_]:
+        """None that the gold names."""
+        return np.zeros(len(gold), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -188,12 +272,18 @@ class Metric:
     @property
     def needs_sets(self) -> bool:
         """True if the metric is only defined on recommended sets."""
-        return self.measure.chosen is not None and self.cutoff is None
+        return isinstance(self.measure, SetMeasure) and self.cutoff is None
 
     @property
     def on_gold_ranks(self) -> bool:
         """True if its values depend only on the ranks of gold tools."""
         return self.measure.kind in {"ranking", "set"} and not self.needs_sets
+
+    @property
+    def has_tie_band(self) -> bool:
+        """True if the best and the worst order of tied tools are those of their gold tools."""
+        monotone = not isinstance(self.measure, RankingMeasure) or self.measure.monotone
+        return self.on_gold_ranks and monotone
 
     def span(self, gold: ArrayLike) -> Span:
         """The range of its mean over queries with these numbers of gold tools."""
@@ -201,7 +291,7 @@ class Metric:
         if self.measure.largest is not None and not self.needs_sets:
             most = int(np.max(gold, initial=0))
             high = self.measure.largest(most if self.cutoff == "gold" else self.cutoff or DEFAULT_DEPTH, most)
-        return Span(low, high, each=self.measure.confident is None)
+        return Span(low, high, each=self.measure.averages)
 
     def depths(self, n: Counts) -> Counts:
         """(queries,) cut-off of each query, given its number of gold tools; the protocol's depth for a bare metric."""

@@ -114,7 +114,7 @@ def tie_band(
         beyond: tools beyond the depth that tie with the last returned one.
         metrics: any metrics; those on recommended sets and non-monotone ones are left out.
     """
-    wanted = tuple(metric for metric in metrics if metric.on_gold_ranks and metric.measure.monotone)
+    wanted = tuple(metric for metric in metrics if metric.has_tie_band)
     rows = np.flatnonzero((gold.counts > 0) & (tools[:, 0] >= 0 if tools.shape[1] else False))
     judged = max(1, int((gold.counts > 0).sum()))
     if not len(rows):

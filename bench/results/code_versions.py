@@ -75,6 +75,13 @@ _SPREAD = ("bench.results.intervals", "means_and_intervals"), ("bench.results.re
 _STORED = ("bench.results.manifest", "bench.results.code_versions", "bench.identity")
 #: Modules that declare tools, and metrics.
 _DECLARATIONS = ("bench.data.tables", "bench.metrics.measure")
+#: Fields of a measure that decide its values. What it is called, and what people read of it, changes none.
+_DECLARED = ("cutoffs", "queries", "higher_is_better", "monotone")
+#: The classes that declare measures: a measure counts by its own fields.
+_KINDS_OF_MEASURES = tuple(
+    f"bench.metrics.measure:{kind}Measure"
+    for kind in ("", "Ranking", "Set", "Abstention", "Forbidden", "Destructive", "Confidence", "Chance")
+)
 #: Where files and caches are changes no count: counts are cached by the content of text and tokeniser.
 _PLACES = (
     *("bench.base.paths", "bench.base.records", "bench.base.locks", "bench.base.arrow", "bench.base.config"),
@@ -239,21 +246,19 @@ def measure_hash(measure: Measure) -> str:
     Raises:
         UsageError: the source of a plug-in's function cannot be read.
     """
-    # A measure counts by its own fields, and by the queries on which it is taken; the class that declares it does not.
-    roots = [*_in("metrics.measure", "Measure.taken"), Definition(_SCORING, "_part"), *_SHARED, *_MEASURED]
+    # A measure counts by its own fields, and by the queries on which it is taken; the class of its kind does not.
+    taken = type(measure).taken
+    roots = [Definition(taken.__module__, taken.__qualname__), Definition(_SCORING, "_part"), *_SHARED, *_MEASURED]
     # Other kinds of values that it makes are not the measure's.
     aside = {"with_destructive", "with_chance", "tie_band", "_tokens", "_ToolTokens", "_confidence"}
-    if measure.confident is not None:
+    if measure.kind == "confidence":
         aside.remove("_confidence")
     if measure.kind in _MAKERS:
         aside.remove(f"with_{measure.kind}")
         roots += _MAKERS[measure.kind]
-    # What it is called, and what people read of it, changes no value. A field that is new must be decided on here.
-    declared = measure.kind, sorted(measure.cutoffs), measure.on_no_gold, measure.higher_is_better, measure.monotone
-    values: list[object] = [*declared]
+    values: list[object] = [measure.kind, *(getattr(measure, name, None) for name in _DECLARED)]
     try:
-        for function in (measure.ranked, measure.chosen, measure.confident):
-            _take(function, roots, values)
+        _take(measure.function, roots, values)
         outside = list(dict.fromkeys(root.module for root in roots if not root.module.startswith("bench.")))
         called = set[str]()
         if outside:
@@ -262,7 +267,7 @@ def measure_hash(measure: Measure) -> str:
             roots = [*(root for root in roots if root.module not in outside), *more]
             values.append(used.digest())
         without = [f"{module}:{name}" for module in (_SCORING, *_KINDS) for name in aside]
-        return reach(roots, called, (*_NO_PART, "bench.metrics.measure:Measure", *without), values).hash()
+        return reach(roots, called, (*_NO_PART, *_KINDS_OF_MEASURES, *without), values).hash()
     except (LookupError, OSError, RecursionError, SyntaxError) as error:
         raise UsageError(
             f"the code of the metric {measure.name!r} cannot be read ({error}): define its function in a module that "
@@ -284,7 +289,7 @@ def ties_hash() -> str:
     What a measure is declared to be has its own hash.
     """
     roots = [*_in("metrics.ties", "tie_band"), Definition(_SCORING, "with_bands")]
-    return reach(roots, without=(*_NO_PART, *_STORED, "bench.metrics.measure:Measure")).hash()
+    return reach(roots, without=(*_NO_PART, *_STORED, *_KINDS_OF_MEASURES)).hash()
 
 
 @functools.cache
@@ -312,14 +317,12 @@ def scoring_code(metrics: Iterable[str]) -> ScoringCode:
     return ScoringCode(measures=dict(sorted(measures.items())), intervals=interval_hash(), tokens=token_hash())
 
 
-def _take(function: Callable[..., Any] | None, roots: list[Definition], values: list[object]) -> None:
+def _take(function: Callable[..., Any], roots: list[Definition], values: list[object]) -> None:
     """Enter a function with the values that it was made with: of a partial call, and of a closure.
 
     What else a user's function was made with stands in its module, which counts as a whole.
     """
-    if function is None:
-        values.append(None)
-    elif isinstance(function, functools.partial):
+    if isinstance(function, functools.partial):
         for value in (*function.args, *(part for item in sorted(function.keywords.items()) for part in item)):
             _take_value(value, roots, values)
         _take(function.func, roots, values)

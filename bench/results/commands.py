@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -60,7 +61,9 @@ def _read_cut(name: str | None) -> tuple[CutKind, float | None]:
     if parts := _CUT.fullmatch(name or ""):
         with suppress(ValueError):
             kind: CutKind = next(known for known in get_args(CutKind) if known == parts[1])
-            return kind, float(parts[2]) if parts[3] else None
+            value = float(parts[2])
+            if math.isfinite(value):
+                return kind, value if parts[3] else None
     return "none", None
 
 

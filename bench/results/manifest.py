@@ -122,7 +122,7 @@ class DatasetIdentity(Record, Sparing):
     title: str
     content_hash: str
     split: EvaluatedSplit
-    limit: int | None
+    limit: Annotated[int, Field(ge=1)] | None
     queries: int
     judged: int
     no_gold: int
@@ -266,7 +266,7 @@ class Manifest(Record, Sparing):
     protocol: str
     dataset: DatasetIdentity
     method: MethodIdentity
-    depth: int
+    depth: int = Field(ge=1)
     #: How often the method, in which chance has a part, has answered every query. Latency and facts are those of the
     #: first repeat; timings and model use add up all of them.
     repeats: int = Field(1, ge=1, le=MOST_REPEATS)

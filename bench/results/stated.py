@@ -73,7 +73,7 @@ def check_values(values: NDArray[np.float64], name: str, where: str) -> None:
     try:
         measure = parse_metric(name).measure
         # The values of a statistic are influences on it.
-        span = measure.span if measure.confident is None else None
+        span = measure.span if measure.averages else None
     except UsageError:
         span = None
     low, high = span or (-np.inf, np.inf)

@@ -355,15 +355,13 @@ def _content_faults(
         return [f"its tool text is a custom template; a submission uses one of {', '.join(TEMPLATES)}."], None
     faults = []
     try:
-        if data.limit is not None and data.limit < 1:
-            raise UsageError(f"the limit of {data.limit} queries leaves none.")
-        asked, depth = settings_of(manifest), max(1, manifest.depth)
+        asked = settings_of(manifest)
         parse_metrics(asked.metrics)
         settings = asked.non_defaults() | {
             "split": data.split,
             "limit": data.limit,
             "template": data.template,
-            "depth": depth,
+            "depth": manifest.depth,
             "repeats": manifest.repeats,
         }
         plan = Plan(Spec.of(data.spec), Spec.of("m"), **settings)
@@ -384,8 +382,6 @@ def _content_faults(
                 f"the manifest has {name.replace('_', ' ')} {quote(str(getattr(data, name)))}, and it is "
                 f"{quote(str(value))}."
             )
-    if manifest.depth < 1:
-        faults.append(f"the depth {manifest.depth} in the manifest is invalid.")
     if faults:
         return faults, None
     library = len(dataset.tools)

@@ -58,16 +58,14 @@ class Loudest(Method):
 """
 METRICS = """
 import numpy as np
-from bench.metrics.measure import Measure
+from bench.metrics.measure import RankingMeasure
 
-AT = Measure(
+AT = RankingMeasure(
     name="at",
-    kind="ranking",
-    cutoffs=frozenset({"k"}),
     definition="1 if the tool at rank k is gold",
     edge_cases="none",
     source="made for tests",
-    ranked=lambda gold, k: (gold.ranks == k[:, None]).sum(axis=1, dtype=np.float64),
+    function=lambda gold, k: (gold.ranks == k[:, None]).sum(axis=1, dtype=np.float64),
 )
 """
 CARD = """

@@ -35,14 +35,17 @@ def test_today_s_code_is_known_to_give_the_kept_numbers() -> None:
 
 def test_every_number_of_a_kept_result_and_of_a_baseline_compares_with_today_s() -> None:
     codes: dict[str, set[str]] = {}
+    beside = set()
     for path in KEPT:
         scoring = Manifest.model_validate_json(path.read_bytes()).scoring
+        beside.add((current_code("intervals", scoring.intervals), current_code("tokens", scoring.tokens)))
         for name in json.loads(path.with_name("metrics.json").read_text("utf-8"))["metrics"]:
             codes.setdefault(name, set()).add(code_of(scoring, name))
     for path in sorted((ROOT / "baselines").glob("*.json")):
         baseline = read_baseline(path)
         for name in baseline.values:
             codes.setdefault(name, set()).add(code_of(baseline.scoring, name))
+    assert beside == {(interval_hash(), token_hash())}, AGAIN
     assert codes
     for name, found in codes.items():
         assert found == {measure_hash(get_measure(name.partition("@")[0]))}, f"{name}: {AGAIN}"
