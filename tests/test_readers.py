@@ -90,7 +90,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     ),
     "it reads what this process, or one that it has started or taken over from, has written": (
         *("bench/evaluation/checkpoints", "bench/evaluation/executors", "bench/evaluation/worker"),
-        *("bench/identity/reach", "bench/lab/training/checkpoints", "bench/lab/training/drafts"),
+        *("bench/identity/reach", "bench/lab/training/drafts"),
         *("bench/lab/training/generator", "bench/lab/training/loop", "bench/lab/training/mining"),
         *("bench/lab/synthesis/command", "bench/models/llm/local", "bench/lookup/unfinished"),
         *("leaderboard/buildcache", "leaderboard/writer", "leaderboard/submit/command", "leaderboard/submit/handover"),

@@ -21,16 +21,11 @@ _NAMING, _SILENT = (
     frozenset(kind for dialect in TABLE["assertions"] for kind in words("assertions", dialect, part))
     for part in ("naming", "silent")
 )
-#: Where an assertion has what it is about, the outer one first.
-_INSIDE = ("value", "steps", "expected_sequence", "expected_tool_sequence", "sequence")
-#: How often a tool must be called, and may be.
-_LEAST, _MOST = ("min", "min_times", "min_calls"), ("max", "max_times", "max_calls", "expected_count")
+_TOOL_KEYS, _SERVER_KEYS, _INSIDE, _LEAST, _MOST = (
+    words("calls", key) for key in ("tools", "servers", "inside", "least", "most")
+)
 #: `not-trajectory:tool-used: NAME`, as promptfoo's tables have it.
 _IN_A_CELL = re.compile(r"((?:not-)?(?:trajectory:)?[\w-]+)(?:\([^()]*\))?(?::\s*(.*))?", re.DOTALL)
-
-#: Where an object names a tool, and its server.
-_TOOL_KEYS = ("tool_id", "tool", "tool_name", "toolName", "name", "function", "id")
-_SERVER_KEYS = ("server", "server_name", "serverName", "server_label")
 #: A name with its arguments, as BFCL writes a call: `cd(folder='a')`.
 _CALL = re.compile(r"([^\s()]{1,256})\(.*\)", re.DOTALL)
 #: A pattern of names that can be read without trying: names, `.*` and `|`.

@@ -20,7 +20,7 @@ from typing import Any
 from bench.base.errors import DataError
 from bench.base.text import one_line
 from bench.importing.assertions import fold
-from bench.importing.dialects import TABLE
+from bench.importing.dialects import TABLE, words
 from bench.importing.query_rows import NAMES, FieldNames, at_path
 from bench.importing.reading import MOST_VALUES, ByteBudget, decode, parse_documents
 from bench.importing.tools.schemas import MOST_HOPS, resolve_reference
@@ -240,7 +240,7 @@ def _beside(path: Path, pattern: Any, place: str) -> list[Path]:
 def _task(file: Path, assertions: Any, budget: ByteBudget) -> dict[str, Any]:
     """The request of a task, by its name."""
     task = parse_documents(file, file.name, budget.read(file))[0].value
-    prompts = (at_path(task, where) for where in ("steps.prompt", "spec.prompt", "prompt"))
+    prompts = (at_path(task, path) for path in words("queries", "values", "prompts"))
     prompt = next((each for each in prompts if isinstance(each, str | dict)), None)
     if isinstance(prompt, dict) and isinstance(prompt.get("file"), str):
         beside = file.parent / Path(prompt["file"]).name

@@ -31,15 +31,13 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 #: Fields that say which tools are right, and no other. Beside one of them, names under `tools` are what was offered.
 _RIGHT = tuple(name for name in NAMES["tools"] if name.startswith(("expected", "gold", "correct", "required")))
-#: Fields of assertions.
-_ASSERTIONS = frozenset({"assert", "evaluators", "evaluationcriteria", "assertions", "actions"})
+#: Fields of assertions; what tells the definition of a tool from the call of one; roles of messages.
+_ASSERTIONS, _OF_DEFINITIONS, _ROLES_OF_USERS, _ROLES_OF_ASSISTANTS = (
+    frozenset(words("queries", "values", key)) for key in ("assertions", "definitions", "users", "assistants")
+)
 #: What `--field` calls a field besides our own name.
 _OTHER_NAMES = {"text": "query"}
 _FOLDED = {name: ours for ours, names in NAMES.items() for name in names}
-#: What tells the definition of a tool from the call of one.
-_OF_DEFINITIONS = frozenset({"parameters", "inputSchema", "input_schema", "description"})
-_ROLES_OF_USERS = frozenset({"user", "human"})
-_ROLES_OF_TURNS = _ROLES_OF_USERS | {"assistant", "ai", "model"}
 #: A variable in a text of promptfoo.
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 MISSING: Any = object()
@@ -301,7 +299,8 @@ def _read_text(value: Any) -> dict[str, Any]:
     last = max((at for at, (role, text) in enumerate(said) if role in _ROLES_OF_USERS and text), default=None)
     if last is None:
         return {"query": value}
-    context = [{"role": role, "content": text} for role, text in said[:last] if role in _ROLES_OF_TURNS and text]
+    roles = _ROLES_OF_USERS | _ROLES_OF_ASSISTANTS
+    context = [{"role": role, "content": text} for role, text in said[:last] if role in roles and text]
     return {"query": said[last][1], **({"context": context} if context else {})}
 
 
@@ -313,9 +312,9 @@ def _content(message: Mapping[Any, Any]) -> str:
 
 
 def _read_scenario(value: Mapping[Any, Any]) -> Any:
-    """tau-bench's user: the reason for the call, what the user knows and is told to do."""
+    """tau-bench's user: the reason for the call, what the user knows and must do."""
     told = value.get("instructions")
     if isinstance(told, Mapping):
-        parts = [told.get(key) for key in ("reason_for_call", "known_info", "task_instructions")]
+        parts = [told.get(key) for key in words("queries", "values", "scenario")]
         told = "\n".join(part.strip() for part in parts if isinstance(part, str) and part.strip())
     return told

@@ -154,7 +154,11 @@ def _follow_reference(part: Any, root: Any) -> Any:
 
 
 def resolve_reference(root: Any, reference: str) -> Any:
-    """The value at a reference into the same document (`#/a/b`, RFC 6901); None if there is none."""
+    """The value at a reference into the same document (`#/a/b`, RFC 6901); None if there is none.
+
+    The package `referencing` is not used: of a hostile document it reads `/list/-1` and `/text/0`, and `/list/word`
+    raises `ValueError`.
+    """
     if reference == "#":
         return root
     if not reference.startswith("#/"):

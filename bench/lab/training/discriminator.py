@@ -32,7 +32,7 @@ from bench.lab.training.pairs import (
     pairs_digest,
     split_by_group,
 )
-from bench.lab.training.pretrained import arithmetic, classifier_and_tokenizer
+from bench.lab.training.pretrained import arithmetic, classifier_and_tokenizer, outputs_by_length
 from bench.lab.training.sequence_classifier import SequenceSettings, SequenceTrainer
 from bench.lab.training.trainer import Examples
 from bench.lab.training.weak import weak_pairs
@@ -40,7 +40,6 @@ from bench.methods.tgr.candidates import NEAREST, candidate_pairs
 from bench.methods.tgr.discriminator import SETTINGS, DiscriminatorSettings, best_threshold, mean_of_orders
 from bench.methods.tgr.documents import document
 from bench.methods.tgr.edges import LABELS, NEITHER
-from bench.models.cache import token_batches
 from bench.models.encoders import EMBEDDED, Encoder
 from bench.registry import load_dataset
 
@@ -174,18 +173,15 @@ class DiscriminatorTrainer(SequenceTrainer):
         return stage_loss(logits.float(), labels, weights)
 
     def _logits(self, tokens: Sequence[dict[str, list[int]]]) -> torch.Tensor:
-        """(pairs, 3), in the order given."""
-        import torch
-
+        """(pairs, 3)."""
         device = next(self.model.parameters()).device
-        batches = token_batches([len(row["input_ids"]) for row in tokens], _BUDGET)
-        parts = []
-        for batch in batches:
+
+        def compute(batch: NDArray[np.int64]) -> torch.Tensor:
             padded = self._tokenizer.pad([tokens[i] for i in batch], return_tensors="pt")
-            parts.append(self.model(**{name: rows.to(device) for name, rows in padded.items()}).logits)
-        place = np.empty(len(tokens), dtype=np.int64)
-        place[np.concatenate(batches)] = np.arange(len(tokens))
-        return torch.cat(parts)[torch.from_numpy(place).to(device)]
+            logits: torch.Tensor = self.model(**padded.to(device)).logits
+            return logits
+
+        return outputs_by_length([len(row["input_ids"]) for row in tokens], _BUDGET, compute)
 
     def validate(self) -> float:
         logits = self._logits(self._validation_tokens)

@@ -26,7 +26,7 @@ from bench.data.template import Template
 from bench.lab.training.decoder import LEAST_VOCABULARY, small_decoder
 from bench.lab.training.drafts import Reward, Searcher, distribution, drafts_in, keep_drafts
 from bench.lab.training.lora import FrozenPrecision, add_adapters, check_memory, merged_weights
-from bench.lab.training.pretrained import TransformerSettings, arithmetic, make_ready, pad_ids, uses_bfloat16
+from bench.lab.training.pretrained import TransformerSettings, arithmetic, make_ready, uses_bfloat16
 from bench.lab.training.trainer import Trainer
 from bench.methods.query_generation.prompts import Prompt, query_prompt, trained_prompt
 from bench.models.causal import PROMPT_KEY, CausalModel, Sampling, causal_revision, load_causal
@@ -305,7 +305,9 @@ class GeneratorTrainer(Trainer):
 
         chosen = [self._examples[i] for i in examples]
         device = next(self.model.parameters()).device
-        given = pad_ids([[*prompt, *answer] for prompt, answer in chosen], self._causal.tokenizer.pad_token_id, device)
+        tokens = {"input_ids": [[*prompt, *answer] for prompt, answer in chosen]}
+        pad = self._causal.tokenizer.pad
+        given = pad(tokens, padding_side="right", return_attention_mask=True, return_tensors="pt").to(device)
         wanted = torch.full_like(given["input_ids"], -100)
         for i, (prompt, answer) in enumerate(chosen):
             wanted[i, len(prompt) : len(prompt) + len(answer)] = torch.tensor(answer, device=device)

@@ -1,16 +1,22 @@
-"""The training loop: steps, checkpoints, validation, early stopping.
+"""The training loop of all kinds of models: steps, checkpoints, validation, early stopping. `train_model` calls it.
 
 What a step does depends on the settings, the step's number and the state before it, and on nothing else: the order of
 the examples and the dropout masks are seeded by them. A training that was killed goes on from its checkpoint to the
 same model as one that was not (on the same machine; another processor adds up in another order).
+
+The trainers of transformers and sentence-transformers fix the number of steps of an epoch before the first one. Here
+each epoch makes its own examples, and not always as many: two stages of pairs, the best drafts, newly mined negatives.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import pickle
 import shutil
 import time
+import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.base.errors import UsageError
-from bench.base.paths import storage_errors
+from bench.base.errors import StorageError, UsageError
+from bench.base.paths import replacing, storage_errors
 from bench.base.progress import Progress
-from bench.lab.training.checkpoints import Checkpoints, Record, read_checkpoint
 from bench.lab.training.trainer import Trainer, TrainingSettings
 from bench.models.trainingcard import Evaluation
 
@@ -30,6 +35,10 @@ if TYPE_CHECKING:
 
 _CHECKPOINT = "checkpoint.pt"
 _BEST = "best"
+#: By default, checkpoints take at most this share of the time.
+_CHECKPOINT_SHARE = 0.1
+
+Record = dict[str, Any]
 
 
 @dataclass
@@ -77,8 +86,8 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
     if state.stopped:
         # All that is left is to be put in its place; the card asks the trainer what its epochs were made of.
         trainer.begin_epoch(state.epoch if state.place else state.epoch - 1, scratch)
-    begun = -1
-    with progress.stage("train", None, "steps") as bar, Checkpoints(work / _CHECKPOINT) as checkpoints:
+    begun, due = -1, 0.0
+    with progress.stage("train", None, "steps") as bar:
         bar.advance(state.step)
         while not state.stopped:
             started = time.perf_counter()
@@ -103,10 +112,11 @@ def run_loop(trainer: Trainer, work: Path, identity: str, progress: Progress) ->
             state.seconds += time.perf_counter() - started
             bar.advance()
             often = settings.checkpoint_every
-            if state.stopped or (state.step % often == 0 if often else not checkpoints.busy):
-                checkpoints.put(_record(trainer.model, optimizer, identity, state))
-                if often:
-                    checkpoints.wait()
+            if state.stopped or (state.step % often == 0 if often else time.perf_counter() >= due):
+                started = time.perf_counter()
+                write_checkpoint(work / _CHECKPOINT, _record(trainer.model, optimizer, identity, state))
+                ended = time.perf_counter()
+                due = ended + (ended - started) / _CHECKPOINT_SHARE
     return state
 
 
@@ -181,6 +191,39 @@ def _evaluate(trainer: Trainer, state: State, best: Path, patience: int, progres
     else:
         state.stale += 1
         state.stopped = bool(patience) and state.stale >= patience
+
+
+def write_checkpoint(path: Path, record: Record) -> None:
+    """Write a checkpoint in the place of the one before; raises `StorageError`, and that one stays."""
+    import torch
+
+    # Made in memory first: the archive is written with seeks, which a full disk turns into nonsense.
+    buffer = io.BytesIO()
+    torch.save(record, buffer)
+    with replacing(path) as temporary:
+        temporary.write_bytes(buffer.getbuffer())
+
+
+def read_checkpoint(path: Path) -> Record | None:
+    """The content of a checkpoint; None if there is none that can be read.
+
+    Raises:
+        StorageError: the disk cannot be read.
+    """
+    import torch
+
+    if not path.is_file():
+        return None
+    try:
+        # Weights only: a checkpoint is data, and must not be able to run anything.
+        record = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise StorageError(f"cannot read the checkpoint {path}: {error.strerror}.") from None
+    except (RuntimeError, LookupError, AttributeError, TypeError, ValueError, EOFError):
+        return None
+    except (pickle.UnpicklingError, zipfile.BadZipFile):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _record(model: torch.nn.Module, optimizer: torch.optim.Optimizer, identity: str, state: State) -> Record:

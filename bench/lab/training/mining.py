@@ -1,4 +1,8 @@
-"""Hard-negative mining: high-ranked tools that are not gold."""
+"""Hard-negative mining: high-ranked tools that are not gold. The trainers of retrievers and rerankers call it.
+
+`mine_hard_negatives` of sentence-transformers encodes texts by itself and returns texts. Here the vectors are known:
+those of the cache, which a cluster may have computed, or those of the model that is being trained.
+"""
 
 from __future__ import annotations
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from bench.base.errors import UnavailableError
 from bench.base.reading import Reader
 from bench.lab.training.trainer import TrainingSettings
+from bench.models.cache import token_batches
 from bench.models.files import loading, model_folder, quiet_transformers
 
 if TYPE_CHECKING:
@@ -120,14 +123,18 @@ def uses_bfloat16(model: torch.nn.Module, precision: Precision) -> bool:
     return any(bool(getattr(torch.cpu, name, bool)()) for name in checks)
 
 
-def pad_ids(ids: Sequence[Sequence[int]], padding: int, device: torch.device) -> dict[str, torch.Tensor]:
-    """Token ids as the two matrices a transformer takes: `input_ids` and `attention_mask`."""
+def outputs_by_length(
+    lengths: Sequence[int], budget: int, compute: Callable[[NDArray[np.int64]], torch.Tensor]
+) -> torch.Tensor:
+    """(texts, ...) outputs in the order of the texts, computed in batches of about one length.
+
+    Args:
+        lengths: tokens of each text; at least one text.
+        budget: tokens of a batch, padding included.
+        compute: the outputs of the texts at these positions.
+    """
     import torch
 
-    longest = max(len(row) for row in ids)
-    tokens = torch.full((len(ids), longest), padding, dtype=torch.long)
-    mask = torch.zeros((len(ids), longest), dtype=torch.long)
-    for i, row in enumerate(ids):
-        tokens[i, : len(row)] = torch.tensor(list(row), dtype=torch.long)
-        mask[i, : len(row)] = 1
-    return {"input_ids": tokens.to(device), "attention_mask": mask.to(device)}
+    batches = token_batches(lengths, budget)
+    outputs = torch.cat([compute(batch) for batch in batches])
+    return outputs[torch.from_numpy(np.argsort(np.concatenate(batches))).to(outputs.device)]

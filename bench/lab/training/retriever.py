@@ -21,11 +21,10 @@ from bench.lab.training.pretrained import (
     TransformerSettings,
     arithmetic,
     make_ready,
-    pad_ids,
+    outputs_by_length,
     uses_bfloat16,
 )
 from bench.lab.training.trainer import Trainer
-from bench.models.cache import token_batches
 from bench.models.files import loading, model_folder, quiet_transformers
 from bench.search.dense import normalize, search
 from bench.search.progressive import progressive_search
@@ -45,7 +44,8 @@ class RetrieverTrainer(Trainer):
 
     Each query of a batch brings `positives` of its gold tools and `hard_negatives` of the tools that the model at the
     beginning of the epoch ranked high and that are not gold. Every tool of the batch is a negative of every query
-    whose gold it is not; one that happens to be its gold counts as another positive.
+    whose gold it is not; one that happens to be its gold counts as another positive. (`MultipleNegativesRankingLoss` of
+    sentence-transformers takes it for a negative, and gold sets overlap in most datasets.)
 
     With `progressive`, the query brings its positives in an order that is drawn anew in each epoch, since a gold set
     has none: step i compares what is left of the query, less the vectors of the i - 1 tools before, with the tools of
@@ -136,16 +136,16 @@ class RetrieverTrainer(Trainer):
         return ranking_loss(query_vectors @ compared.T / self.parameters.temperature, positive)
 
     def _encode_ids(self, ids: Sequence[list[int]]) -> torch.Tensor:
-        """(texts, dimensions), in the order given; computed in batches of about the same length."""
-        import torch
-
+        """(texts, dimensions)."""
         device = next(self.model.parameters()).device
-        padding = self.model.tokenizer.pad_token_id or 0
-        batches = token_batches([len(row) for row in ids], _BUDGET)
-        parts = [self.model(pad_ids([ids[i] for i in batch], padding, device)) for batch in batches]
-        place = np.empty(len(ids), dtype=np.int64)
-        place[np.concatenate(batches)] = np.arange(len(ids))
-        return torch.cat([part["sentence_embedding"] for part in parts])[torch.from_numpy(place).to(device)]
+
+        def compute(batch: NDArray[np.int64]) -> torch.Tensor:
+            tokens = {"input_ids": [ids[i] for i in batch]}
+            padded = self.model.tokenizer.pad(tokens, return_attention_mask=True, return_tensors="pt")
+            embedded: torch.Tensor = self.model(dict(padded.to(device)))["sentence_embedding"]
+            return embedded
+
+        return outputs_by_length([len(row) for row in ids], _BUDGET, compute)
 
     def _vectors(self, ids: list[list[int]]) -> NDArray[np.float32]:
         import torch

@@ -38,9 +38,7 @@ class TrainingSettings(ParameterSet):
     patience: int = Field(0, ge=0, description="early stopping: evaluations without improvement; 0: never stop early")
     most_steps: int = Field(0, ge=0, description="maximum number of steps; 0: no limit")
     checkpoint_every: int = Field(
-        0,
-        ge=0,
-        description="steps between checkpoints; 0: write continuously in the background",
+        0, ge=0, description="steps between checkpoints; 0: as often as a tenth of the time allows"
     )
     seed: int = Field(0, ge=0, lt=1 << 32, description="random seed for example order, dropout and sampled negatives")
 

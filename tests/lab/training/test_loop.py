@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 
 from bench.base.errors import StorageError, UsageError
 from bench.base.progress import QUIET
-from bench.lab.training.checkpoints import Checkpoints, read_checkpoint
-from bench.lab.training.loop import State, rate_at, run_loop
+from bench.lab.training import loop
+from bench.lab.training.loop import State, rate_at, run_loop, write_checkpoint
 from bench.lab.training.trainer import Trainer, TrainingSettings
 
 TINY = '''
@@ -32,7 +31,6 @@ class Line(Trainer):
 
     kind = "retriever"
     measure = "minus the error"
-    pause = 0.0
 
     def __init__(self, parameters):
         super().__init__(parameters, "")
@@ -59,7 +57,6 @@ class Line(Trainer):
         self.epochs.append(epoch)
 
     def loss(self, examples):
-        time.sleep(self.pause)
         return ((self.net(self.x[examples]) - self.y[examples]) ** 2).mean()
 
     def validate(self):
@@ -127,39 +124,33 @@ def test_a_training_cut_off_anywhere_goes_on_to_the_same_model(tmp_path: Path, k
     assert (state.step, state.best_step) == (whole_state.step, whole_state.best_step)
 
 
-def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
-    # Two at once, each in a process that is forked: one with a checkpoint after every step, and one as by default.
+def test_a_killed_process_loses_at_most_the_step_that_was_running(tmp_path: Path) -> None:
     script = TINY + textwrap.dedent(
         f"""
         import os
         from bench.lab.training.loop import run_loop
         from bench.base.progress import QUIET
+        begun = os.open({str(tmp_path / "begun")!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         class Slow(Line):
             def loss(self, examples):
                 os.write(begun, b".")
                 time.sleep(0.1)
                 return super().loss(examples)
-        for every in (0, 1):
-            if os.fork() == 0:
-                folder = Path({str(tmp_path)!r}) / str(every)
-                begun = os.open(f"{{folder}}.begun", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                settings = TrainingSettings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every=every)
-                run_loop(Slow(settings), folder, "same", QUIET)
-                os._exit(1)
-        time.sleep(600)
+        settings = TrainingSettings(epochs=30, batch_size=8, learning_rate=0.01, checkpoint_every=1)
+        run_loop(Slow(settings), Path({str(tmp_path / "work")!r}), "same", QUIET)
         """
     )
-    marks = {every: tmp_path / f"{every}.begun" for every in (0, 1)}
-    process = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    mark = tmp_path / "begun"
+    process = subprocess.Popen([sys.executable, "-c", script])
     try:
         until = time.monotonic() + 300
-        while not all(mark.is_file() and mark.stat().st_size >= 12 for mark in marks.values()):
+        while not mark.is_file() or mark.stat().st_size < 12:
             assert process.poll() is None
             assert time.monotonic() < until
             time.sleep(0.01)
         time.sleep(0.06)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     steps = 0
 
@@ -169,29 +160,35 @@ def test_a_killed_process_loses_at_most_one_step(tmp_path: Path) -> None:
             steps += 1
             return super().loss(examples)
 
-    for every, mark in marks.items():
-        steps = 0
-        chosen = settings(epochs=30, checkpoint_every=every)
-        state = run_loop(Counted(chosen), tmp_path / str(every), "same", QUIET)
-        assert state.step == 30 * 7
-        begun = mark.stat().st_size
-        # What was begun and is not in the checkpoint: the step that was running, and by default, where the writing
-        # goes on next to the next step, one that was finished.
-        assert 30 * 7 - begun <= steps <= 30 * 7 - begun + (1 if every else 2)
+    state = run_loop(Counted(settings(epochs=30, checkpoint_every=1)), tmp_path / "work", "same", QUIET)
+    assert state.step == 30 * 7
+    assert steps - (30 * 7 - mark.stat().st_size) in {0, 1}
 
 
-def test_a_checkpoint_is_what_the_training_was_when_it_was_put(tmp_path: Path) -> None:
-    import torch
+@pytest.mark.parametrize(("seconds", "written"), [(0.0, 21), (600.0, 2)])
+def test_by_default_a_checkpoint_is_written_when_the_one_before_cost_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: int
+) -> None:
+    # The clock of the loop: a step takes a second, a checkpoint that of the case.
+    now = 0.0
+    steps: list[int] = []
 
-    held = torch.zeros(3)
-    with Checkpoints(tmp_path / "a.pt") as checkpoints:
-        checkpoints.put({"model": {"held": held}, "parts": [held], "step": 4})
-        held += 1
-    checkpoint = read_checkpoint(tmp_path / "a.pt")
-    assert checkpoint is not None
-    assert checkpoint["model"]["held"].tolist() == checkpoint["parts"][0].tolist() == [0, 0, 0]
-    assert checkpoint["step"] == 4
-    assert [path.name for path in tmp_path.iterdir()] == ["a.pt"]
+    def write(path: Path, record: loop.Record) -> None:
+        nonlocal now
+        now += seconds
+        steps.append(json.loads(record["state"])["step"])
+        write_checkpoint(path, record)
+
+    class Timed(Line):  # type: ignore[misc, valid-type]
+        def loss(self, examples: NDArray[np.int64]) -> object:
+            nonlocal now
+            now += 1
+            return super().loss(examples)
+
+    monkeypatch.setattr(loop, "write_checkpoint", write)
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now)
+    run_loop(Timed(settings()), tmp_path, "same", QUIET)
+    assert (len(steps), steps[0], steps[-1]) == (written, 1, 21)
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_the_training_with_a_sentence(tmp_path: Path) -> None:
@@ -199,18 +196,6 @@ def test_a_checkpoint_that_cannot_be_written_stops_the_training_with_a_sentence(
     (tmp_path / "work" / "checkpoint.pt").mkdir()
     with pytest.raises(StorageError, match="checkpoint"):
         trained(tmp_path / "work")
-
-
-def test_what_stopped_a_training_is_told_before_what_its_checkpoint_met(tmp_path: Path) -> None:
-    (tmp_path / "a.pt").mkdir()
-
-    def cut_off() -> None:
-        with Checkpoints(tmp_path / "a.pt") as checkpoints:
-            checkpoints.put({"step": 1})
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        cut_off()
 
 
 def test_a_checkpoint_of_another_training_is_not_continued(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from bench.interface.parts import preflight
 from bench.lab.training import train
 from bench.lab.training.lora import check_memory
 from bench.lab.training.mining import draw, hard_negatives, keep_in, used_tools
-from bench.lab.training.pretrained import transformer_folder
+from bench.lab.training.pretrained import outputs_by_length, transformer_folder
 from bench.lab.training.retriever import RetrieverTrainer, progressive_loss, ranking_loss
 from bench.lab.training.train import KINDS, train_model, trainer_class
 from bench.models.encoders import Encoder
@@ -101,6 +101,14 @@ def test_with_a_single_step_the_progressive_loss_is_the_ranking_loss() -> None:
 
 
 # Negatives ----------------------------------------------------------------------------------------------------------
+
+
+def test_outputs_come_in_the_order_of_the_texts() -> None:
+    import torch
+
+    lengths = [3, 9, 1, 5, 4]
+    outputs = outputs_by_length(lengths, 8, lambda batch: torch.tensor(lengths)[torch.from_numpy(batch)])
+    assert outputs.tolist() == lengths
 
 
 def test_hard_negatives_are_the_nearest_tools_that_are_not_gold() -> None:
@@ -340,7 +348,7 @@ def test_what_a_training_is_identified_by_reaches_its_modules(
     cut_off("retriever", 0)
     with pytest.raises(KeyboardInterrupt):
         trained(lessons, tmp_path / "model", tiny_models["encoder"], epochs=1)
-    parts = ("train", "loop", "checkpoints", "trainer", "retriever", "mining", "pretrained")
+    parts = ("train", "loop", "trainer", "retriever", "mining", "pretrained")
     assert {f"bench.lab.training.{part}" for part in parts} < modules_of(hashed[0])
 
 
