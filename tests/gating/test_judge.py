@@ -503,7 +503,10 @@ def test_a_report_says_where_the_queries_come_from(judged: Judged) -> None:
     [
         ({}, "same code, parameters and models"),
         ({"run_file": "answers.jsonl"}, "same content"),
-        ({"marks": [Mark.from_method("remote", "asks elsewhere")]}, "no version of it is given, so its code may have changed"),
+        (
+            {"marks": [Mark.from_method("remote", "asks elsewhere")]},
+            "no version of it is given, so its code may have changed",
+        ),
     ],
     ids=["a method", "a run file", "a service without a version"],
 )
