@@ -148,7 +148,7 @@ class Why:
     by: Literal["method", "words"]
 
 
-class Wording:
+class WordStatistics:
     """What words say of the tools of a library.
 
     Args:
@@ -206,7 +206,7 @@ def explain_pairs(
     result: StoredResult,
     dataset: Dataset,
     pairs: Sequence[Pair],
-    wording: Wording,
+    wording: WordStatistics,
     *,
     repeat: int = 1,
     ask: bool = True,
@@ -264,7 +264,7 @@ def _case(result: StoredResult, dataset: Dataset, pair: Pair, row: int) -> Asked
 
 
 def _explain(
-    dataset: Dataset, pair: Pair, explanations: Sequence[Explanation | None], wording: Wording, cosine: float
+    dataset: Dataset, pair: Pair, explanations: Sequence[Explanation | None], wording: WordStatistics, cosine: float
 ) -> Why:
     queries = [dataset.queries[row] for row in pair.rows[: len(explanations)].tolist()]
     texts = [query.text for query in queries]
@@ -308,7 +308,7 @@ def _by_word(explanation: Explanation | None, pair: Pair, text: str) -> _Added |
     return {name: (sides[0].get(name, 0.0), sides[1].get(name, 0.0)) for name in names}
 
 
-def _join_common(case: _Added, wording: Wording) -> _Added:
+def _join_common(case: _Added, wording: WordStatistics) -> _Added:
     """A case with one entry for all its common words."""
     joined: _Added = {}
     for word, (shown, missed) in case.items():
@@ -347,7 +347,7 @@ def _whole(effect: WordEffect) -> float:
     return (effect.adds or 0.0) * effect.queries
 
 
-def _count(texts: Sequence[str], wording: Wording, pair: Pair) -> tuple[list[WordEffect], list[WordEffect]]:
+def _count(texts: Sequence[str], wording: WordStatistics, pair: Pair) -> tuple[list[WordEffect], list[WordEffect]]:
     """The words of the queries that the text of one tool has and that of the other has not, by their queries."""
     sides = []
     has = [set(words(wording.library.texts[tool])) for tool in (pair.shown, pair.missed)]

@@ -32,7 +32,7 @@ from bench.results.manifest import Manifest
 from bench.results.slices import slice_values
 from bench.results.store import StoredResult
 from bench.show.numbers import format_fixed
-from bench.show.objects import Shown
+from bench.show.objects import Displayable
 from bench.show.tables import Table, table_of
 
 #: How much of the ranking is shown, and how many tools directly above a gold tool that is ranked lower.
@@ -76,7 +76,7 @@ class ShownTool:
 
 
 @dataclass(frozen=True, repr=False)
-class Explained(Shown):
+class Explained(Displayable):
     """One query of a stored result, explained.
 
     Attributes:

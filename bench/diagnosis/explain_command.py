@@ -15,7 +15,7 @@ from bench.cli.help import VerbCommand, more_option
 from bench.cli.options import complete_results
 from bench.cli.output import console, print_json
 from bench.show.numbers import format_fixed, several
-from bench.show.tables import Cell as Shown
+from bench.show.tables import Cell as TableCell
 from bench.show.tables import Emphasis, Style, Table
 
 if TYPE_CHECKING:
@@ -363,16 +363,16 @@ def _head(explained: Explained) -> Iterator[ShownTool]:
     return (item for item in explained.shown if item.position.rank is not None and item.position.rank <= FIRST)
 
 
-def _rank_cells(item: Explained, other: Explained, place: int) -> list[Shown]:
+def _rank_cells(item: Explained, other: Explained, place: int) -> list[TableCell]:
     """A tool and its score, as a cell of the side-by-side ranking."""
     entries = list(_head(item))
     if place >= len(entries):
-        return [Shown(""), Shown("")]
+        return [TableCell(""), TableCell("")]
     entry = entries[place]
     rank = str(other.ranking.index(entry.tool_id) + 1) if entry.tool_id in other.ranking else "-"
     emphasis: Emphasis = "gold" if entry.gold else ""
     score = format_fixed(entry.position.score, _digits(entry.position.score for entry in item.shown))
     return [
-        Shown(f"{_plain(entry.title)} ({rank})", before="* " if entry.gold else "  ", emphasis=emphasis),
-        Shown(score, emphasis=emphasis),
+        TableCell(f"{_plain(entry.title)} ({rank})", before="* " if entry.gold else "  ", emphasis=emphasis),
+        TableCell(score, emphasis=emphasis),
     ]

@@ -14,7 +14,7 @@ from bench.base.progress import QUIET, Progress
 from bench.data.nearcopies import COSINE
 from bench.diagnosis.tool_report import CountedRanking, ToolsReport, count_ranking, tool_texts, tools_report
 from bench.leaderboard.boards.board import Board, Rejected, Row
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.pages.explorer import chosen
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.pages.rendering import render, static_files

@@ -23,7 +23,7 @@ from bench.data.dataset import Dataset
 from bench.data.gold import Gold
 from bench.data.goldgroups import GoldGroups
 from bench.data.template import Template
-from bench.diagnosis.confusions import ConfusedPair, Pair, Why, Wording, explain_pairs
+from bench.diagnosis.confusions import ConfusedPair, Pair, Why, WordStatistics, explain_pairs
 from bench.diagnosis.explain import find_id
 from bench.diagnosis.tool_counts import Confusions, ToolCounts, count_tools
 from bench.interface.ranking import PAD
@@ -33,7 +33,7 @@ from bench.results.comparability import check_content
 from bench.results.store import RUN_SCHEMA, StoredResult
 from bench.search.similar import TextVectors
 from bench.show.numbers import number_or_none, several
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table, table_of
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class ToolDetail(Record):
     alternatives: list[str]
 
 
-class ToolsReport(Shown, Record):
+class ToolsReport(Displayable, Record):
     """What a stored ranking did with the tools of its library.
 
     Attributes:
@@ -406,7 +406,7 @@ def tools_report(
     pairs = {pair: _pair(counted_ranking, pair) for pair in dict.fromkeys((*worst.tolist(), *chosen))}
     lost = counts.missed_cases(int(codes[0]))[:_MOST_LISTED] if tool is not None else np.zeros(0, dtype=np.int64)
     alone = {case: pair for case in lost.tolist() if (pair := _pair_of_case(counted_ranking, case)) is not None}
-    wording = Wording(vectors, dataset, counted_ranking.rows.tolist())
+    wording = WordStatistics(vectors, dataset, counted_ranking.rows.tolist())
     said, note = explain_pairs(
         counted_ranking.result,
         dataset,

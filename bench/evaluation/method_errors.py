@@ -13,7 +13,7 @@ from types import CodeType
 from bench.base.errors import BenchError, MethodError, raised_at
 from bench.base.secrets import mask, mask_json, refuse
 from bench.interface import Method, Part
-from bench.interface.parts import facts_of, hidden, marks_of, merge_told, methods_of, name_of, revisions_of, tree
+from bench.interface.parts import facts_of, hidden, marks_of, merge_reports, methods_of, name_of, revisions_of, tree
 from bench.interface.ranking import Violation
 from bench.metrics import Metric
 
@@ -94,7 +94,7 @@ def check_facts(method: Method) -> dict[str, str | int | float | bool]:
         masked: Mapping[str, str | int | float | bool] = mask_json(facts)
         return masked
 
-    return merge_told(method, ask)
+    return merge_reports(method, ask)
 
 
 def _describe_part(part: Part) -> str:
@@ -136,4 +136,4 @@ def check_revisions(method: Method) -> dict[str, str]:
         refuse(f"what {_describe_part(part)} returns from revisions()", *revisions, *revisions.values())
         return revisions
 
-    return merge_told(method, ask, shared=True)
+    return merge_reports(method, ask, shared=True)

@@ -394,7 +394,7 @@ class Joiner:
 
     def _attach_messages(self, steps: Sequence[_Step], requests: _Requests, unclear: bool) -> None:
         """Give calls and results of messages to their turns."""
-        told = _Told(requests)
+        told = _LoggedCalls(requests)
         matchers: dict[int, _Matcher] = {}
         executed = {step.event.call_id: step.when for step in steps if step.endings}
         for step in steps:
@@ -424,7 +424,7 @@ class Joiner:
         That of a call that an answer has must not go to another request: a trace may hold some that the user did not
         make, such as one for a title.
         """
-        told = _Told(requests)
+        told = _LoggedCalls(requests)
         for step in steps:
             near = _turn_at(requests, step.when)
             for role in step.roles:
@@ -541,7 +541,7 @@ class Joiner:
 _Mark = tuple[str, str | bytes]
 
 
-class _Told:
+class _LoggedCalls:
     """The calls that the turns of some requests have, which other records tell again."""
 
     def __init__(self, requests: _Requests) -> None:

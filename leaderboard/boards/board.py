@@ -18,8 +18,8 @@ from bench.base.protocol import DEFAULT_DEPTH
 from bench.base.text import label, one_line, unique_slug
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
-from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.names import Title, apart, title_of
+from bench.leaderboard.boards.registered import card_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.results.commands import command

@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from bench.base.text import label
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Row, variants
-from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.libraries import base_of
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts

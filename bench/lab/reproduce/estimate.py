@@ -13,7 +13,7 @@ from bench.base.text import slug
 from bench.evaluation.plan import Plan
 from bench.lab.reproduce.artefacts import resolve_references
 from bench.lab.reproduce.report import RunEstimate
-from bench.lab.reproduce.reproduction import Asked, plan_runs
+from bench.lab.reproduce.reproduction import RecipePlans, plan_runs
 from bench.lab.reproduce.runs import MethodRuns
 from bench.models.llm.rules import RULES
 from bench.models.llm.settings import chat_settings
@@ -25,7 +25,7 @@ from bench.show.numbers import count, duration, money, several
 MOST_CALLS = {"ptr": 3, "query-generation": 1, "choose": 1}
 
 
-def estimate_runs(asked: Sequence[Asked], runs: MethodRuns) -> RunEstimate:
+def estimate_runs(asked: Sequence[RecipePlans], runs: MethodRuns) -> RunEstimate:
     """What is to be expected of what `look_ahead` found."""
     planned = plan_runs(asked)
     to_run = [plan for plan in planned if not runs.checked[plan].kept]
@@ -122,7 +122,7 @@ def _tokens(
     return sum(tokens), None if price is None else price.of(*tokens)
 
 
-def _more_calls(asked: Sequence[Asked], runs: MethodRuns) -> int:
+def _more_calls(asked: Sequence[RecipePlans], runs: MethodRuns) -> int:
     """Calls of methods that name a language model and cannot run here, each method and dataset once."""
     calls: dict[tuple[str, Spec], int] = {}
     for item in asked:

@@ -62,7 +62,7 @@ def metrics_of(tables: Sequence[str], claims: Sequence[Claim], models: Mapping[s
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecipePlans:
     """What a recipe or a test asks of methods, and the plans of that; None where one of them cannot run here."""
 
     methods: tuple[str, ...]
@@ -70,16 +70,16 @@ class Asked:
     plans: list[Plan] | None
 
 
-def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[Asked]:
+def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns) -> list[RecipePlans]:
     """What `reproduce` will ask, in its order; nothing is run.
 
     Args:
         tables, claims, runs: as of `reproduce`.
     """
-    asked: list[Asked] = []
+    asked: list[RecipePlans] = []
 
     def ask(question: RecipeQuestion, *methods: str) -> bool:
-        asked.append(Asked(methods, question, runs.possible(methods, question)))
+        asked.append(RecipePlans(methods, question, runs.possible(methods, question)))
         return asked[-1].plans is not None
 
     for table in tables:
@@ -97,7 +97,7 @@ def look_ahead(tables: Sequence[str], claims: Sequence[Claim], runs: MethodRuns)
     return asked
 
 
-def plan_runs(asked: Sequence[Asked]) -> list[Plan]:
+def plan_runs(asked: Sequence[RecipePlans]) -> list[Plan]:
     """The plans that can run here, each once: what `reproduce` will run."""
     return list(dict.fromkeys(plan for item in asked for plan in item.plans or ()))
 

@@ -93,7 +93,7 @@ class MethodValues:
 
 
 @dataclass(frozen=True)
-class Checked:
+class StoredRun:
     """Whether a stored result takes the place of a run, and whether the run calls a language model."""
 
     kept: bool
@@ -119,7 +119,7 @@ class MethodRuns:
     metrics: Sequence[str] = ()
     models: Mapping[str, str] = field(default_factory=dict)
     progress: Progress = QUIET
-    checked: dict[Plan, Checked] = field(default_factory=dict)
+    checked: dict[Plan, StoredRun] = field(default_factory=dict)
     _done: dict[Plan, StoredResult | BenchError] = field(default_factory=dict)
     _datasets: dict[Spec, Dataset | BenchError] = field(default_factory=dict)
 
@@ -175,7 +175,7 @@ class MethodRuns:
             planned = [plan for method in methods for plan in plans(method, question)]
             fresh = [plan for plan in dict.fromkeys(planned) if plan not in self.checked]
             for plan, item in zip(fresh, self._runner.check(fresh), strict=True):
-                self.checked[plan] = Checked(self._runner.keeps(item), needs_llm(item.method))
+                self.checked[plan] = StoredRun(self._runner.keeps(item), needs_llm(item.method))
         except BenchError:
             return None
         return planned

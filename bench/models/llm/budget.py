@@ -33,7 +33,7 @@ class SpendingBudget:
         self._running = 0  # calls that hold money and do not wait for more
 
     @contextmanager
-    def holding(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Held]:
+    def reserving(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Reservation]:
         """Hold the most that a call can cost while it is under way.
 
         Waits while other calls hold what is missing: most of them will cost less than they hold.
@@ -42,47 +42,50 @@ class SpendingBudget:
             UnavailableError: there is no room for it, and no call under way that could make some.
             Stopped: `stop` was set while it waited.
         """
-        held = Held(self, bound, limit, stop)
-        self._take(held)
+        reservation = Reservation(self, bound, limit, stop)
+        self._take(reservation)
         try:
-            yield held
+            yield reservation
         finally:
             with self._changed:
-                self._held -= held.fresh + (held.lost if held.recorded else 0.0)
-                self._running -= held.running
+                self._held -= reservation.fresh + (reservation.lost if reservation.recorded else 0.0)
+                self._running -= reservation.running
                 self._changed.notify_all()
 
-    def _take(self, held: Held) -> None:
+    def _take(self, reservation: Reservation) -> None:
         with self._changed:
-            while held.limit is not None and (spent := self._paid() + self._held) + held.bound > held.limit:
+            while (
+                reservation.limit is not None
+                and (spent := self._paid() + self._held) + reservation.bound > reservation.limit
+            ):
                 if self._running == 0:
                     raise UnavailableError(
-                        f"the next call may cost up to {held.bound:.4g}, and {spent:.4g} of "
-                        f"the limit of {held.limit:g} is spent; raise it where it was set (BENCH_LLM_LIMIT or "
+                        f"the next call may cost up to {reservation.bound:.4g}, and {spent:.4g} of "
+                        f"the limit of {reservation.limit:g} is spent; raise it where it was set (BENCH_LLM_LIMIT or "
                         "--budget), and the same command continues."
                     )
                 self._changed.wait(_LOOK_AGAIN)
-                if held.stop.is_set():
+                if reservation.stop.is_set():
                     raise WorkStopped
-            self._held += held.bound
+            self._held += reservation.bound
             self._running += 1
-            held.fresh, held.running = held.bound, True
+            reservation.fresh, reservation.running = reservation.bound, True
 
-    def _lose(self, held: Held) -> None:
+    def _lose(self, reservation: Reservation) -> None:
         with self._changed:
-            held.lost += held.fresh
-            held.fresh = 0.0
+            reservation.lost += reservation.fresh
+            reservation.fresh = 0.0
 
-    def _take_again(self, held: Held) -> None:
+    def _take_again(self, reservation: Reservation) -> None:
         with self._changed:
             # While it waits it cannot make room: two that waited for each other would wait for ever.
             self._running -= 1
-            held.running = False
+            reservation.running = False
             self._changed.notify_all()
-        self._take(held)
+        self._take(reservation)
 
 
-class Held:
+class Reservation:
     """What one call holds.
 
     Attributes:
@@ -108,6 +111,6 @@ class Held:
         self._budget._lose(self)
 
     def renew(self) -> None:
-        """Hold as much again for one more try, if the last one was lost; raises as `Budget.holding` does."""
+        """Hold as much again for one more try, if the last one was lost; raises as `SpendingBudget.reserving` does."""
         if self.fresh < self.bound:
             self._budget._take_again(self)
