@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bench.base.config import bound_session
 from bench.base.errors import UnavailableError, require
-from bench.models.llm.budget import Reservation
+from bench.models.llm.budget import Held
 from bench.models.llm.journal import JournalLine, journal_at
 from bench.models.llm.messages import clean_text
 from bench.models.llm.settings import OFFLINE, EndpointSettings, embedding_settings
@@ -106,21 +106,21 @@ class EndpointModel:
             return call(model=self._name, input=texts, encoding_format="float")
 
         never = threading.Event()
-        with journal_at(settings.journal).budget.reserving(bound, settings.limit, never) as reservation:
+        with journal_at(settings.journal).budget.holding(bound, settings.limit, never) as held:
             try:
-                vectors, tokens = self._transport.call(send, lambda body: _read(body, len(texts)), reservation, never)
+                vectors, tokens = self._transport.call(send, lambda body: _read(body, len(texts)), held, never)
             except (GaveUp, Refused) as error:
-                self._record(reservation, 0, estimated=True)
+                self._record(held, 0, estimated=True)
                 raise UnavailableError(f"{self.revision} gave no vectors: {error}.") from None
             except BaseException:
                 # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
-                if reservation.lost:
-                    self._record(reservation, 0, estimated=True)
+                if held.lost:
+                    self._record(held, 0, estimated=True)
                 raise
-            self._record(reservation, most if tokens is None else tokens, estimated=tokens is None)
+            self._record(held, most if tokens is None else tokens, estimated=tokens is None)
         return vectors
 
-    def _record(self, reservation: Reservation, tokens: int, *, estimated: bool) -> None:
+    def _record(self, held: Held, tokens: int, *, estimated: bool) -> None:
         """Record the cost of a call with those of the replies: one limit holds for both."""
         price = self._settings.price
         if price is None:
@@ -131,10 +131,10 @@ class EndpointModel:
             endpoint=self._settings.url,
             input_tokens=tokens,
             estimated=estimated,
-            cost=price.of(tokens, 0) + reservation.lost,
+            cost=price.of(tokens, 0) + held.lost,
         )
         journal_at(self._settings.journal).append(line)
-        reservation.recorded = True
+        held.recorded = True
 
 
 def _parts(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -33,7 +33,7 @@ class SpendingBudget:
         self._running = 0  # calls that hold money and do not wait for more
 
     @contextmanager
-    def reserving(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Reservation]:
+    def holding(self, bound: float, limit: float | None, stop: threading.Event) -> Iterator[Held]:
         """Hold the most that a call can cost while it is under way.
 
         Waits while other calls hold what is missing: most of them will cost less than they hold.
@@ -42,50 +42,47 @@ class SpendingBudget:
             UnavailableError: there is no room for it, and no call under way that could make some.
             Stopped: `stop` was set while it waited.
         """
-        reservation = Reservation(self, bound, limit, stop)
-        self._take(reservation)
+        held = Held(self, bound, limit, stop)
+        self._take(held)
         try:
-            yield reservation
+            yield held
         finally:
             with self._changed:
-                self._held -= reservation.fresh + (reservation.lost if reservation.recorded else 0.0)
-                self._running -= reservation.running
+                self._held -= held.fresh + (held.lost if held.recorded else 0.0)
+                self._running -= held.running
                 self._changed.notify_all()
 
-    def _take(self, reservation: Reservation) -> None:
+    def _take(self, held: Held) -> None:
         with self._changed:
-            while (
-                reservation.limit is not None
-                and (spent := self._paid() + self._held) + reservation.bound > reservation.limit
-            ):
+            while held.limit is not None and (spent := self._paid() + self._held) + held.bound > held.limit:
                 if self._running == 0:
                     raise UnavailableError(
-                        f"the next call may cost up to {reservation.bound:.4g}, and {spent:.4g} of "
-                        f"the limit of {reservation.limit:g} is spent; raise it where it was set (BENCH_LLM_LIMIT or "
+                        f"the next call may cost up to {held.bound:.4g}, and {spent:.4g} of "
+                        f"the limit of {held.limit:g} is spent; raise it where it was set (BENCH_LLM_LIMIT or "
                         "--budget), and the same command continues."
                     )
                 self._changed.wait(_LOOK_AGAIN)
-                if reservation.stop.is_set():
+                if held.stop.is_set():
                     raise WorkStopped
-            self._held += reservation.bound
+            self._held += held.bound
             self._running += 1
-            reservation.fresh, reservation.running = reservation.bound, True
+            held.fresh, held.running = held.bound, True
 
-    def _lose(self, reservation: Reservation) -> None:
+    def _lose(self, held: Held) -> None:
         with self._changed:
-            reservation.lost += reservation.fresh
-            reservation.fresh = 0.0
+            held.lost += held.fresh
+            held.fresh = 0.0
 
-    def _take_again(self, reservation: Reservation) -> None:
+    def _take_again(self, held: Held) -> None:
         with self._changed:
             # While it waits it cannot make room: two that waited for each other would wait for ever.
             self._running -= 1
-            reservation.running = False
+            held.running = False
             self._changed.notify_all()
-        self._take(reservation)
+        self._take(held)
 
 
-class Reservation:
+class Held:
     """What one call holds.
 
     Attributes:
@@ -111,6 +108,6 @@ class Reservation:
         self._budget._lose(self)
 
     def renew(self) -> None:
-        """Hold as much again for one more try, if the last one was lost; raises as `SpendingBudget.reserving` does."""
+        """Hold as much again for one more try, if the last one was lost; raises as `Budget.holding` does."""
         if self.fresh < self.bound:
             self._budget._take_again(self)

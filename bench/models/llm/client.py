@@ -19,7 +19,7 @@ from bench.base.errors import UnavailableError, UsageError, require
 from bench.base.progress import QUIET, Progress
 from bench.base.text import one_line
 from bench.models.llm.anthropic import AnthropicTransport
-from bench.models.llm.budget import Reservation, WorkStopped
+from bench.models.llm.budget import Held, WorkStopped
 from bench.models.llm.completion import (
     FILTERED,
     NO_CALLS,
@@ -79,7 +79,7 @@ class LanguageModel:
         self._calls = self._from_journal = self._failures = self._input = self._cached = self._output = 0
         self._estimated = 0
         self._told: set[str] = set()
-        self._under_way: set[Reservation] = set()
+        self._under_way: set[Held] = set()
 
     @cached_property
     def _settings(self) -> EndpointSettings:
@@ -234,8 +234,8 @@ class LanguageModel:
                 if thread.ident is not None:
                     thread.join(max(0.0, until - time.monotonic()))
             # What is still under way was sent; its cost is not awaited.
-            for reservation in list(self._under_way):
-                self._settle(reservation, reservation.lost + reservation.fresh)
+            for held in list(self._under_way):
+                self._settle(held, held.lost + held.fresh)
             raise
         if failed is not None:
             raise failed
@@ -264,23 +264,23 @@ class LanguageModel:
         """Ask for one reply, and put it into the journal."""
         settings, price = self._settings, self._settings.price
         bound = 0.0 if price is None else price.of(input_bound(request), request.max_tokens)
-        with self._journal.budget.reserving(bound, settings.limit, stop) as reservation:
+        with self._journal.budget.holding(bound, settings.limit, stop) as held:
             # Another process may have asked the same while this request waited for its turn.
             answer = self._journal.find(key)
             if answer is not None and answer.kind != "gave-up":
                 return answer
-            self._under_way.add(reservation)
+            self._under_way.add(held)
             try:
-                got = self._completion(request, reservation, stop)
+                got = self._completion(request, held, stop)
             except BaseException:
                 # No room for another try, the key refused, Ctrl-C: what was lost is paid all the same.
-                self._settle(reservation, reservation.lost)
+                self._settle(held, held.lost)
                 raise
             finally:
-                self._under_way.discard(reservation)
+                self._under_way.discard(held)
             counts = (got.input_tokens, got.output_tokens, got.cached_tokens)
-            paid = 0.0 if price is None else price.of(*counts) + reservation.lost
-            cost = None if price is None else max(0.0, paid - reservation.settled)
+            paid = 0.0 if price is None else price.of(*counts) + held.lost
+            cost = None if price is None else max(0.0, paid - held.settled)
             line = JournalLine(
                 key=key,
                 model=self.model,
@@ -290,26 +290,22 @@ class LanguageModel:
                 **{**vars(got), "calls": [JournalCall(name=call.name, arguments=call.arguments) for call in got.calls]},
             )
             answer = self._journal.append(line)
-            reservation.recorded = True
+            held.recorded = True
         return answer
 
-    def _settle(self, reservation: Reservation, cost: float) -> None:
+    def _settle(self, held: Held, cost: float) -> None:
         """Note what a call may have cost that gives no answer to record it with."""
-        if cost > reservation.settled:
+        if cost > held.settled:
             line = JournalLine(
-                kind="lost",
-                model=self.model,
-                endpoint=self._settings.url,
-                estimated=True,
-                cost=cost - reservation.settled,
+                kind="lost", model=self.model, endpoint=self._settings.url, estimated=True, cost=cost - held.settled
             )
             self._journal.append(line)
-            reservation.settled, reservation.recorded = cost, True
+            held.settled, held.recorded = cost, True
 
-    def _completion(self, request: Request, reservation: Reservation, stop: threading.Event) -> Completion:
+    def _completion(self, request: Request, held: Held, stop: threading.Event) -> Completion:
         """What the endpoint makes of a request."""
         try:
-            return self._transport.complete(self._asked_as, request, reservation, stop)
+            return self._transport.complete(self._asked_as, request, held, stop)
         except GaveUp as error:
             return Completion("gave-up", str(error))
         except Refused as error:

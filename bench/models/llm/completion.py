@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from bench.base.errors import UsageError
 from bench.base.text import one_line
-from bench.models.llm.budget import Reservation
+from bench.models.llm.budget import Held
 from bench.models.llm.messages import Request, ToolCall, clean_text, describe_request
 from bench.models.llm.settings import EndpointSettings
 from bench.models.llm.transport import Malformed, Refused, Transport, Unsupported
@@ -106,7 +106,7 @@ class ChatTransport(Transport):
         """The parameters that a model is asked without, since the endpoint has refused them in this process."""
         return _UNSUPPORTED.setdefault((self._settings, model), set())
 
-    def complete(self, model: str, request: Request, reservation: Reservation, stop: threading.Event) -> Completion:
+    def complete(self, model: str, request: Request, held: Held, stop: threading.Event) -> Completion:
         """What the endpoint makes of a request; raises as `call` does, and never `Unsupported`."""
         begun = 0.0
 
@@ -118,7 +118,7 @@ class ChatTransport(Transport):
         while True:
             unsupported = frozenset(self.unsupported(model))
             try:
-                got = self.call(send, lambda body: completion_of(self._read(body, request), request), reservation, stop)
+                got = self.call(send, lambda body: completion_of(self._read(body, request), request), held, stop)
                 return replace(got, seconds=round(time.perf_counter() - begun, 3))
             except Unsupported as error:
                 if error.name not in unsupported:

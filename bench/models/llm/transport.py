@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from bench.base.errors import BenchError, UnavailableError, UsageError, require
 from bench.base.secrets import mask, mask_bytes, mask_json
 from bench.base.text import one_line
-from bench.models.llm.budget import Reservation, WorkStopped
+from bench.models.llm.budget import Held, WorkStopped
 from bench.models.llm.settings import EndpointSettings
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class Transport:
         self,
         send: Callable[[Any], AbstractContextManager[Any]],
         read: Callable[[Any], T],
-        reservation: Reservation,
+        held: Held,
         stop: threading.Event,
     ) -> T:
         """Make one call, trying again where that may help.
@@ -126,7 +126,7 @@ class Transport:
         """
         for tries in range(1, TRIES + 1):
             self._wait_for(max(0.0, self._resume - time.monotonic()), stop)
-            reservation.renew()
+            held.renew()
             try:
                 return read(self._try(send))
             except Malformed as error:
@@ -137,10 +137,10 @@ class Transport:
                 raise
             except BaseException:
                 # Ctrl-C, or a mistake of ours: it was sent, and may be charged for.
-                reservation.lose()
+                held.lose()
                 raise
             if trouble.charged:
-                reservation.lose()
+                held.lose()
             if tries == TRIES or (trouble.wait or 0.0) > LONGEST_ASKED:
                 break
             self._wait_for(self._pause(tries, trouble.wait), stop)

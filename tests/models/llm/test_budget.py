@@ -293,32 +293,32 @@ def test_without_prices_nothing_is_known_to_cost_anything(
 def test_one_that_waits_is_let_go_when_the_work_is_given_up() -> None:
     budget = SpendingBudget(lambda: 0.0)
     stop = threading.Event()
-    with budget.reserving(10, 10, NEVER):
+    with budget.holding(10, 10, NEVER):
         threading.Timer(0.05, stop.set).start()
-        with pytest.raises(WorkStopped), budget.reserving(1, 10, stop):
+        with pytest.raises(WorkStopped), budget.holding(1, 10, stop):
             pass
-    with budget.reserving(10, 10, NEVER):
+    with budget.holding(10, 10, NEVER):
         pass
 
 
 def test_what_is_held_is_given_back_but_for_what_is_lost_and_not_recorded() -> None:
     budget = SpendingBudget(lambda: 0.0)
-    with budget.reserving(4, 10, NEVER) as held:
+    with budget.holding(4, 10, NEVER) as held:
         held.lose()
         held.renew()
         held.renew()
         assert (held.lost, held.fresh) == (4, 4)
         held.recorded = True
-    with budget.reserving(4, 10, NEVER) as held:
+    with budget.holding(4, 10, NEVER) as held:
         held.lose()
-    with pytest.raises(UnavailableError), budget.reserving(7, 10, NEVER):
+    with pytest.raises(UnavailableError), budget.holding(7, 10, NEVER):
         pass
-    with budget.reserving(6, 10, NEVER):
+    with budget.holding(6, 10, NEVER):
         pass
 
 
 def test_without_a_limit_nobody_waits() -> None:
     budget = SpendingBudget(lambda: 1e9)
-    with budget.reserving(1e9, None, NEVER), budget.reserving(1e9, None, NEVER) as held:
+    with budget.holding(1e9, None, NEVER), budget.holding(1e9, None, NEVER) as held:
         held.lose()
         held.renew()
