@@ -275,7 +275,7 @@ def test_one_repeat_is_counted(run: Run, tiny: Dataset) -> None:
 
 def test_what_cannot_be_counted_is_refused(run: Run, tiny: Dataset, made: Dataset) -> None:
     result = run("bm25", depth=4)
-    with pytest.raises(UsageError, match="k is 5, and the rankings of bm25 @ tiny have at most 4 tools"):
+    with pytest.raises(UsageError, match="k is 5, but the rankings of bm25 @ tiny have at most 4 tools"):
         count_ranking(result, tiny, 5)
     with pytest.raises(ResultError, match="was made on tiny as it was then"):
         count_ranking(result, made)

@@ -99,7 +99,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path, model: Path) -> None:
     page.write_text("<html>not found</html>")
     part = model.rename(tmp_path / "big-00001-of-00003.gguf")
     for name, said in {
-        f"local:{page}": f"{page} is no GGUF file (it begins with b'<htm'); name a model that llama.cpp can read.",
+        f"local:{page}": f"{page} is not a GGUF file (it begins with b'<htm'); name a model that llama.cpp can read.",
         f"local:{part}": f"{part} is one part of a model; join the parts with `llama-gguf-split --merge`.",
         f"local:{model}@sha256:abc": f"local:{model}@sha256:abc has 3 digits of a sha256; give 12 to 64.",
         f"local:{model}": f"there is no file {model}; correct the path, or name the model by its sha256, as in "
