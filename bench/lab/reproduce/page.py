@@ -19,7 +19,7 @@ from bench.leaderboard.writer import Writer
 
 
 def read_reproduction(path: Path) -> Reproduction:
-    """What `bench reproduce` wrote.
+    """Read the report of `bench reproduce`.
 
     Raises:
         UsageError: it cannot be read, or does not follow its schema.
@@ -40,7 +40,7 @@ def _write(content: SiteData, writer: Writer) -> None:
 
 
 def _claims(content: SiteData) -> Markup:
-    """How many claims of the papers have each verdict."""
+    """Number of claims of the papers with each verdict."""
     report = _report(content)
     verdicts = Counter(claim.verdict for claim in report.claims) if report else Counter[str]()
     claims = [(verdict, verdicts[verdict]) for verdict in CLAIM_VERDICTS if verdicts[verdict]]

@@ -1,8 +1,8 @@
-"""Checkpoints of a training, written in the background.
+"""Checkpoints of a training, written in the background. `loop` calls it.
 
-A checkpoint is written by a thread while the next step is worked out, so that by default there is one after every step
-that takes as long as the writing; of faster steps, one whenever the one before is written. A kill then costs the step
-that was running and what the thread had not yet written: at most one step that takes as long as the writing does.
+A thread writes a checkpoint while the next step is computed, so by default there is one after every step that takes as
+long as the writing; for faster steps, one whenever the previous one is written. A kill then costs the current step and
+what the thread had not yet written: at most as much as one writing takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 class Checkpoints:
-    """Writes the checkpoint of one training, the newest in the place of the one before.
+    """Writes the checkpoint of one training, replacing the previous one.
 
     Leaving the context waits for what is being written.
 
@@ -43,7 +43,7 @@ class Checkpoints:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            # What stopped the training counts more than a checkpoint that could not be written either.
+            # The error that stopped the training takes precedence over a failed checkpoint.
             if error is None:
                 self.wait()
         finally:
@@ -55,22 +55,22 @@ class Checkpoints:
         return self._writing is not None and not self._writing.done()
 
     def put(self, record: Record) -> None:
-        """Begin to write a record as it is now; it may change as soon as this returns.
+        """Begin to write a record in its current state; the record may change as soon as this returns.
 
         Raises:
-            StorageError: the checkpoint before could not be written; the one before that stays.
+            StorageError: the previous checkpoint could not be written; the one before it remains.
         """
         self.wait()
         self._writing = self._thread.submit(_write, self._path, _copy_tensors(record))
 
     def wait(self) -> None:
-        """Return when what was put is on disk; raises `StorageError` if it could not be written."""
+        """Return when everything is on disk; raises `StorageError` if it could not be written."""
         if self._writing is not None:
             self._writing.result()
 
 
 def _copy_tensors(value: Any) -> Any:
-    """Tensors copied into the processor's memory: a training changes its own in place."""
+    """Tensors copied to the CPU's memory: a training changes its own in place."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -85,7 +85,7 @@ def _copy_tensors(value: Any) -> Any:
 def _write(path: Path, record: Record) -> None:
     import torch
 
-    # Made in memory first: the archive is written with seeks, which a full disk turns into nonsense.
+    # Built in memory first: the archive is written with seeks, which a full disk corrupts.
     buffer = io.BytesIO()
     torch.save(record, buffer)
     with replacing(path) as temporary:
@@ -93,17 +93,17 @@ def _write(path: Path, record: Record) -> None:
 
 
 def read_checkpoint(path: Path) -> Record | None:
-    """What a checkpoint holds; None where there is none that can be read.
+    """The content of a checkpoint; None if there is no readable one.
 
     Raises:
-        StorageError: the disk does not give it.
+        StorageError: the disk cannot be read.
     """
     import torch
 
     if not path.is_file():
         return None
     try:
-        # Weights only: a checkpoint is data, and must not be able to run anything.
+        # Weights only: a checkpoint is data, and must not run code.
         record = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise StorageError(f"cannot read the checkpoint {path}: {error.strerror}.") from None
