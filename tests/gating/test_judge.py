@@ -499,7 +499,7 @@ def test_a_report_says_where_the_queries_come_from(judged: Judged) -> None:
     [
         ({}, "same code, parameters and models"),
         ({"run_file": "answers.jsonl"}, "same content"),
-        ({"marks": [Mark.from_method("remote", "asks elsewhere")]}, "nothing tells whether its code is still the same"),
+        ({"marks": [Mark.from_method("remote", "asks elsewhere")]}, "its code may have changed"),
     ],
     ids=["a method", "a run file", "a service without a version"],
 )

@@ -371,7 +371,7 @@ def test_calls_outside_the_catalogue_are_listed(tmp_path: Path) -> None:
         f"{HOURS} 0": ["open"],
         f"{HOURS} 1": ["find"],
     }
-    says = r"is ambiguous of the catalogue \(requests: 1\); 'find' may mean my mail/find, places/find\."
+    says = r"may mean several tools of the catalogue \(requests: 1\); 'find' may mean my mail/find, places/find\."
     with pytest.raises(DataError, match=says):
         read(tmp_path, rows[5], tools=[tmp_path / "tools.json"])
 

@@ -90,7 +90,7 @@ def test_another_content_than_the_pinned_is_refused_with_both(model: Path) -> No
     with pytest.raises(UsageError) as told:
         name_by_content(f"local:{model}@sha256:{wrong}")
     assert str(told.value) == (
-        f"{model} has the sha256 {digest_of(model)}, and not {wrong}; fetch the file again, or correct the pin."
+        f"{model} has the sha256 {digest_of(model)}, not {wrong}; fetch the file again, or correct the pin."
     )
 
 
