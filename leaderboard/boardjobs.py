@@ -36,9 +36,9 @@ from bench.leaderboard.boards.board import (
     sample_rows,
     slug_of,
 )
-from bench.leaderboard.boards.facts import data_of, facts_of, novelty_masks, state_of_data
 from bench.leaderboard.boards.nomatch import METRIC as NO_MATCH
 from bench.leaderboard.boards.pairs import Pairs, pairs_of
+from bench.leaderboard.boards.registered import data_of, describe_method, novelty_masks, state_of_data
 from bench.leaderboard.boards.slices import slice_masks
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.boards.tables import check_values, read_columns
@@ -122,13 +122,13 @@ class Job:
                 "older": sorted(self.older),
                 "references": [is_reference_system(item, self.references) for item in self.members],
                 "data": state_of_data(self.members[0].manifest.dataset.spec),
-                "methods": {name: repr(facts_of(name)) for name in sorted(families)},
+                "methods": {name: repr(describe_method(name)) for name in sorted(families)},
             }
         )
 
 
 @dataclass(frozen=True)
-class Done:
+class BoardOutput:
     """A finished board and the site files that belong to it.
 
     Attributes:
@@ -151,7 +151,7 @@ class Done:
     choices: ChoiceBoard | None = None
 
 
-def run_jobs(work: Sequence[Job], jobs: int | None) -> list[Done]:
+def run_jobs(work: Sequence[Job], jobs: int | None) -> list[BoardOutput]:
     """Run the jobs and return their outcomes in order; unchanged boards come from the build cache.
 
     Args:
@@ -194,25 +194,25 @@ def choice_reader() -> Callable[[Board], tuple[ChoiceBoard, list[Rejected]]]:
     return reader
 
 
-def _make_choices(job: Job) -> Done:
+def _make_choices(job: Job) -> BoardOutput:
     """Read the choices and write their result pages; their overview page is written once all are known."""
     writer = Writer(job.out, interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references, standings={})
     if board is None:
-        return Done(None, rejected)
+        return BoardOutput(None, rejected)
     choices, unread = choice_reader()(board)
     write_results(board, {}, (), job.most_lines, writer, choices.path)
-    return Done(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
+    return BoardOutput(None, [*rejected, *unread], keys=writer.keys, written=writer.done, choices=choices)
 
 
-def _make(job: Job) -> Done:
+def _make(job: Job) -> BoardOutput:
     if job.of_choices:
         return _make_choices(job)
     key = job.key()
     writer = Writer(job.out, distrusted=_damaged_files(job, key), interrupted=job.interrupted)
     board, rejected = make_board(job.members, job.results, job.verify, job.older, job.references)
     if board is None:
-        return Done(None, rejected)
+        return BoardOutput(None, rejected)
     data = data_of(board.spec, board.content_hash)
     table = read_columns(board.first, PER_QUERY, ["query_id", "n_gold"])
     ids, judged = table["query_id"].to_pylist(), table["n_gold"].to_numpy() > 0
@@ -242,12 +242,12 @@ def _make(job: Job) -> Done:
     write_trend(board, writer)
     write_results(board, slices, {row.id for row in tools}, job.most_lines, writer)
     board = sample_rows(board, masks, job.keep)
-    done = Done(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
+    done = BoardOutput(board, rejected, masks, data.why_not, writer.keys, writer.done, pairs)
     BuildCache(job.out).put(job.name, key, _to_keep(done, job.out))
     return done
 
 
-def _to_keep(done: Done, out: Path) -> dict[str, Any]:
+def _to_keep(done: BoardOutput, out: Path) -> dict[str, Any]:
     """Cache what is slow to compute (tests, samples, masks) and the digests of the written files."""
     board = done.board
     assert board is not None
@@ -273,7 +273,7 @@ def _damaged_files(job: Job, key: str) -> frozenset[str]:
         return frozenset()
 
 
-def _last_build(job: Job) -> Done | None:
+def _last_build(job: Job) -> BoardOutput | None:
     """The board from the last build; None if results, site, dataset or code have changed."""
     kept = BuildCache(job.out).get(job.name, job.key())
     if kept is None:
@@ -298,7 +298,7 @@ def _last_build(job: Job) -> Done | None:
     except (ResultError, pa.ArrowException, KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None
     keys = {path: key for path, (key, _) in files.items()}
-    return Done(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(files)), pairs)
+    return BoardOutput(board, rejected, masks, absent, keys, WrittenFiles(unchanged=list(files)), pairs)
 
 
 def _tables_to_verify(result: StoredResult, runs: bool) -> list[str]:

@@ -23,7 +23,7 @@ from bench.leaderboard.boards.overall import MOST_VALUES, entry_name, overall_bo
 from bench.leaderboard.boards.rankingset import DECLARED, check_references, read_ranking_set, views_of
 from bench.leaderboard.buildcache import BuildCache
 from bench.leaderboard.exports.write import write_exports
-from bench.leaderboard.pages.registry import ChoiceBoard, Content, pages
+from bench.leaderboard.pages.registry import ChoiceBoard, SiteData, pages
 from bench.leaderboard.pages.rendering import render, static_files
 from bench.leaderboard.pages.result import download_lines
 from bench.leaderboard.writer import Writer, WrittenFiles
@@ -157,7 +157,7 @@ def build_site(
         cache = BuildCache(out)
         ranked = overall_boards(views, masks, absent, cache)
         histories = [] if gates is None else gate_histories(*gates, every)
-        content = Content(
+        content = SiteData(
             boards, views, ranked, unranked, absent, rejected, given, shown, pairs, drawn, at_hand, histories, choices
         )
         for page in pages():

@@ -26,7 +26,7 @@ from bench.leaderboard.boards.board import Board, Rejected, Row
 from bench.leaderboard.boards.names import method_name
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.registry import ChoiceBoard, Content, Page
+from bench.leaderboard.pages.registry import ChoiceBoard, Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture
 from bench.results.choices import ShownTools, shown_tools
 from bench.results.costs import money_per_query
@@ -186,7 +186,7 @@ def _mark_repeated(read: Sequence[_Read]) -> list[_Read]:
     return marked
 
 
-def _values(content: Content) -> dict[str, Any] | None:
+def _values(content: SiteData) -> dict[str, Any] | None:
     if not content.choices:
         return None
     retrieval = {board.slug for board in content.boards}

@@ -1,4 +1,4 @@
-"""A dated table of what models cost, for saying what tokens would cost; no spending limit counts with it."""
+"""A dated table of model prices, to report what tokens would cost; spending limits do not use it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Amount = Annotated[float, Field(ge=0)]
 
 _PER = 1_000_000
 _PACKAGED = Path(__file__).with_name("prices.toml")
-#: Of names of models: who serves them is no part of their price.
+#: Prefixes of model names: the provider is not part of the price.
 _PROVIDERS = ("anthropic:", "gemini:")
 
 
@@ -26,10 +26,10 @@ class ModelPrice(StrictRecord):
     """One row of the table.
 
     Attributes:
-        model: a pattern of names of models, as of files: `claude-haiku-4-5*`.
-        input, cached, cache_write, output: for a million tokens; null as in `Price`.
-        currency: of them.
-        date: when the source had them.
+        model: a pattern for model names, as for files: `claude-haiku-4-5*`.
+        input, cached, cache_write, output: per million tokens; null as in `Price`.
+        currency: of these prices.
+        date: date of the source.
         source: in words.
     """
 
@@ -44,13 +44,13 @@ class ModelPrice(StrictRecord):
 
     @property
     def price(self) -> Price:
-        """For one token."""
+        """Prices per token."""
         cached, written = (None if amount is None else amount / _PER for amount in (self.cached, self.cache_write))
         return Price(self.input / _PER, self.output / _PER, cached, written)
 
 
 class PriceTable(StrictRecord):
-    """A table of prices; of rows that fit a name, the first counts."""
+    """A table of prices; the first matching row counts."""
 
     prices: list[ModelPrice]
 
@@ -62,13 +62,13 @@ class PriceTable(StrictRecord):
 
 
 def price_table() -> PriceTable:
-    """The table of `BENCH_LLM_PRICES`, else the packaged one; raises `UsageError` where it is damaged."""
+    """The table in `BENCH_LLM_PRICES`, else the packaged one; raises `UsageError` if it is damaged."""
     named = os.environ.get("BENCH_LLM_PRICES", "").strip()
     return read_toml(PriceTable, Path(named).expanduser() if named else _PACKAGED, "the table of prices", UsageError)
 
 
 def listed_price(model: str) -> ModelPrice:
-    """The row of a model that somebody names; raises `UsageError` if there is none."""
+    """The row of a model named by the user; raises `UsageError` if there is none."""
     table = price_table()
     row = table.of(model)
     if row is None:

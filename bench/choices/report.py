@@ -17,7 +17,7 @@ from bench.choices.runs import Choice
 from bench.results.failures import result_to_dict
 from bench.results.manifest import MetricValue
 from bench.show.numbers import money
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table, mean_cell
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("method", "dataset", "arm", "shown", "queries", "accuracy", "low", "high", *MEANINGS)
 
 
-class Choices(Shown):
+class Choices(Displayable):
     """The result of `bench.choose`.
 
     Attributes:

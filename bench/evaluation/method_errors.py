@@ -18,7 +18,7 @@ from bench.interface.parts import (
     facts_of,
     hidden,
     marks_of,
-    merge_told,
+    merge_reports,
     methods_of,
     name_of,
     preflight,
@@ -105,7 +105,7 @@ def check_facts(method: Method) -> dict[str, str | int | float | bool]:
         masked: Mapping[str, str | int | float | bool] = mask_json(facts)
         return masked
 
-    return merge_told(method, ask)
+    return merge_reports(method, ask)
 
 
 def _describe_part(part: Part) -> str:
@@ -147,7 +147,7 @@ def check_revisions(method: Method) -> dict[str, str]:
         refuse(f"what {_describe_part(part)} returns from revisions()", *revisions, *revisions.values())
         return revisions
 
-    return merge_told(method, ask, shared=True)
+    return merge_reports(method, ask, shared=True)
 
 
 def check(method: Method, library: Library, history: History) -> None:

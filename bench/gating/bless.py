@@ -24,14 +24,14 @@ from bench.results.failures import sentences
 from bench.results.scoring_code import code_of
 from bench.results.store import StoredResult
 from bench.show.numbers import format_fixed
-from bench.show.objects import Shown
+from bench.show.objects import Displayable
 from bench.show.tables import Table, table_of
 
 FIRST = "first blessing"
 
 
 @dataclass(frozen=True, repr=False)
-class Blessed(Shown):
+class Blessed(Displayable):
     """What happened to one result.
 
     Attributes:

@@ -34,7 +34,7 @@ from bench.results.comparability import ScoredResult, describe_packages, differe
 from bench.results.manifest import MethodIdentity
 from bench.results.units import number_units
 from bench.stats.bounded import Span
-from bench.stats.noninferiority import FEWEST_UNITS, Bounded, at_least, enough_units, non_inferiority
+from bench.stats.noninferiority import FEWEST_UNITS, BoundedMean, at_least, enough_units, non_inferiority
 from bench.stats.units import effective_units
 
 if TYPE_CHECKING:
@@ -438,7 +438,7 @@ def _same_answers(candidate: Candidate, baseline: Baseline) -> str:
     return "no gold tool has moved: every stored value is the baseline's"
 
 
-def _as_read(bounded: Bounded, sign: float) -> dict[str, object]:
+def _as_read(bounded: BoundedMean, sign: float) -> dict[str, object]:
     """Bounds in the metric's own direction."""
     lower, upper = bounded.lower, bounded.upper
     if sign < 0:

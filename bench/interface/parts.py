@@ -50,7 +50,7 @@ def name_of(part: Part) -> str:
     return part.name or type(part).__name__
 
 
-def merge_told(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
+def merge_reports(method: Method, ask: Callable[[Part], Mapping[str, T]], *, shared: bool = False) -> dict[str, T]:
     """Merge what the parts of the tree report under names.
 
     A name that several parts use belongs to the method itself if it is among them; the others get their own name in
@@ -90,7 +90,7 @@ def revisions_of(part: Part) -> Mapping[str, str]:
 
 def revisions(method: Method) -> dict[str, str]:
     """Model revisions of the whole tree; a model of several parts is named once."""
-    return merge_told(method, revisions_of, shared=True)
+    return merge_reports(method, revisions_of, shared=True)
 
 
 def models(method: Method) -> set[str]:

@@ -46,7 +46,7 @@ class RemoteReply(NamedTuple):
 
 
 @dataclass
-class Account:
+class AnswerStatistics:
     """Statistics of the answers to the ranked queries.
 
     Attributes:
@@ -108,7 +108,7 @@ class Asking:
         self._what, self._send, self._concurrency, self._said = what, send, concurrency, said
         self._counting = threading.Lock()
         self._in_a_row: list[Unusable] = []
-        self._ranked = Account()
+        self._ranked = AnswerStatistics()
         self._notes: dict[int, AnswerNote] = {}
 
     def rank(self, queries: Queries, depth: int, reader: AnswerReader) -> Ranking:
@@ -122,7 +122,7 @@ class Asking:
         # Queries that are repeated to measure latency do not enter the statistics: they are not asked concurrently, and
         # their answers are not scored.
         timed = current_session().timing is not None
-        account = Account() if timed else self._ranked
+        account = AnswerStatistics() if timed else self._ranked
         started = time.perf_counter()
 
         def one(text: str) -> RankedAnswer | Unusable:
@@ -162,7 +162,7 @@ class Asking:
             facts["answer_bytes"] = round(account.bytes / len(account.seconds))
         return facts | account.facts()
 
-    def _one(self, text: str, depth: int, reader: AnswerReader, account: Account) -> RankedAnswer | Unusable:
+    def _one(self, text: str, depth: int, reader: AnswerReader, account: AnswerStatistics) -> RankedAnswer | Unusable:
         with self._counting:
             if len(self._in_a_row) >= MOST_IN_A_ROW:
                 self._give_up(reader.names)

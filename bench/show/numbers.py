@@ -138,6 +138,6 @@ def ranks(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def placed(text: object, reference: bool) -> str:
+def format_rank(text: object, reference: bool) -> str:
     """A rank; in parentheses for a challenger, which is ranked as if it alone were added."""
     return str(text) if reference else f"({text})"

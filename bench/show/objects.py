@@ -19,7 +19,7 @@ SHOWN = ("recall@5", "recall@10", "ndcg@5", "ndcg@10", "pass@5", "pass@10", "mrr
 _MOST_LINE = 200
 
 
-class Shown:
+class Displayable:
     """An object shown as a line by `repr`, and as small tables by `print` and in a notebook."""
 
     def _line(self) -> str:

@@ -36,7 +36,7 @@ FEWEST_UNITS = 30
 
 
 @dataclass(frozen=True)
-class Bounded:
+class BoundedMean:
     """A mean against a threshold.
 
     Attributes:
@@ -93,7 +93,7 @@ def non_inferiority(
     power: float = 0.8,
     units: NDArray[np.int64] | None = None,
     span: Span = ANY,
-) -> list[Bounded]:
+) -> list[BoundedMean]:
     """Is a candidate worse than its baseline by more than a margin? One answer per column.
 
     With d = candidate - baseline on the same queries, higher being better: pass if the lower one-sided bound of the
@@ -152,7 +152,7 @@ def at_least(
     span: Span = ANY,
     *,
     reaching: bool = True,
-) -> list[Bounded]:
+) -> list[BoundedMean]:
     """Is a mean at least a floor? One answer per column.
 
     Pass if the lower one-sided bound of the mean is not below the floor, regression if the upper one is, else
@@ -183,7 +183,7 @@ def at_least(
     for column, mean in enumerate(means):
         if intervals[column, 0] == intervals[column, 1] or np.isnan(intervals[column]).any():
             only = float(values[0, column]) if n == 1 else float(mean)
-            outcomes.append(Bounded(n, only, None, None, "inconclusive", None, None, count))
+            outcomes.append(BoundedMean(n, only, None, None, "inconclusive", None, None, count))
             continue
         constant = bool((whole[:, column] == whole[0, column]).all())
         # An exact sum, so that the last bits do not depend on the memory layout.
@@ -212,7 +212,7 @@ def at_least(
             needed = _needed_units(mean - floor, sd, unseen * count, 2 * level, power)
         # By the normal approximation this many may be enough already; the bootstrap has just shown that they are not.
         needed = None if needed is None else max(needed, count + 1, math.ceil(FEWEST_UNITS * count / worth))
-        outcomes.append(Bounded(n, mean, lower, upper, verdict, detectable, needed, count))
+        outcomes.append(BoundedMean(n, mean, lower, upper, verdict, detectable, needed, count))
     return outcomes
 
 

@@ -34,7 +34,7 @@ from bench.results.intervals import means_and_intervals
 from bench.results.manifest import MetricValue
 from bench.results.units import number_units, sample, unit_counts
 from bench.show.numbers import estimate, format_fixed, p_value, several
-from bench.show.objects import Shown, frame
+from bench.show.objects import Displayable, frame
 from bench.show.tables import Table, table_of
 from bench.stats.best_of_many import best_of_many
 from bench.stats.bounded import Span
@@ -87,7 +87,7 @@ class AgainstDefault:
 
 
 @dataclass(frozen=True, repr=False)
-class Tuning(Shown):
+class Tuning(Displayable):
     """All points of a grid, the best first.
 
     Attributes:

@@ -59,7 +59,7 @@ def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
         (f"Best {quick}", quick, main, _quick),
     ]
     # The view that ranks most methods that learn; of equal ones the first.
-    learners = [sum(_competes(row) and _learns(row) for row in board.places) for board in first]
+    learners = [sum(_competes(row) and _learns(row) for row in board.rows) for board in first]
     trained = first[learners.index(max(learners))]
     questions.insert(1, ("Best trained", "with training", trained, _learns))
     view_questions = [
@@ -73,7 +73,7 @@ def answers(boards: Sequence[Overall]) -> list[BoardAnswer]:
 
 
 def _answer(question: str, group: str, board: Overall, fits: Callable[[OverallRow], bool]) -> BoardAnswer | None:
-    every = [row for row in board.places if _competes(row)]
+    every = [row for row in board.rows if _competes(row)]
     rows = [row for row in every if fits(row)]
     if board.standing is None or not rows:
         return None

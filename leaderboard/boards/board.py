@@ -20,8 +20,8 @@ from bench.comparison.rows import Usual, competes, doubtful_leads, marks, order_
 from bench.comparison.variants import best_marks
 from bench.data.template import template_name
 from bench.interface import CURRENT_VERSIONS
-from bench.leaderboard.boards.facts import card_of
 from bench.leaderboard.boards.names import Title, apart, title_of
+from bench.leaderboard.boards.registered import card_of
 from bench.leaderboard.boards.standings import RankedSystems, mean_errors, rank_systems
 from bench.leaderboard.boards.tables import check_values, read_columns
 from bench.lookup.finding import latest, question_of

@@ -79,7 +79,7 @@ def bases(specs: Collection[str]) -> frozenset[str]:
     return frozenset(library.base for spec in specs if (library := library_of(spec)) is not None)
 
 
-def standalone(boards: Sequence[Board]) -> list[Board]:
+def drop_library_variants(boards: Sequence[Board]) -> list[Board]:
     """Boards without those of other library sizes, which stand under the board of their dataset if it has one."""
     there = {board.spec for board in boards}
     libraries = ((board, library_of(board.spec)) for board in boards)

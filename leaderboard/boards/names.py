@@ -19,7 +19,7 @@ from bench.base.errors import BenchError, UsageError
 from bench.base.records import StrictRecord, toml_table, validate_record
 from bench.base.spec import Spec, Value, format_value, parse
 from bench.base.text import label
-from bench.leaderboard.boards.facts import facts_of
+from bench.leaderboard.boards.registered import describe_method
 from bench.lookup.aliases import caseless
 from bench.registry.methods import built_in_methods
 from bench.results.manifest import MethodIdentity
@@ -114,16 +114,16 @@ def _longer(names: Sequence[str], more: Sequence[str]) -> list[str]:
 
 
 def _title(spec: Spec) -> Title | None:
-    entry, facts = declared_names().get(spec.name), facts_of(spec.name)
-    if entry is None or facts is None:
+    entry, description = declared_names().get(spec.name), describe_method(spec.name)
+    if entry is None or description is None:
         return None
-    defaults = {item.name: item.default for item in facts.parameters}
+    defaults = {item.name: item.default for item in description.parameters}
     given = dict(spec.arguments)
     said = [
         _say_value(given[name], entry.words.get(name, {})) if name in given else _default(entry, name, defaults)
         for name in entry.say
     ]
-    parts = sorted(facts.methods - set(entry.say))
+    parts = sorted(description.methods - set(entry.say))
     stem = [entry.name, *said, *(f"on {method_name(given[name])}" for name in parts if name in given)]
     silent = {*entry.say, *entry.quiet, *parts}
     rest = [f"{name}={label(format_value(value))}" for name, value in spec.arguments if name not in silent]

@@ -62,7 +62,7 @@ class Overall:
     Attributes:
         view: the ranked datasets.
         boards: the view's datasets that have such queries, in the order of columns.
-        places: ranked methods best first, then oracles, then methods that lack a dataset, by how many they have.
+        rows: ranked methods best first, then oracles, then methods that lack a dataset, by how many they have.
         standing: ranks and p-values of the ranked methods; None if there are none.
         declared: whether there are two reference systems; otherwise all methods compete with each other.
         limit: whether there were too many values to keep: those of all rows or, with reference systems, those of
@@ -75,7 +75,7 @@ class Overall:
     metric: str
     kind: str
     boards: tuple[Board, ...]
-    places: tuple[OverallRow, ...]
+    rows: tuple[OverallRow, ...]
     standing: RankedSystems | None
     declared: bool
     limit: bool
@@ -114,13 +114,13 @@ def view_kinds(view: View, masks: Mapping[str, Mapping[str, NDArray[np.bool_]]],
     Seen and unseen tools only if every dataset has training queries and is available, because only the dataset says
     which tools they have. Otherwise the ranking would cover a fragment of the view.
     """
-    if fragments(view, absent) or not all(board.first.manifest.dataset.history for board in view.boards):
+    if find_unavailable(view, absent) or not all(board.first.manifest.dataset.history for board in view.boards):
         return ["all"]
     known = {kind for board in view.boards for kind in masks.get(board.slug, {})}
     return ["all", *(kind for kind in KINDS[1:] if kind in known)]
 
 
-def fragments(view: View, absent: Collection[str]) -> list[Board]:
+def find_unavailable(view: View, absent: Collection[str]) -> list[Board]:
     """The datasets of a view that were unavailable, if all of them have training queries."""
     if not all(board.first.manifest.dataset.history for board in view.boards):
         return []
@@ -145,18 +145,18 @@ def overall(
     """
     used = [board for board in view.boards if kind == "all" or kind in masks.get(board.slug, {})]
     rows: dict[str, dict[int, Row]] = {}
-    for place, board in enumerate(used):
+    for position, board in enumerate(used):
         for row in board.rows:
             # Of two rows that read the same, keep the better one.
-            if kind in row.samples and metric not in row.older and place not in rows.get(row.key, {}):
-                rows.setdefault(row.key, {})[place] = row
-    whole = {key: by_place for key, by_place in rows.items() if len(by_place) == len(used)}
+            if kind in row.samples and metric not in row.older and position not in rows.get(row.key, {}):
+                rows.setdefault(row.key, {})[position] = row
+    whole = {key: by_board for key, by_board in rows.items() if len(by_board) == len(used)}
     # A system is a reference here if each of its results is one.
     firsts = [
-        replace(by_place[0], reference=all(row.reference for row in by_place.values())) for by_place in whole.values()
+        replace(by_board[0], reference=all(row.reference for row in by_board.values())) for by_board in whole.values()
     ]
     declared = sum(row.reference for row in firsts) > 1
-    by_limit = {key for key, by_place in whole.items() if any(row.values is None for row in by_place.values())}
+    by_limit = {key for key, by_board in whole.items() if any(row.values is None for row in by_board.values())}
     if by_limit and not declared:
         by_limit = set(whole)
     taken = _Taken(
@@ -172,7 +172,7 @@ def overall(
     numbers = None if cache is None else _restore(cache.get(name, key))
     if numbers is None:
         unplaced = by_limit if declared else set()
-        ranked = [key for key, by_place in whole.items() if not by_place[0].oracle and key not in unplaced]
+        ranked = [key for key, by_board in whole.items() if not by_board[0].oracle and key not in unplaced]
         limit = bool(by_limit) and not declared
         standing = _standing(taken, ranked, limit) if ranked else None
         spans = _spans(taken, [key for key in whole if key not in by_limit], limit=False)
@@ -187,12 +187,12 @@ def overall(
         if cache is not None and standing is not None:
             cache.put(name, key, numbers)
     spans, standing = numbers.spans, numbers.standing
-    places = [_place(taken, key, by_place, spans.get(key), standing) for key, by_place in rows.items()]
-    places.sort(key=_order)
+    ordered = [_make_row(taken, key, by_board, spans.get(key), standing) for key, by_board in rows.items()]
+    ordered.sort(key=_order)
     best = None
     if standing is not None and len(numbers.leads):
         best = _best(taken, _contenders(standing, spans), numbers.leads, standing)
-    return Overall(view, metric, kind, tuple(used), tuple(places), standing, declared, bool(by_limit), best)
+    return Overall(view, metric, kind, tuple(used), tuple(ordered), standing, declared, bool(by_limit), best)
 
 
 def entry_name(view: View, metric: str, kind: str) -> str:
@@ -253,8 +253,11 @@ class _Taken:
         return key_of(
             {
                 "systems": [
-                    [key, [by_place[place].result.manifest.files[PER_QUERY] for place in range(len(self.boards))]]
-                    for key, by_place in self.rows.items()
+                    [
+                        key,
+                        [by_board[position].result.manifest.files[PER_QUERY] for position in range(len(self.boards))],
+                    ]
+                    for key, by_board in self.rows.items()
                 ],
                 "sources": self.sources,
                 "masks": [None if mask is None else hashlib.sha256(mask.tobytes()).hexdigest() for mask in self.masks],
@@ -282,14 +285,14 @@ class _Taken:
 
     def samples(self, keys: Iterable[str], of: Callable[[RowSample], NDArray[np.float64]]) -> NDArray[np.float64]:
         """(datasets, keys) sample statistics for the kind of queries."""
-        places = range(len(self.boards))
-        return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in places])
+        positions = range(len(self.boards))
+        return np.array([[of(self.rows[key][i].samples[self.kind])[self.column] for key in keys] for i in positions])
 
 
-def _order(place: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
+def _order(row: OverallRow) -> tuple[bool, bool, int, bool, int, float, str]:
     """Ranked methods by best rank and mean, then oracles, then methods that lack datasets, fewest lacking first."""
-    last = place.ranks is None, place.ranks[0] if place.ranks else 0, -(place.mean or 0.0), place.key
-    return bool(place.lacks), place.row.oracle, len(place.lacks), *last
+    last = row.ranks is None, row.ranks[0] if row.ranks else 0, -(row.mean or 0.0), row.key
+    return bool(row.lacks), row.row.oracle, len(row.lacks), *last
 
 
 def _spans(taken: _Taken, keys: Sequence[str], limit: bool) -> dict[str, NDArray[np.float64]]:
@@ -330,7 +333,7 @@ def _standing(taken: _Taken, ranked: Sequence[str], limit: bool) -> RankedSystem
 
 
 def _contenders(standing: RankedSystems | None, spans: Mapping[str, NDArray[np.float64]]) -> list[str]:
-    """The references, in the order of `places`; empty if there are fewer than two."""
+    """The references, in the order of `rows`; empty if there are fewer than two."""
     keys = [] if standing is None else [key for key, own in zip(standing.ids, standing.references, strict=True) if own]
     return sorted(keys, key=lambda key: (-spans[key][0], key)) if len(keys) > 1 else []
 
@@ -341,9 +344,9 @@ def _best(
     """The leads of the first contender."""
     at, best = [standing.ids.index(key) for key in contenders], contenders[0]
     worse = []
-    for place, board in enumerate(taken.boards):
+    for position, board in enumerate(taken.boards):
         found, keys = board.standings[taken.metric], {row.id: row.key for row in board.rows}
-        mine = found.ids.index(taken.rows[best][place].id)
+        mine = found.ids.index(taken.rows[best][position].id)
         # Another row of the same key is no competitor: readers see no difference.
         rivals = [
             (keys[name], float(found.means[i]), float(found.pairs[mine, i]))
@@ -355,31 +358,31 @@ def _best(
     return best_over_datasets(contenders, leads, standing.pairs[at[0], at], names, len(set(taken.sources)), worse)
 
 
-def _place(
+def _make_row(
     taken: _Taken,
     key: str,
-    by_place: Mapping[int, Row],
+    by_board: Mapping[int, Row],
     span: NDArray[np.float64] | None,
     standing: RankedSystems | None,
 ) -> OverallRow:
     boards, kind = taken.boards, taken.kind
     cells = [
-        (float(by_place[i].samples[kind].means[taken.column]), by_place[i]) if i in by_place else None
+        (float(by_board[i].samples[kind].means[taken.column]), by_board[i]) if i in by_board else None
         for i in range(len(boards))
     ]
     mean, low, high = (None, None, None) if span is None else map(float, span)
-    at = None if standing is None else standing.place(key)
+    at = None if standing is None else standing.position(key)
     ranks = None if standing is None or at is None else (int(standing.ranks[at, 0]), int(standing.ranks[at, 1]))
     return OverallRow(
         key=key,
-        row=next(iter(by_place.values())),
+        row=next(iter(by_board.values())),
         cells=tuple(cells),
-        lacks=tuple(board.name for i, board in enumerate(boards) if i not in by_place),
+        lacks=tuple(board.name for i, board in enumerate(boards) if i not in by_board),
         mean=mean,
         low=low,
         high=high,
-        n=sum(row.samples[kind].n for row in by_place.values()),
-        failed=sum(row.result.metrics.n_failed for row in by_place.values()),
+        n=sum(row.samples[kind].n for row in by_board.values()),
+        failed=sum(row.result.metrics.n_failed for row in by_board.values()),
         ranks=ranks,
         reference=standing is not None and at is not None and bool(standing.references[at]),
     )

@@ -28,7 +28,7 @@ from bench.base.records import StrictRecord, read_toml, toml_table
 from bench.base.text import label
 from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import Board, Rejected, is_reference_system, make_board, read_results
-from bench.leaderboard.boards.libraries import standalone
+from bench.leaderboard.boards.libraries import drop_library_variants
 from bench.registry import method_names
 from bench.results.choices import is_choice
 from bench.results.store import MANIFEST, StoredResult
@@ -272,7 +272,7 @@ def views_of(chosen: RankingSet, boards: Sequence[Board], at_hand: Mapping[str, 
             "shown: declare your own datasets with --ranking-set."
         ]
     if not views or views[0].name != chosen.views[0].name:
-        every = tuple(standalone([main[spec] for spec in sorted(main)]))
+        every = tuple(drop_library_variants([main[spec] for spec in sorted(main)]))
         why = "All datasets that this site has results on. They were not declared in advance, so a result on a new"
         views.insert(0, View("", "All datasets", f"{why} dataset changes them.", every, ""))
     return views, missing

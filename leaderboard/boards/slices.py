@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.leaderboard.boards.board import RANKED, Board, Row, references_of
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.standings import RankedSystems, rank_systems
 from bench.results.intervals import BOOTSTRAP_SEED
 from bench.results.slices import slice_names, values_of

@@ -61,7 +61,7 @@ class RankedSystems:
     exact: bool
     decided: bool
 
-    def place(self, name: str) -> int | None:
+    def position(self, name: str) -> int | None:
         """The position of a system; None if it is not ranked."""
         return self.ids.index(name) if name in self.ids else None
 
@@ -81,8 +81,8 @@ class RankedSystems:
         Challengers never displace references, however many there are.
         """
         order = self.order()
-        kept = sorted(order, key=lambda place: not self.references[place])[:most]
-        return [place for place in order if place in kept]
+        kept = sorted(order, key=lambda position: not self.references[position])[:most]
+        return [position for position in order if position in kept]
 
 
 def rank_systems(

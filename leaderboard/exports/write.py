@@ -101,8 +101,8 @@ def _describe_metrics(names: Iterable[str]) -> list[ExportedMetric]:
 
 def _results(board: Board) -> list[StoredResult]:
     """All results of a board, superseded ones included, by method and date."""
-    place = attrgetter("manifest.method.label", "manifest.environment.created", "manifest.result_id")
-    return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=place)
+    order = attrgetter("manifest.method.label", "manifest.environment.created", "manifest.result_id")
+    return sorted([*(row.result for row in board.rows), *(item.result for item in board.superseded)], key=order)
 
 
 def _marks(boards: Sequence[Board]) -> dict[str, list[str]]:
@@ -141,17 +141,17 @@ def _export_overall(board: Overall) -> ExportedOverall:
         boards=[item.slug for item in board.boards],
         rows=[
             ExportedRow(
-                system=place.key,
-                mean=place.mean,
-                low=number_or_none(place.low),
-                high=number_or_none(place.high),
-                tier=place.ranks and place.ranks[0],
-                best_rank=place.ranks and place.ranks[0],
-                worst_rank=place.ranks and place.ranks[1],
-                results=[None if cell is None else cell[1].id for cell in place.cells],
-                means=[None if cell is None else cell[0] for cell in place.cells],
+                system=row.key,
+                mean=row.mean,
+                low=number_or_none(row.low),
+                high=number_or_none(row.high),
+                tier=row.ranks and row.ranks[0],
+                best_rank=row.ranks and row.ranks[0],
+                worst_rank=row.ranks and row.ranks[1],
+                results=[None if cell is None else cell[1].id for cell in row.cells],
+                means=[None if cell is None else cell[0] for cell in row.cells],
             )
-            for place in board.places
+            for row in board.rows
         ],
         standing=None if board.standing is None else _standing(board.metric, board.standing),
     )

@@ -28,7 +28,7 @@ from bench.show.figures import (
     tip,
     within_page,
 )
-from bench.show.numbers import format_fixed, interval, placed, ranks
+from bench.show.numbers import format_fixed, format_rank, interval, ranks
 
 _span = partial(interval, style="dash", none="")
 #: Sized so that two charts stand side by side on a laptop and the text of one is readable on a phone.
@@ -126,7 +126,7 @@ def rank_picture(title: str, bars: Sequence[Bar]) -> str:
     for i, bar in enumerate(bars):
         y = top + _ROW * i
         if bar.ranks is not None:
-            parts.append(text(4, y + 16, placed(ranks(*bar.ranks), bar.reference), "note"))
+            parts.append(text(4, y + 16, format_rank(ranks(*bar.ranks), bar.reference), "note"))
     parts += columns(ticks(low, high), x, top, bottom)
     names = fit_names([bar.name for bar in bars], _LETTERS)
     for i, bar in enumerate(bars):

@@ -18,7 +18,7 @@ from bench.leaderboard.boards.board import Board, Row
 from bench.leaderboard.boards.names import apart
 from bench.leaderboard.boards.pairs import DIFFERENCE, HIGH, LOSSES, LOW, METRIC, WINS, P, Pairs
 from bench.leaderboard.pages.explorer import Explorer, compared_rows, script_call
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.writer import Writer
 from bench.stats.noninferiority import PairVerdict, pair_verdict
 
@@ -83,7 +83,7 @@ def _round_or_none(value: float, digits: int) -> float | None:
     return None if math.isnan(value) else round(value, digits) or value
 
 
-def _values(content: Content) -> dict[str, Any]:
+def _values(content: SiteData) -> dict[str, Any]:
     main = [board for board in content.views[0].boards if board.slug in content.pairs]
     others = [board for board in content.boards if board.slug in content.pairs and board not in main]
     listed = [(board, row) for board in (*main, *others) for row in board.rows]
@@ -105,11 +105,11 @@ def _values(content: Content) -> dict[str, Any]:
     }
 
 
-def _presets(content: Content, boards: Sequence[Board]) -> list[list[Line]]:
+def _presets(content: SiteData, boards: Sequence[Board]) -> list[list[Line]]:
     """The best references of the ranking against the best one, each on the datasets that both have."""
     if not content.overall:
         return []
-    best = [place.key for place in content.overall[0].places if place.reference][: _PRESETS + 1]
+    best = [row.key for row in content.overall[0].rows if row.reference][: _PRESETS + 1]
     presets = (
         [line for board in boards if (line := _line(board, content.pairs[board.slug], best[0], key))]
         for key in best[1:]
@@ -144,4 +144,4 @@ def _line(board: Board, pairs: Pairs, first: str, second: str) -> Line | None:
     )
 
 
-PAGE = Page("compare", "compare.html", values=_values, entry="Compare", place=4)
+PAGE = Page("compare", "compare.html", values=_values, entry="Compare", order=4)

@@ -15,8 +15,8 @@ from bench.base.plugins import function
 from bench.base.text import label
 from bench.comparison.rows import competes
 from bench.leaderboard.boards.board import COLUMNS, RANKED, Board, Rejected, Row, variants
-from bench.leaderboard.boards.facts import BoardData
 from bench.leaderboard.boards.libraries import base_of
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.standings import RankedSystems
 from bench.leaderboard.exports.write import table_path
 from bench.leaderboard.pages import charts

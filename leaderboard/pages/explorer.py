@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bench.base.text import clean, shorten
 from bench.data.dataset import Dataset
 from bench.leaderboard.boards.board import RANKED, Board, Row
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.boards.tables import read_columns, read_run
 from bench.leaderboard.pages.registry import Page
 from bench.leaderboard.writer import Writer

@@ -9,7 +9,7 @@ from typing import Any
 from bench.gating.report import EXIT_CODES, RuleReport
 from bench.leaderboard.boards.gates import BaselineHistory, Event
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import anchor, picture
 from bench.show.numbers import format_signed, interval
 
@@ -23,7 +23,7 @@ def latest_verdicts(gates: Sequence[BaselineHistory]) -> list[tuple[str, int]]:
     return [(name, counts[name]) for name in (*EXIT_CODES, "new") if counts[name]]
 
 
-def _values(content: Content) -> dict[str, Any] | None:
+def _values(content: SiteData) -> dict[str, Any] | None:
     if not content.gates:
         return None
     parts = [(gate, anchor(gate.ledger.name), picture(_draw(gate))) for gate in content.gates]

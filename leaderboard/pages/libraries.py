@@ -5,10 +5,10 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from bench.base.text import unique_slug
-from bench.leaderboard.boards.facts import card_of, data_of
 from bench.leaderboard.boards.libraries import METRIC, Curves, curves_of
+from bench.leaderboard.boards.registered import card_of, data_of
 from bench.leaderboard.pages import charts
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import picture, render
 from bench.leaderboard.writer import Writer
 from bench.show.figures import MOST_SERIES, Sized
@@ -19,7 +19,7 @@ def libraries_path(base: str) -> str:
     return f"l/{unique_slug(base)}.html"
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     for base in sorted(content.drawn):
         series = curves_of(base, content.main)
         page = render(

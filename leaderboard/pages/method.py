@@ -8,17 +8,17 @@ from markupsafe import Markup
 
 from bench.base.text import label, unique_slug
 from bench.leaderboard.boards.board import RANKED, Board, Row, titles
-from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import name_of
+from bench.leaderboard.boards.registered import describe_method
 from bench.leaderboard.boards.traits import learns
 from bench.leaderboard.exports.bibtex import method_bib
-from bench.leaderboard.pages.registry import Content, Page, pages
+from bench.leaderboard.pages.registry import Page, SiteData, pages
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 from bench.registry.differences import HEADS
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     rows: dict[str, list[tuple[Board, Row]]] = {}
     for board in content.boards:
         for row in board.rows:
@@ -54,7 +54,7 @@ def _page(family: str, rows: Sequence[tuple[Board, Row]], plugged: Sequence[Mark
         "../",
         family=family,
         title=_title(family, firsts),
-        facts=facts_of(family),
+        description=describe_method(family),
         bib=method_bib(family),
         llm=any(row.result.manifest.method.needs_llm for _, row in rows),
         learns=any(learns(row) for _, row in rows),

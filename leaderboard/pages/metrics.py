@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.metrics import measures
 
 _FORMS = {"k": "@k", "gold": "@gold", "none": "bare"}
@@ -22,7 +22,7 @@ def mathml(formula: str) -> str:
         return f"<code>{escape(formula)}</code>"
 
 
-def _values(content: Content) -> dict[str, Any]:
+def _values(content: SiteData) -> dict[str, Any]:
     metrics = [
         {
             "measure": measure,
@@ -34,4 +34,4 @@ def _values(content: Content) -> dict[str, Any]:
     return {"metrics": metrics}
 
 
-PAGE = Page("metrics", "metrics.html", values=_values, entry="Metrics", place=5)
+PAGE = Page("metrics", "metrics.html", values=_values, entry="Metrics", order=5)

@@ -7,7 +7,7 @@ paper or a chat should survive the next correction of a dataset.
 from __future__ import annotations
 
 from bench.base.text import unique_slug
-from bench.leaderboard.pages.registry import Content, Page
+from bench.leaderboard.pages.registry import Page, SiteData
 from bench.leaderboard.pages.rendering import render
 from bench.leaderboard.writer import Writer
 
@@ -17,7 +17,7 @@ def permanent_path(spec: str) -> str:
     return f"d/{unique_slug(spec)}.html"
 
 
-def _write(content: Content, writer: Writer) -> None:
+def _write(content: SiteData, writer: Writer) -> None:
     for spec, board in sorted(content.main.items()):
         writer.put(permanent_path(spec), render("permanent", "../", board=board))
 

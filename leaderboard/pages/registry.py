@@ -43,7 +43,7 @@ class ChoiceBoard:
 
 
 @dataclass(frozen=True)
-class Content:
+class SiteData:
     """The input of all pages.
 
     Attributes:
@@ -93,7 +93,7 @@ class Page:
         write: writes them; None for pages written with their board, and for pages with `values`.
         values: for a single page whose template has its name: the template's input; None if the site lacks the page.
         entry: its text in the navigation; empty if other pages link to it.
-        place: the position of its entry in the navigation.
+        order: the position of its entry in the navigation.
         file: for a page made from a file that the user names: the help text of the option `--NAME`.
         read: reads this file; raises `UsageError`.
         on_home: HTML to add to the first line of the home page.
@@ -102,14 +102,14 @@ class Page:
 
     name: str
     path: str
-    write: Callable[[Content, Writer], None] | None = None
-    values: Callable[[Content], Mapping[str, Any] | None] | None = None
+    write: Callable[[SiteData, Writer], None] | None = None
+    values: Callable[[SiteData], Mapping[str, Any] | None] | None = None
     entry: str = ""
-    place: int = 0
+    order: int = 0
     file: str = ""
     read: Callable[[Path], Any] | None = None
-    on_home: Callable[[Content], Markup] | None = None
-    on_method: Callable[[Content, str], Markup] | None = None
+    on_home: Callable[[SiteData], Markup] | None = None
+    on_method: Callable[[SiteData, str], Markup] | None = None
 
 
 def page_modules() -> list[ModuleType]:
@@ -124,7 +124,7 @@ def page_modules() -> list[ModuleType]:
 def pages() -> tuple[Page, ...]:
     """Every kind of page: first those in the navigation, in its order, then the others by name."""
     kinds = [module.PAGE for module in page_modules()]
-    return tuple(sorted(kinds, key=lambda page: (not page.entry, page.place, page.name)))
+    return tuple(sorted(kinds, key=lambda page: (not page.entry, page.order, page.name)))
 
 
 def navigation() -> list[tuple[str, str]]:

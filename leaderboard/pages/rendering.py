@@ -67,7 +67,7 @@ def environment() -> jinja2.Environment:
     )
     made.globals.update(
         ranks=numbers.ranks,
-        placed=numbers.placed,
+        format_rank=numbers.format_rank,
         ival=_interval,
         signed_ival=partial(numbers.interval, sign=True, none=""),
         slug=unique_slug,

@@ -34,7 +34,7 @@ from bench.leaderboard.submit.beside import board_faults, board_notes, replaced
 from bench.leaderboard.submit.code import is_code
 from bench.leaderboard.submit.numbers import in_memory, mean_faults, number_faults, wanted_metrics
 from bench.leaderboard.submit.origin import origin_faults
-from bench.leaderboard.submit.rerun import Rerun, Sound, rerun
+from bench.leaderboard.submit.rerun import CheckedAnswers, Rerun, rerun
 from bench.leaderboard.submit.sandbox import Limits
 from bench.leaderboard.submit.submission import SUBMISSION, Submission, parts_of
 from bench.leaderboard.submit.tables import (
@@ -147,7 +147,7 @@ def check_members(
     about = (manifest.result_id, f"{manifest.method.spec}{cut} @ {manifest.dataset.spec}")
     faults += _hash_faults(manifest, metrics, packed, members)
     faults += _method_faults(manifest)
-    sound: Sound | None = None
+    sound: CheckedAnswers | None = None
     try:
         wrong, sound = _content_faults(manifest, metrics, members, load)
         faults += wrong
@@ -324,7 +324,7 @@ def _spec(text: str) -> Spec:
 
 def _content_faults(
     manifest: Manifest, metrics: Metrics, members: Mapping[str, bytes], load: Load
-) -> tuple[list[str], Sound | None]:
+) -> tuple[list[str], CheckedAnswers | None]:
     """Check protocol, data, rows and numbers; stop at the first step with faults.
 
     Returns:
@@ -418,6 +418,6 @@ def _content_faults(
     else:
         run = plain_table(run, run_schema)
         faults += number_faults(manifest, metrics, run, per_query, repeats, evaluated, wanted)
-    return faults, None if faults else Sound(
+    return faults, None if faults else CheckedAnswers(
         dataset, plan, in_memory(manifest, metrics, per_query, repeats, run), notes
     )

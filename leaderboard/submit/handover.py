@@ -51,7 +51,7 @@ class SandboxRequest(StrictRecord, RunSettings):
 
 
 @dataclass(frozen=True)
-class Given:
+class MethodInput:
     """The whole input of a method: the views and the request."""
 
     request: SandboxRequest
@@ -60,8 +60,8 @@ class Given:
     queries: Queries
 
 
-def write_given(folder: Path, given: Given) -> None:
-    """Write the files of a folder for `read_given`."""
+def write_input(folder: Path, given: MethodInput) -> None:
+    """Write the files of a folder for `read_input`."""
     library, history = given.library, given.history
     tools = arrow_tables(library.tools, [], [])["tools"].append_column("text", arrow.strings(library.texts))
     edges = library.edges.astype(np.int32)
@@ -88,8 +88,8 @@ def write_given(folder: Path, given: Given) -> None:
     (folder / _REQUEST).write_text(given.request.model_dump_json(), "utf-8")
 
 
-def read_given(folder: Path) -> Given:
-    """Read the files that `write_given` wrote."""
+def read_input(folder: Path) -> MethodInput:
+    """Read the files that `write_input` wrote."""
     request = SandboxRequest.model_validate_json((folder / _REQUEST).read_bytes())
     tools, edges, past = (_table(folder / name) for name in (_TOOLS, _EDGES, _HISTORY))
     rows = {name: schema.empty_table() for name, schema in SCHEMAS.items()} | {"tools": tools.drop_columns(["text"])}
@@ -109,7 +109,9 @@ def read_given(folder: Path) -> Given:
     scope = None
     if "scope" in asked.column_names:
         scope = np.array(asked["scope"].to_pylist(), dtype=np.uint8).reshape(len(asked), -1)
-    return Given(request, library, history, Queries(tuple(asked["text"].to_pylist()), np.arange(len(asked)), scope))
+    return MethodInput(
+        request, library, history, Queries(tuple(asked["text"].to_pylist()), np.arange(len(asked)), scope)
+    )
 
 
 def _gold(past: pa.Table) -> Gold:

@@ -23,7 +23,7 @@ from bench.evaluation.cut import Cut, learn_cut
 from bench.evaluation.method_errors import check
 from bench.interface.parts import is_oracle, needs_llm
 from bench.leaderboard.submit.code import FOLDER
-from bench.leaderboard.submit.handover import BEGUN, Given, SandboxReply, error_bytes, read_given, reply_bytes
+from bench.leaderboard.submit.handover import BEGUN, MethodInput, SandboxReply, error_bytes, read_input, reply_bytes
 from bench.registry import build_method
 from bench.results.ids import hashed_spec, method_hash
 
@@ -35,7 +35,7 @@ _FILES = 256
 def main(folder: Path, memory: int, scratch: int) -> None:
     """Send the answer and exit at once, so that nothing the method left behind keeps running."""
     channel = _channel()
-    given = read_given(folder)
+    given = read_input(folder)
     _limit(memory, scratch)
     _send(channel, BEGUN)
     try:
@@ -84,7 +84,7 @@ def _send(channel: int, data: bytes) -> None:
         left = left[os.write(channel, left) :]
 
 
-def answer(given: Given) -> SandboxReply:
+def answer(given: MethodInput) -> SandboxReply:
     """Build, fit, index and rank, in the order of `bench.evaluation.runner`.
 
     Raises:

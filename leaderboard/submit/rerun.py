@@ -24,13 +24,13 @@ from bench.interface.ranking import PAD, Violation
 from bench.leaderboard.submit.archive import quote
 from bench.leaderboard.submit.code import is_code, names, plugins, values
 from bench.leaderboard.submit.handover import (
-    Given,
+    MethodInput,
     RefusedReply,
     SandboxReply,
     SandboxRequest,
     longest_reply,
     read_reply,
-    write_given,
+    write_input,
 )
 from bench.leaderboard.submit.sandbox import Limits, SandboxStopped, run_confined
 from bench.leaderboard.submit.tables import MOST_CELLS
@@ -65,7 +65,7 @@ class Rerun:
 
 
 @dataclass(frozen=True)
-class Sound:
+class CheckedAnswers:
     """A checked submission, with its data and plan, and what was not checked."""
 
     dataset: Dataset
@@ -74,7 +74,7 @@ class Sound:
     notes: list[str]
 
 
-def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits: Limits) -> Rerun:
+def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: CheckedAnswers, limits: Limits) -> Rerun:
     """Run the method of a submission that was checked and accepted.
 
     Args:
@@ -104,7 +104,7 @@ def rerun(manifest: Manifest, members: Mapping[str, bytes], sound: Sound, limits
     most = longest_reply(len(rows), len(library), plan.depth, min(len(rows) * len(library), MOST_CELLS))
     with tempfile.TemporaryDirectory(prefix="bench-rerun-") as place:
         folder = Path(place)
-        write_given(folder, Given(request, library, history, queries))
+        write_input(folder, MethodInput(request, library, history, queries))
         for name in filter(is_code, members):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A retriever that runs as a process of its own, in any language."""
+"""A retriever in a process of its own, in any language."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Command(RemoteMethod):
     """Writes a line `{"id": N, "query": TEXT, "limit": DEPTH}` for each query, and reads a line with the tools.
 
     The process is started once, with the path of the tools (JSON Lines) in the environment variable `BENCH_TOOLS`, and
-    started again if it ends. If it never reads that file, it has tools of its own, and an edited description does not
-    reach it: the row is marked. It runs with your rights. Its answer is read as that of the method `http`; an answer
-    that has an `id` must have that of the question. A query without a usable answer fails and is counted. Ten failures
-    in a row end the run; its finished batches are kept.
+    restarted if it ends. If it never reads that file, it has its own catalogue, and edited descriptions do not reach
+    it: the row is marked. It runs with your rights. Its answer is read like that of the method `http`; if an answer has
+    an `id`, it must be that of the question. A query without a usable answer fails and is counted. Ten consecutive
+    failures end the run; its finished batches are kept.
     """
 
     class Parameters(ParameterSet):
@@ -64,7 +64,7 @@ class Command(RemoteMethod):
 
     def index(self, library: Library) -> None:
         super().index(library)
-        # Removed with the method; the process may read it when it likes.
+        # Removed with the method; the process may read it at any time.
         self._folder = tempfile.TemporaryDirectory(prefix="bench-tools-")
         self._file = Path(self._folder.name) / "tools.jsonl"
         offer(self._file, as_lines(library))

@@ -1,4 +1,4 @@
-"""Late interaction: every token of the query finds the most similar token of the tool's text."""
+"""Late interaction: every query token is matched with the most similar token of the tool's text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.methods.late_interaction.tokenvectors import TokenEncoder, Tokens
 from bench.models.encoders import EMBEDDED
 from bench.search.topk import BLOCK, top_k
 
-#: Texts that are encoded at once while their vectors are in single precision.
+#: Texts to encode at once while their vectors are in single precision.
 _TEXTS = 256
 _PUNCTUATION = set(string.punctuation)
 
@@ -24,11 +24,11 @@ _PUNCTUATION = set(string.punctuation)
 class LateInteraction(Method):
     """MaxSim (ColBERT, Khattab and Zaharia 2020): score = Σ over query tokens of max over tool tokens of their cosine.
 
-    The vectors are those of a sentence encoder before it pools them, and nothing is trained. ColBERT trains its encoder
-    for this sum, with a projection to 128 dimensions, markers of queries and documents, and queries padded with [MASK]
-    tokens; all of that is of no use without the training and is left out, and so are the tokens [CLS] and [SEP].
-    Punctuation in tools is left out, as in the paper. The vectors of the library are held in half precision: two bytes
-    per dimension and token.
+    The vectors are those of a sentence encoder before pooling, and nothing is trained. ColBERT trains its encoder for
+    this sum, with a projection to 128 dimensions, markers of queries and documents, and queries padded with [MASK]
+    tokens; all of that is useless without the training and is left out, and so are the tokens [CLS] and [SEP].
+    Punctuation in tools is left out, as in the paper. The vectors of the library are stored in half precision: two
+    bytes per dimension and token.
     """
 
     class Parameters(ParameterSet):
@@ -52,7 +52,7 @@ class LateInteraction(Method):
                 self._vectors.append(tokens.vectors[words].astype(np.float16))
 
     def score(self, queries: Queries) -> NDArray[np.float64]:
-        """(queries, tools); -inf where the query or the tool has no token."""
+        """(queries, tools); -inf if the query or the tool has no token."""
         query_tokens = self._encoder.encode(queries.texts)
         scores = np.full((len(queries), self._tools), -np.inf)
         rows = [row for row, tokens in enumerate(query_tokens) if len(tokens)]
@@ -66,7 +66,7 @@ class LateInteraction(Method):
         return scores
 
     def _blocks(self, rows: int) -> Iterator[list[int]]:
-        """Tools that have tokens, as many at once as keep a matrix of `rows` by tokens near `BLOCK`."""
+        """Tools that have tokens, in groups such that a matrix of `rows` by tokens stays near `BLOCK`."""
         block: list[int] = []
         columns = 0
         for tool, count in enumerate(map(len, self._vectors)):
@@ -91,7 +91,7 @@ class LateInteraction(Method):
         }
 
     def explain(self, case: Case) -> Explanation:
-        """For each token of the query the most similar token of the tool's text, with their cosine."""
+        """For each query token the most similar token of the tool's text, with their cosine."""
         (query_tokens,) = self._encoder.encode([case.text])
         parts = {tool: self._matches(query_tokens, tool) for tool in case.tools}
         means = {
@@ -131,7 +131,7 @@ def max_similarities(queries: NDArray[np.float64], tools: list[NDArray[np.float1
 
     Args:
         queries: (query tokens, dimensions).
-        tools: for each tool (tokens, dimensions), one token at least.
+        tools: for each tool (tokens, dimensions), at least one token.
     """
     starts = np.cumsum([0, *(len(tool) for tool in tools[:-1])])
     products = queries @ np.concatenate(tools).astype(np.float64).T

@@ -1,4 +1,4 @@
-"""Vectors of the single tokens of a text, for late interaction: what an encoder gives before it pools them."""
+"""Vectors of the tokens of a text, before pooling, for late interaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCH = 32
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of one text, special ones left out.
+    """The tokens of one text, without special ones.
 
     Attributes:
         ids: (tokens,) ids in the model's vocabulary.
@@ -41,7 +41,7 @@ class Tokens:
         return len(self.ids)
 
     def packed(self) -> Row:
-        """The number of tokens, their ids and their vectors in one row, as the cache holds it."""
+        """The number of tokens, their ids and their vectors in one row, for the cache."""
         return np.concatenate([[len(self.ids)], self.ids, self.vectors.ravel()]).astype(np.float32)
 
     @staticmethod
@@ -56,9 +56,9 @@ class TokenEncoder(CachedModel[str]):
     """Encodes texts into a vector per token, through the cache.
 
     Args:
-        name: `minilm`, a folder, or the name of a sentence-transformers model on the hub. A model behind an endpoint
-            does not give its tokens' vectors.
-        progress: where long encodings report to.
+        name: `minilm`, a folder, or the name of a sentence-transformers model on the Hub. Endpoints do not return
+            vectors of tokens.
+        progress: receives the progress of long encodings.
     """
 
     def preflight(self) -> None:
@@ -88,12 +88,12 @@ class TokenEncoder(CachedModel[str]):
         return {self.name: self.revision}
 
     def again(self) -> partial[TokenEncoder]:
-        """As of `CachedModel`."""
+        """As in `CachedModel`."""
         return partial(TokenEncoder, self.name)
 
     @property
     def identity(self) -> str:
-        revision = self.revision  # first: it says which package is not installed
+        revision = self.revision  # first, because it says which package is missing
         versions = {name: version(name) for name in _PACKAGES}
         return json.dumps({"revision": revision, "vectors": "of tokens", "packages": versions})
 
@@ -102,12 +102,12 @@ class TokenEncoder(CachedModel[str]):
         return self._place in self._session().loaded
 
     def encode(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of each text, cut where the model cuts texts; equal texts get equal vectors."""
+        """The tokens of each text, truncated as the model truncates texts; equal texts get equal vectors."""
         return [Tokens.unpacked(row) for row in self._rows(texts)]
 
     @cached_property
     def pieces(self) -> dict[int, str]:
-        """id -> token, as the vocabulary has it (`##` continues a word)."""
+        """id -> token, as in the vocabulary (`##` continues a word)."""
         from tokenizers import Tokenizer
 
         path = self.folder / "tokenizer.json"
@@ -146,14 +146,14 @@ class TokenEncoder(CachedModel[str]):
 
         with self.progress.stage(f"load {self.name}"), loading(self.name, self.folder):
             loaded = SentenceTransformer(str(self.folder))
-        # Vectors are stored under the revision: those of other weights must not get there.
+        # Vectors are stored under the revision: those of other weights must not be stored there.
         if folder_revision(self.folder) != self.revision:
             raise UnavailableError(f"the model {self.folder} was replaced just now; run the same command again.")
         return loaded
 
     @property
     def _place(self) -> tuple[str, str, str]:
-        # That of `Encoder`: one model in memory serves both.
+        # The key of `Encoder`: one model in memory serves both.
         return "encoder", str(self.folder), self.revision
 
 

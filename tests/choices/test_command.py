@@ -119,7 +119,7 @@ def test_a_model_that_always_refuses_is_unfit(choose: Any, chat_server: ChatServ
     code, told, report = choose("--json", "-q")
     assert code == 0, told
     test = report["calibration"]["starter"]["random"]
-    assert (test["n"], test["faults"]) == (0, ["too few groups of queries decide nothing"])
+    assert (test["n"], test["faults"]) == (0, ["too few query groups to decide"])
     (row,) = report["choices"]
     assert (row["outcomes"]["filtered"], row["faults"]["filtered"], row["estimated_replies"]) == (40, 40, 0)
     # What was withheld was made, and is paid for.

@@ -221,7 +221,7 @@ def test_an_explanation_that_cannot_be_used_leaves_ranks_and_scores(
     bench("data", "add", "mine", "--from", folder)
     bench("run", "-m", f"{name}:Shorter", "-d", "mine")
     said = " ".join(bench("explain", f"{name}:Shorter@mine", "q1").out.split())
-    assert f"scores {fault}: ranks and scores only." in said
+    assert f":Shorter {fault}: ranks and scores only." in said
     assert "crm.find" in said
 
 

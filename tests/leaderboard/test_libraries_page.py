@@ -24,7 +24,7 @@ from bench.leaderboard.boards.board import assemble, read_results
 from bench.leaderboard.pages import charts
 from bench.leaderboard.pages import datasets as datasets_page
 from bench.leaderboard.pages import libraries as libraries_page
-from bench.leaderboard.pages.registry import Content
+from bench.leaderboard.pages.registry import SiteData
 from bench.leaderboard.writer import Writer
 from bench.show.figures import MOST_SERIES, Sized
 
@@ -89,7 +89,7 @@ def page(tmp_path: Path) -> Callable[[str], Page]:
         groups, _ = read_results(results_folder())
         boards = [assemble(row, {item.manifest.result_id: None for item in row}, {}) for row in groups]
         drawn = libraries.bases({board.spec for board in boards})
-        content = Content(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
+        content = SiteData(boards, [], [], [], [], [], {}, set(), {}, drawn, {}, [])
         writer = Writer(tmp_path / "pages")
         for module in (libraries_page, datasets_page):
             module._write(content, writer)

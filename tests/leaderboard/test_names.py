@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.leaderboard.boards.facts import facts_of
 from bench.leaderboard.boards.names import Title, apart, declared_names, title_of
+from bench.leaderboard.boards.registered import describe_method
 from bench.registry.methods import built_in_methods
 from bench.results.manifest import MethodIdentity
 
@@ -30,7 +30,7 @@ def test_each_method_of_the_repository_has_a_name_of_its_own() -> None:
 
 def test_names_speak_of_parameters_that_exist() -> None:
     for name, values in declared_names().items():
-        facts = facts_of(name)
+        facts = describe_method(name)
         assert facts is not None
         assert {*values.say, *values.quiet, *values.words} <= {item.name for item in facts.parameters}, name
         assert set(values.words) <= set(values.say), name

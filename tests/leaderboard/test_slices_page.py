@@ -14,7 +14,7 @@ from kit.sites import Built, board_of_kept, written
 from bench.__main__ import run as command
 from bench.leaderboard.boards import slices
 from bench.leaderboard.boards.board import Board
-from bench.leaderboard.boards.facts import BoardData
+from bench.leaderboard.boards.registered import BoardData
 from bench.leaderboard.pages import slices as slices_page
 from bench.leaderboard.pages.slices import write_slices
 from bench.registry import load_dataset

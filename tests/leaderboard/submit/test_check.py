@@ -115,7 +115,7 @@ def test_every_reason_is_listed(made: Any, checked: Checked) -> None:
     )
     members["run.parquet"] += b"x"
     sentences = reasons(checked(members))
-    for part in ("seeds", "another method", "run.parquet is not the file", "run.parquet is not a readable"):
+    for part in ("seeds", "disagree on the method", "run.parquet was changed", "run.parquet is not a readable"):
         assert part in sentences
     members = made.members(
         metrics=put("metrics", "recall@5", "mean", value=0.99), per_query=column("ndcg@5", at(0, 0.123))

@@ -36,7 +36,7 @@ class MethodParameter:
 
 
 @dataclass(frozen=True)
-class MethodFacts:
+class MethodDescription:
     """A method of this installation."""
 
     name: str
@@ -116,7 +116,7 @@ def card_of(spec: str) -> Card | None:
 
 
 @cache
-def facts_of(name: str) -> MethodFacts | None:
+def describe_method(name: str) -> MethodDescription | None:
     """The description of a method of this installation; None for an unknown name."""
     # A result may name any `module:Class`: import only registered methods.
     if name not in method_names():
@@ -129,7 +129,7 @@ def facts_of(name: str) -> MethodFacts | None:
     except BenchError:
         return None
     whole = (module or text).split("\n\n")
-    return MethodFacts(
+    return MethodDescription(
         name=name,
         summary=" ".join(whole[0].split()),
         text=tuple(part for part in (*whole[1:], *(text.split("\n\n") if module else ())) if part.strip()),
