@@ -91,7 +91,7 @@ def test_comments_docstrings_and_formatting_change_nothing(changed: Changed) -> 
     edits = [
         (MEASURES, '"""|G ∩ top k| / n."""', '"""Recall."""\n    # a comment'),
         (MEASURES, "return _hits(gold, k) / gold.n\n", "return (\n        _hits(gold, k,)\n        / gold.n\n    )\n"),
-        ("bench/metrics/goldranks.py", '"""From ranks and grades in any order: sorts both by rank."""', ""),
+        ("bench/metrics/goldranks.py", '"""From ranks and grades in any order; sorts both by rank."""', ""),
         ("bench/metrics/evaluate.py", "    values = np.full(", "    # another comment\n    values = np.full("),
         (
             "bench/stats/bootstrap.py",
