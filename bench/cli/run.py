@@ -21,7 +21,6 @@ from bench.evaluation.plan import Plan
 from bench.evaluation.runner import Overwrite, Runner
 from bench.lookup.aliases import check_free, read_alias, set_alias
 from bench.lookup.consistency import contradictions
-from bench.lookup.finding import name_result
 from bench.metrics import DEFAULT_METRICS, FURTHER_METRICS, parse_metrics
 from bench.registry import build_method, load_dataset
 from bench.registry.datasets import resolve
@@ -160,6 +159,8 @@ def _read_settings(name: str, results: Path) -> Any:
         UsageError: there is no such result, or it is a scored run file.
         ResultError: its manifest is damaged, or contradicts itself.
     """
+
+    from bench.lookup.finding import name_result
 
     result = name_result(results, name, older=True)
     manifest, asked = result.manifest, settings_of(result.manifest)
